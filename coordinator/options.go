@@ -1,0 +1,77 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"ralph/memory/config"
+	"ralph/workers/agent"
+	"ralph/workers/proc"
+)
+
+// Options is what a Coordinator needs from the face that opens it.
+type Options struct {
+	// Root is the project's root, absolute, with symlinks resolved.
+	Root string
+	// FS is the filesystem that holds the state; nil means the real one.
+	FS afero.Fs
+	// Config holds the effective settings.
+	Config *config.Config
+	// Proc starts every process; the coordinator closes it.
+	Proc *proc.Runner
+	// RunID names this process's work in events and documents.
+	RunID string
+	// Holder says what kind of Ralph holds the project: "chat", "one-shot".
+	Holder string
+	// Session asks for a session directory: "" for none, "new" for a fresh one,
+	// "last" for the newest, otherwise an id, a unique prefix of one or a name.
+	Session string
+	// Eyes sees every event, in order, one call at a time, on the goroutine that
+	// does the work; it must not block for long. Nil sees nothing.
+	Eyes func(agent.Event)
+	// Ask puts a question to the human and waits; nil means nobody is there.
+	Ask func(context.Context, Question) (string, error)
+	// Getenv reads the user's environment.
+	Getenv func(string) string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Question is something only the human can answer.
+type Question struct {
+	// Kind is "permission", "check" or "question".
+	Kind string
+	// Text is the question; for a permission it ends with the exact command or
+	// the resolved target.
+	Text string
+	// Options are the answers to choose from; empty means free text. The first
+	// is the safe one.
+	Options []string
+}
+
+// Job is one piece of work for Run.
+type Job struct {
+	// Task is what the human wants, in their words.
+	Task string
+	// Context is text that came along, such as standard input; it is fenced.
+	Context string
+	// Schema, when set, is a JSON Schema that the answer must fit.
+	Schema json.RawMessage
+	// Files are the contents that --files named.
+	Files []File
+	// DryRun plans only: the model gets no tool that changes anything, and no
+	// state is written.
+	DryRun bool
+	// Chat marks a turn of a conversation: no one-shot bookkeeping is done in
+	// the Markdown state.
+	Chat bool
+}
+
+// File is a file handed to the model with the task.
+type File struct {
+	Path string // relative to the root
+	Text string
+}

@@ -1,0 +1,103 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"time"
+
+	"ralph/workers/agent"
+	"ralph/workers/git"
+)
+
+// Status says how a piece of work ended. The words are a public contract; the
+// faces map them to exit codes.
+type Status string
+
+// How work can end.
+const (
+	StatusCompleted      Status = "completed"
+	StatusFailed         Status = "failed"
+	StatusUsage          Status = "usage"
+	StatusConfigError    Status = "config_error"
+	StatusProviderError  Status = "provider_error"
+	StatusNeedsInput     Status = "needs_input"
+	StatusDenied         Status = "denied"
+	StatusLimit          Status = "limit"
+	StatusSchemaMismatch Status = "schema_mismatch"
+	StatusLocked         Status = "locked"
+	StatusRetryLater     Status = "retry_later"
+	StatusTimeout        Status = "timeout"
+	StatusInterrupted    Status = "interrupted"
+)
+
+// Outcome is what came of one Run: the truth from which every face makes its
+// report. It is a value and is complete on every path, also after a stop.
+type Outcome struct {
+	Status Status
+	// Signal is the number of the signal that interrupted the work, 0 when it
+	// was not a signal.
+	Signal int
+	// Verified says that something was checked and passed: --check or --schema.
+	Verified bool
+	// Reason is one sentence for a person: why it ended so.
+	Reason string
+	// Answer is the model's final text, or its partial text after a stop.
+	Answer string
+	// Structured is the answer as JSON when a schema was given and it fits.
+	Structured   json.RawMessage
+	Turns        int
+	Usage        agent.Usage
+	CostUSD      *float64 // nil: the price is unknown
+	StartedAt    time.Time
+	Duration     time.Duration
+	APITime      time.Duration
+	ToolCalls    ToolCount
+	FilesChanged []git.FileChange
+	Commands     []agent.CommandRun
+	Commits      []string
+	Denials      []Denial
+	Check        *CheckResult
+	Tasks        TaskCount
+	Failure      *Failure // nil when Status is completed
+	Warnings     []string
+	StateFiles   []string // written by this run, relative to the root
+	LogFile      string   // where the whole run can be read, relative to the root
+	SessionID    string
+}
+
+// ToolCount counts tool calls.
+type ToolCount struct {
+	Total  int `json:"total"`
+	Failed int `json:"failed"`
+	Denied int `json:"denied"`
+}
+
+// TaskCount counts the project's tasks by how they stand after the run.
+type TaskCount struct {
+	Done    int `json:"done"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+	Open    int `json:"open"`
+}
+
+// Denial is one refused tool call.
+type Denial struct {
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"`
+	Rule string          `json:"rule"`
+}
+
+// CheckResult is what --check said the last time it ran.
+type CheckResult struct {
+	Command  string `json:"command"`
+	ExitCode int    `json:"exit_code"`
+}
+
+// Failure explains an outcome that is not completed.
+type Failure struct {
+	Kind       string
+	Message    string
+	Hint       string
+	Retryable  bool
+	HTTPStatus int
+	RetryAfter time.Duration
+}

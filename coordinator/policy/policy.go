@@ -1,0 +1,231 @@
+// Package policy decides what a tool call may do: rules written as
+// expressions, the standing list of what always asks, and what the sandbox
+// setting means for a call.
+//
+// It is pure: it reads no file, asks nobody and runs nothing. It answers Allow,
+// Deny or Ask; the coordinator acts on the answer. Whatever it cannot read
+// exactly (a shell command that is not literal, a rule that breaks while it
+// runs) is decided against the call.
+//
+//	p, err := policy.Compile(policy.Rules{Deny: []string{`tool == "shell" && argv[0] == "curl"`}, Sandbox: policy.SandboxOff})
+//	d := p.Decide(policy.Request{Tool: "shell", Command: "curl example.com"})
+//	// d.Effect == policy.Deny, d.Rule names the rule
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+)
+
+// maxRuleBytes caps the source of one rule: deep nesting in an expression can
+// exhaust the stack of its parser.
+const maxRuleBytes = 4 << 10
+
+// Effect is the answer to a request.
+type Effect int
+
+// The answers, the cautious one first.
+const (
+	Deny Effect = iota
+	Ask
+	Allow
+)
+
+// Sandbox is the setting of --sandbox.
+type Sandbox string
+
+// The sandbox settings.
+const (
+	SandboxWorkspace Sandbox = "workspace"
+	SandboxReadOnly  Sandbox = "read-only"
+	SandboxOff       Sandbox = "off"
+)
+
+// Rules is what a Policy is compiled from.
+type Rules struct {
+	Allow   []string
+	Deny    []string
+	Sandbox Sandbox
+	// Confined says that the kernel really confines commands; without it,
+	// commands ask unless the sandbox is off.
+	Confined bool
+}
+
+// Request describes one tool call.
+type Request struct {
+	Tool    string
+	Command string // what a shell would read; empty for other tools
+	Path    string // what a file tool touches, relative to the root
+	Network bool   // it leaves the machine
+	Writes  bool   // it changes files of the project
+	Runs    bool   // it runs a program that the model chose
+}
+
+// Decision is the answer with what led to it.
+type Decision struct {
+	Effect Effect
+	// Rule is the rule or the standing reason, as a person should read it.
+	Rule string
+	// Consent names a standing yes that would answer this and all like it:
+	// ConsentUnsandboxed or "".
+	Consent string
+}
+
+// ConsentUnsandboxed is the yes to running commands without a sandbox.
+const ConsentUnsandboxed = "unsandboxed"
+
+// facts is what a rule sees.
+type facts struct {
+	Tool    string   `expr:"tool"`
+	Command string   `expr:"command"`
+	Argv    []string `expr:"argv"`
+	Path    string   `expr:"path"`
+	Network bool     `expr:"network"`
+}
+
+type rule struct {
+	source  string
+	program *vm.Program
+}
+
+// RuleError says which rule does not compile and where.
+type RuleError struct {
+	Rule string
+	Err  error
+}
+
+// Error names the rule and the compiler's complaint.
+func (e *RuleError) Error() string { return fmt.Sprintf("compile rule %q: %v", e.Rule, e.Err) }
+
+// Unwrap returns the compiler's error.
+func (e *RuleError) Unwrap() error { return e.Err }
+
+// Policy answers requests. It is safe for concurrent use.
+type Policy struct {
+	allow, deny []rule
+	sandbox     Sandbox
+	confined    bool
+}
+
+// Compile type-checks the rules. The error is a *RuleError.
+func Compile(r Rules) (*Policy, error) {
+	p := &Policy{sandbox: r.Sandbox, confined: r.Confined}
+	var err error
+	if p.allow, err = compile(r.Allow); err != nil {
+		return nil, err
+	}
+	if p.deny, err = compile(r.Deny); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func compile(sources []string) ([]rule, error) {
+	rules := make([]rule, 0, len(sources))
+	for _, src := range sources {
+		if len(src) > maxRuleBytes {
+			return nil, &RuleError{Rule: src[:40] + "…", Err: fmt.Errorf("longer than %d bytes", maxRuleBytes)}
+		}
+		program, err := expr.Compile(src, expr.Env(facts{}), expr.AsBool())
+		if err != nil {
+			return nil, &RuleError{Rule: src, Err: err}
+		}
+		rules = append(rules, rule{source: src, program: program})
+	}
+	return rules, nil
+}
+
+// Decide answers a request: deny rules first, then allow rules, then the
+// standing list of what always asks, then the sandbox setting.
+func (p *Policy) Decide(r Request) Decision {
+	script := scan(r.Command)
+	if d, ok := p.denied(r, script); ok {
+		return d
+	}
+	if r.Runs && script.err != nil {
+		return Decision{Effect: Deny, Rule: "the command is not valid shell: " + script.err.Error()}
+	}
+	if name, ok := p.allowed(r, script); ok {
+		return Decision{Effect: Allow, Rule: name}
+	}
+	if why := script.risky(); r.Runs && why != "" {
+		return Decision{Effect: Ask, Rule: why + " always asks"}
+	}
+	return p.bySandbox(r)
+}
+
+func (p *Policy) bySandbox(r Request) Decision {
+	switch {
+	case r.Network:
+		return Decision{Effect: Deny, Rule: "network is off; allow it with --allow 'network'"}
+	case r.Writes && p.sandbox == SandboxReadOnly:
+		return Decision{Effect: Deny, Rule: "--sandbox read-only"}
+	case r.Runs && p.sandbox != SandboxOff && !p.confined:
+		return Decision{Effect: Ask, Rule: "commands run unsandboxed", Consent: ConsentUnsandboxed}
+	}
+	return Decision{Effect: Allow}
+}
+
+// denied reports whether a deny rule covers the request: the whole command, or
+// any simple command in it. A rule that breaks counts as covering, and so does
+// a command that cannot be read when the rules look at commands at all.
+func (p *Policy) denied(r Request, s script) (Decision, bool) {
+	for _, rl := range p.deny {
+		for _, f := range s.facts(r) {
+			ok, err := rl.holds(f)
+			if err != nil {
+				return Decision{Effect: Deny, Rule: fmt.Sprintf("deny rule %q broke: %v", rl.source, err)}, true
+			}
+			if ok {
+				return Decision{Effect: Deny, Rule: rl.source}, true
+			}
+		}
+		if r.Runs && !s.literal && rl.looksAtCommand() {
+			return Decision{Effect: Ask, Rule: fmt.Sprintf("the command is not literal, so deny rule %q cannot be ruled out", rl.source)}, true
+		}
+	}
+	return Decision{}, false
+}
+
+// allowed reports whether the allow rules cover all of the request: each simple
+// command of it has a rule, and nothing in it is unreadable.
+func (p *Policy) allowed(r Request, s script) (string, bool) {
+	if len(p.allow) == 0 || (r.Runs && !(s.literal && s.plain)) {
+		return "", false
+	}
+	name := ""
+	for _, f := range s.parts(r) {
+		covering := p.covering(f)
+		if covering == "" {
+			return "", false
+		}
+		name = covering
+	}
+	return name, name != ""
+}
+
+func (p *Policy) covering(f facts) string {
+	for _, rl := range p.allow {
+		if ok, err := rl.holds(f); err == nil && ok {
+			return rl.source
+		}
+	}
+	return ""
+}
+
+func (r rule) holds(f facts) (bool, error) {
+	out, err := expr.Run(r.program, f)
+	if err != nil {
+		return false, err
+	}
+	ok, _ := out.(bool) // AsBool made it one at compile time
+	return ok, nil
+}
+
+// looksAtCommand reports whether the rule reads command or argv.
+func (r rule) looksAtCommand() bool {
+	return strings.Contains(r.source, "argv") || strings.Contains(r.source, "command")
+}

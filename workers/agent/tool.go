@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Tool is something that a model can do. It is a value; the zero Effect is the
+// cautious one.
+type Tool struct {
+	// Name is what the model calls it by.
+	Name string
+	// Description is Markdown for the model.
+	Description string
+	// Schema is the JSON Schema of the arguments, an object.
+	Schema json.RawMessage
+	// Effect says what running it can change; tools that only read may run side
+	// by side.
+	Effect Effect
+	// Run does the work. args is a JSON object already checked against Schema.
+	// Run returns soon after ctx ends, leaving nothing running that it started,
+	// and what it had got so far. An error is for the model to read like a
+	// failed Result; it never ends the loop. Run must be safe for concurrent
+	// use.
+	Run func(ctx context.Context, args json.RawMessage) (Result, error)
+}
+
+// Effect classifies tools by what they can change.
+type Effect int
+
+// What running a tool can change.
+const (
+	// EffectChange can change files of the project or run programs.
+	EffectChange Effect = iota
+	// EffectRead changes nothing.
+	EffectRead
+	// EffectState changes only Ralph's own notes, tasks and goals, or asks the
+	// user.
+	EffectState
+)
+
+// Result is what a tool gives back.
+type Result struct {
+	// Head is one or more lines by Ralph about the result: a path and its line
+	// range, an exit code, a truncation notice. The model reads it before Text,
+	// so that a notice is never inside the data.
+	Head string
+	// Text is the data.
+	Text string
+	// Failed says that the work was not done; Text or Head says why.
+	Failed bool
+	// Denied names the rule that refused the call; empty when it ran.
+	Denied string
+	// Brief is a few words for a person: "12 lines", "exit 1".
+	Brief string
+	// Command is set by tools that ran a program.
+	Command *CommandRun
+	// Finish is set by the tool that declares the work ended.
+	Finish *Finish
+}
+
+// CommandRun records one program that a tool ran.
+type CommandRun struct {
+	Command  string
+	ExitCode int
+	Duration time.Duration
+	TimedOut bool
+}
+
+// FinishStatus is how a model says that its work ended.
+type FinishStatus string
+
+// The statuses of the finish tool.
+const (
+	FinishDone       FinishStatus = "done"
+	FinishPartial    FinishStatus = "partial"
+	FinishFailed     FinishStatus = "failed"
+	FinishNeedsInput FinishStatus = "needs_input"
+)
+
+// Finish is a model's own declaration about its work.
+type Finish struct {
+	Status     FinishStatus `json:"status"`
+	Summary    string       `json:"summary"`
+	Confidence float64      `json:"confidence"` // 0 to 1
+}
