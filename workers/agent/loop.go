@@ -14,6 +14,16 @@ import (
 // asked for; the call that reaches it is not run and ends the loop.
 const maxRepeats = 3
 
+// maxCut bounds how often in one run a reply with calls may be cut at the
+// output limit and asked for again.
+const maxCut = 2
+
+// finishLength is the endpoint's word for a reply cut at the output limit.
+const finishLength = "length"
+
+// ErrCut ends a loop whose answer was cut off at the endpoint's output limit.
+var ErrCut = errors.New("the answer was cut off at the endpoint's limit for one reply")
+
 // maxCompactions bounds how often one overflow of the context may be answered
 // by a compaction.
 const maxCompactions = 3
@@ -90,6 +100,7 @@ type End struct {
 	Calls, Failed, Denied int
 	Commands              []CommandRun
 	Refused               []Refusal
+	cut                   int // replies with calls that were cut off
 	// Err is nil when the model ended its work by itself. Otherwise it matches
 	// context.Cause of the context, a *LimitError, ErrRepeats, what Halt or
 	// Record returned, or the model's error.
@@ -118,6 +129,10 @@ func (l *Loop) Run(ctx context.Context, transcript []Message) End {
 			end.Err = err
 			break
 		}
+		if reply.Finish == finishLength {
+			end.Err = l.cut(&end, reply.Message.Calls)
+			continue
+		}
 		if len(reply.Message.Calls) == 0 {
 			break
 		}
@@ -135,6 +150,17 @@ func (l *Loop) Run(ctx context.Context, transcript []Message) End {
 		}
 	}
 	return end
+}
+
+// cut deals with a reply that the output limit cut off: its calls may be
+// incomplete, so none is run; text alone is no answer.
+func (l *Loop) cut(end *End, calls []Call) error {
+	l.skip(end, calls, "not run: the reply was cut off at the output limit before it was complete; make smaller calls")
+	end.cut++
+	if len(calls) == 0 || end.cut > maxCut {
+		return ErrCut
+	}
+	return nil
 }
 
 // ready takes in what arrived and checks whether another request may be made.

@@ -1,0 +1,180 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"ralph/workers/git"
+)
+
+// checkpointTime bounds one checkpoint; a tree too large for it is worked on
+// without undo, and that is said.
+const checkpointTime = 30 * time.Second
+
+const (
+	beforeMark = ".before"
+	afterMark  = ".after"
+)
+
+// ErrNothingToUndo says that no turn is left whose changes could be undone.
+var ErrNothingToUndo = errors.New("there is nothing to undo")
+
+// changes knows what the work changes in the tree, whatever tool changed it: a
+// checkpoint before the first call of a run that can change something, one
+// after it, and the difference.
+type changes struct {
+	points *git.Checkpoints
+	repo   *git.Repo // nil without a repository
+	run    string
+	warn   func(string)
+
+	// mu guards what follows; begin holds it while it takes a checkpoint, so
+	// that no call overtakes the checkpoint before it.
+	mu     sync.Mutex
+	n      int // runs that took a checkpoint
+	begun  bool
+	failed bool
+	before git.Checkpoint
+	head   string
+}
+
+// begin takes the checkpoint before the first change of a run; later calls in
+// the same run do nothing.
+func (c *changes) begin(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun || c.failed {
+		return
+	}
+	if why := tooWide(c.points); why != "" {
+		c.failed = true
+		c.warn(why)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
+	defer cancel()
+	c.n++
+	before, err := c.points.Take(ctx, fmt.Sprintf("%s/%d%s", c.run, c.n, beforeMark))
+	if err == nil && c.repo != nil {
+		c.head, err = c.repo.Head(ctx)
+	}
+	if err != nil {
+		c.failed = true
+		c.warn("no checkpoint was taken, so this work cannot be undone and its changes are not listed: " + err.Error())
+		return
+	}
+	c.before, c.begun = before, true
+}
+
+// tooWide refuses to checkpoint a home directory or a whole disk.
+func tooWide(points *git.Checkpoints) string {
+	root := points.Root()
+	home, _ := os.UserHomeDir()
+	if root == "/" || (home != "" && root == home) {
+		return fmt.Sprintf("%s is too wide for a checkpoint: work here cannot be undone and its changes are not listed", root)
+	}
+	return ""
+}
+
+// end takes the checkpoint after a run and says what changed in it. It is
+// called once per run, with a context that a stop does not end.
+func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.begun {
+		return nil, nil
+	}
+	c.begun = false
+	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
+	defer cancel()
+	after, err := c.points.Take(ctx, fmt.Sprintf("%s/%d%s", c.run, c.n, afterMark))
+	if err != nil {
+		c.warn("the changes of this work are not listed: " + err.Error())
+		return nil, nil
+	}
+	if files, err = c.points.Changes(ctx, c.before, after); err != nil {
+		c.warn("the changes of this work are not listed: " + err.Error())
+	}
+	if c.repo != nil {
+		if commits, err = c.newCommits(ctx); err != nil {
+			c.warn("the commits of this work are not listed: " + err.Error())
+		}
+	}
+	if len(files) == 0 {
+		if err := c.points.Drop(ctx, c.before.ID, after.ID); err != nil {
+			c.warn("checkpoints of a turn without changes stay behind: " + err.Error())
+		}
+	}
+	return files, commits
+}
+
+func (c *changes) newCommits(ctx context.Context) ([]string, error) {
+	head, err := c.repo.Head(ctx)
+	if err != nil || head == c.head {
+		return nil, err
+	}
+	return c.repo.CommitsSince(ctx, c.head)
+}
+
+// turn is a pair of checkpoints around one run that changed something.
+type turn struct{ before, after git.Checkpoint }
+
+// turns lists them, newest first, across all runs of the project.
+func (c *changes) turns(ctx context.Context) ([]turn, error) {
+	list, err := c.points.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before := map[string]git.Checkpoint{}
+	for _, p := range list {
+		if name, ok := strings.CutSuffix(p.ID, beforeMark); ok {
+			before[name] = p
+		}
+	}
+	var out []turn
+	for _, p := range list {
+		name, ok := strings.CutSuffix(p.ID, afterMark)
+		if b, both := before[name]; ok && both {
+			out = append(out, turn{before: b, after: p})
+		}
+	}
+	return out, nil
+}
+
+// undo takes back the last n turns, newest first, and reports what it changed;
+// it stops at the first that it cannot take back.
+func (c *changes) undo(ctx context.Context, n int) ([]git.FileChange, error) {
+	list, err := c.turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, ErrNothingToUndo
+	}
+	var all []git.FileChange
+	for _, t := range list[:min(n, len(list))] {
+		files, err := c.points.Restore(ctx, t.before, t.after)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, files...)
+		if err := c.points.Drop(ctx, t.before.ID, t.after.ID); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// diff is what the last turn changed, as a unified diff.
+func (c *changes) diff(ctx context.Context) (string, error) {
+	list, err := c.turns(ctx)
+	if err != nil || len(list) == 0 {
+		return "", err
+	}
+	return c.points.Diff(ctx, list[0].before, list[0].after)
+}

@@ -1,0 +1,15 @@
+// Package coordinator is the one main Ralph: it takes a piece of work, asks the
+// model, lets the tools run, checks what came of it and records it.
+//
+// It joins what workers, memory and interrupts know, and it is the only writer
+// of state. It refuses to print, to read a terminal and to speak HTTP: the
+// faces (repl, scripts) see what happens through events and get one Outcome,
+// which is complete on every path, also after a stop.
+//
+//	c, err := coordinator.Open(ctx, coordinator.Options{Root: root, Config: cfg, Proc: proc.New(proc.Options{}), RunID: id})
+//	if err != nil {
+//		return coordinator.Fail(err)
+//	}
+//	defer c.Close()
+//	out := c.Run(ctx, coordinator.Job{Task: "fix the failing test"})
+package coordinator

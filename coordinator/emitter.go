@@ -1,0 +1,48 @@
+package coordinator
+
+import (
+	"sync"
+	"time"
+
+	"ralph/workers/agent"
+)
+
+// emitter numbers events and hands them on: the one writer of the event
+// stream.
+type emitter struct {
+	run  string
+	now  func() time.Time
+	eyes func(agent.Event)
+	// keep receives the events that the journal holds.
+	keep func(agent.Event)
+
+	// mu guards seq and keeps the order of the numbers that of the calls.
+	mu  sync.Mutex
+	seq int64
+}
+
+// emit numbers e and shows it.
+func (m *emitter) emit(e agent.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seq++
+	e.Seq, e.Time, e.RunID = m.seq, m.now().UTC(), m.run
+	if e.Agent == "" {
+		e.Agent = agentName
+	}
+	if m.keep != nil && journaled(e.Type) {
+		m.keep(e)
+	}
+	if m.eyes != nil {
+		m.eyes(e)
+	}
+}
+
+// journaled reports whether the journal keeps events of this type: all but the
+// pieces of a stream, whose whole is a message.
+func journaled(t agent.EventType) bool {
+	return t != agent.EventMessageDelta && t != agent.EventReasoning
+}
+
+// agentName is the coordinator's own name in events and requests.
+const agentName = "ralph"

@@ -1,0 +1,101 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ralph/coordinator/policy"
+	"ralph/interrupts"
+	"ralph/memory"
+	"ralph/memory/config"
+	"ralph/workers/agent"
+	"ralph/workers/model"
+)
+
+// errTimeout is the cause of a context that --timeout ended.
+var errTimeout = errors.New("the time limit of --timeout is used up")
+
+// Error is an error of the coordinator with a way out.
+type Error struct {
+	Op     string // what was tried: "open state"
+	Path   string // on what, may be empty
+	Err    error
+	Hint   string
+	Status Status
+}
+
+// Error reads `op "path": cause`.
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("%s %q: %v", e.Op, e.Path, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fail says what an error means for a run: how it ended and what to tell. It
+// knows every error that Open, Run and their callees return; any other one is
+// an internal failure.
+func Fail(err error) (Status, *Failure) {
+	if stop, ok := interrupts.AsStop(err); ok {
+		return StatusInterrupted, &Failure{Kind: "interrupted", Message: stop.Error(), Hint: "what was done until then is kept; run it again to go on"}
+	}
+	var (
+		own      *Error
+		mod      *model.Error
+		mismatch *model.MismatchError
+		limit    *agent.LimitError
+		rule     *policy.RuleError
+	)
+	switch {
+	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
+		return StatusTimeout, &Failure{Kind: "timeout", Message: errTimeout.Error(), Hint: "raise --timeout, or make the task smaller; what was done until then is kept"}
+	case errors.As(err, &own):
+		f := &Failure{Kind: string(own.Status), Message: own.Error(), Hint: own.Hint}
+		return own.Status, f
+	case errors.As(err, &mismatch):
+		return StatusFailed, &Failure{Kind: "replay_mismatch", Message: err.Error(), Hint: "the work differs from the recording: record it again with --record, or find what changed"}
+	case errors.As(err, &mod):
+		return failModel(mod, err)
+	case errors.As(err, &limit):
+		return failLimit(limit)
+	case errors.As(err, &rule):
+		return StatusUsage, &Failure{Kind: "rule", Message: err.Error(), Hint: "a rule is an expression over tool, command, argv, path and network, such as 'tool == \"shell\" && argv[0] == \"curl\"'"}
+	case errors.Is(err, memory.ErrLocked):
+		return StatusLocked, &Failure{Kind: "locked", Message: err.Error(), Hint: "wait until it has ended, or stop it", Retryable: true}
+	case errors.Is(err, config.ErrConfig):
+		return StatusConfigError, &Failure{Kind: "config", Message: err.Error(), Hint: "`ralph config` shows every setting and where it comes from"}
+	case errors.Is(err, errNobody):
+		return StatusNeedsInput, &Failure{Kind: "needs_input", Message: err.Error(), Hint: "answer it in the task text, or use `ralph chat`"}
+	case errors.Is(err, errOnAskFail):
+		return StatusDenied, &Failure{Kind: "denied", Message: err.Error(), Hint: hintPermission}
+	case errors.Is(err, agent.ErrRepeats):
+		return StatusFailed, &Failure{Kind: "no_progress", Message: err.Error(), Hint: "say in the task what was tried, or use another model"}
+	case errors.Is(err, agent.ErrCut):
+		return StatusLimit, &Failure{Kind: "output_limit", Message: err.Error(), Hint: "raise --max-output-tokens or ask for less at once"}
+	}
+	return StatusFailed, &Failure{Kind: "internal", Message: err.Error()}
+}
+
+const hintPermission = "allow it with --allow RULE, run commands unsandboxed with --sandbox off, or answer in `ralph chat`"
+
+func failLimit(e *agent.LimitError) (Status, *Failure) {
+	if e.Unknown {
+		return StatusConfigError, &Failure{Kind: "price_unknown", Message: e.Error(), Hint: "set `prices:` for the model in the user's config, or leave out " + e.Flag}
+	}
+	return StatusLimit, &Failure{Kind: "limit", Message: e.Error(), Hint: "raise " + e.Flag + " and run it again"}
+}
+
+func failModel(e *model.Error, whole error) (Status, *Failure) {
+	f := &Failure{Kind: string(e.Kind), Message: whole.Error(), Hint: e.Hint, Retryable: e.Retryable, HTTPStatus: e.HTTPStatus, RetryAfter: e.RetryAfter}
+	switch e.Kind {
+	case model.KindAuth, model.KindNoModel, model.KindModelNotFound:
+		return StatusConfigError, f
+	case model.KindRateLimit:
+		return StatusRetryLater, f
+	}
+	return StatusProviderError, f
+}

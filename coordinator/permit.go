@@ -1,0 +1,225 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"ralph/coordinator/policy"
+	"ralph/workers/agent"
+	"ralph/workers/tools"
+)
+
+// errNobody ends a run that needed an answer which nobody could give.
+var errNobody = errors.New("nobody is there to answer")
+
+// errOnAskFail ends a run at the first permission that was asked for, as
+// --on-ask fail wants it.
+var errOnAskFail = errors.New("a permission was needed and --on-ask is fail")
+
+// The answers to a permission question, the safe one first.
+const (
+	answerNo     = "no"
+	answerYes    = "yes"
+	answerAlways = "always"
+)
+
+// gate answers what a tool call may do, by the rules first and the human
+// second. It lives as long as the coordinator, so that a standing yes holds for
+// the session.
+type gate struct {
+	policy *policy.Policy
+	onAsk  string
+	ask    func(context.Context, Question) (string, error)
+	emit   func(agent.Event)
+
+	// mu guards what follows; it is not held while a human thinks.
+	mu sync.Mutex
+	// consents are the standing yeses of this session.
+	consents map[string]bool
+	// asking lets one question at a time reach the human.
+	asking chan struct{}
+	// unanswered counts permissions that nobody could give since the last reset.
+	unanswered int
+	// halt ends the run when it is set.
+	halt error
+	// question is the question that nobody could answer.
+	question string
+}
+
+func newGate(p *policy.Policy, onAsk string, ask func(context.Context, Question) (string, error), emit func(agent.Event)) *gate {
+	return &gate{policy: p, onAsk: onAsk, ask: ask, emit: emit, consents: map[string]bool{}, asking: make(chan struct{}, 1)}
+}
+
+// reset forgets what concerned the last run; standing consents stay.
+func (g *gate) reset() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.unanswered, g.halt, g.question = 0, nil, ""
+}
+
+// verdictOfRun reports what the gate has to say about how the run ended.
+func (g *gate) verdictOfRun() (halt error, unanswered int, question string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.halt, g.unanswered, g.question
+}
+
+// halted is the loop's Halt.
+func (g *gate) halted() error {
+	halt, _, _ := g.verdictOfRun()
+	return halt
+}
+
+// permit is the loop's Permit.
+func (g *gate) permit(ctx context.Context, t agent.Tool, c agent.Call) agent.Verdict {
+	req := request(t, c)
+	d := g.policy.Decide(req)
+	switch {
+	case d.Effect == policy.Allow:
+		return agent.Verdict{}
+	case d.Effect == policy.Deny:
+		g.emit(agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "denied"})
+		return agent.Verdict{Denied: d.Rule, Text: fmt.Sprintf("denied by the rule: %s. Find another way or say what you cannot do.", d.Rule)}
+	}
+	return g.put(ctx, req, c, d)
+}
+
+// put asks the human about one call.
+func (g *gate) put(ctx context.Context, req policy.Request, c agent.Call, d policy.Decision) agent.Verdict {
+	if g.consented(d.Consent) {
+		return agent.Verdict{}
+	}
+	refuse := func(rule, text string) agent.Verdict {
+		g.emit(agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: rule, Status: "denied"})
+		return agent.Verdict{Denied: rule, Text: text}
+	}
+	switch {
+	case g.onAsk == "deny":
+		return refuse(d.Rule, "denied: "+d.Rule+", and --on-ask deny answers for the user. Find another way or say what you cannot do.")
+	case g.onAsk == "fail":
+		g.fail(errOnAskFail)
+		return refuse(d.Rule, "denied: "+d.Rule+", and --on-ask fail ends the run.")
+	case g.ask == nil:
+		g.mu.Lock()
+		g.unanswered++
+		g.mu.Unlock()
+		return refuse(d.Rule, "denied: "+d.Rule+", and nobody is there to give the permission. Find another way or say what you cannot do.")
+	}
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+		return refuse("denied by stop", stopText(ctx))
+	}
+	if g.consented(d.Consent) { // a yes to the question before covers this one
+		return agent.Verdict{}
+	}
+	g.emit(agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "asked"})
+	answer, err := g.ask(ctx, permissionQuestion(req, d))
+	switch {
+	case ctx.Err() != nil:
+		return refuse("denied by stop", stopText(ctx))
+	case err != nil:
+		return refuse(d.Rule, "denied: the question could not be put to the user: "+err.Error())
+	case answer == answerAlways && d.Consent != "":
+		g.consent(d.Consent)
+	case answer != answerYes:
+		return refuse("denied by the user", "denied by the user. Ask what they want instead, or find another way.")
+	}
+	g.emit(agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "allowed"})
+	return agent.Verdict{}
+}
+
+func stopText(ctx context.Context) string { return "denied by stop: " + context.Cause(ctx).Error() }
+
+func permissionQuestion(req policy.Request, d policy.Decision) Question {
+	q := Question{Kind: "permission", Options: []string{answerNo, answerYes}}
+	q.Text = fmt.Sprintf("%s. May %s run this?\n%s", d.Rule, req.Tool, subject(req))
+	if d.Consent == policy.ConsentUnsandboxed {
+		q.Options = append(q.Options, answerAlways)
+		q.Text = fmt.Sprintf("Commands run unsandboxed: with your rights, in your files. May %s run this? (always = all commands of this session)\n%s", req.Tool, subject(req))
+	}
+	return q
+}
+
+// askUser is the tool's way to the human.
+func (g *gate) askUser(ctx context.Context, q tools.Question) (string, error) {
+	if g.ask == nil {
+		g.mu.Lock()
+		g.halt, g.question = errNobody, q.Text
+		g.mu.Unlock()
+		return "", tools.ErrNobody
+	}
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	g.emit(agent.Event{Type: agent.EventAsk, Text: q.Text, Status: "asked"})
+	answer, err := g.ask(ctx, Question{Kind: "question", Text: q.Text, Options: q.Options})
+	if err == nil {
+		g.emit(agent.Event{Type: agent.EventAsk, Text: answer, Status: "answered"})
+	}
+	return answer, err
+}
+
+func (g *gate) consented(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return name != "" && g.consents[name]
+}
+
+func (g *gate) consent(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.consents[name] = true
+}
+
+func (g *gate) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.halt = err
+}
+
+// request describes a call to the policy. Arguments that do not decode leave
+// their fields empty; the tool itself refuses such a call.
+func request(t agent.Tool, c agent.Call) policy.Request {
+	var a struct {
+		Command  string `json:"command"`
+		Cmd      string `json:"cmd"`
+		Path     string `json:"path"`
+		FilePath string `json:"file_path"`
+		URL      string `json:"url"`
+		Action   string `json:"action"`
+	}
+	_ = json.Unmarshal([]byte(c.Args), &a)
+	r := policy.Request{Tool: t.Name, Path: a.Path + a.FilePath}
+	switch t.Name {
+	case "shell":
+		r.Command = a.Command + a.Cmd
+		r.Runs = r.Command != ""
+	case "fetch":
+		r.Network, r.Path = true, a.URL
+	case "git":
+		r.Writes, r.Path = a.Action == "commit", ""
+	case "write", "edit":
+		r.Writes = true
+	}
+	return r
+}
+
+// subject is what a permission is about: the exact command or the target.
+func subject(r policy.Request) string {
+	switch {
+	case r.Command != "":
+		return strings.TrimSpace(r.Command)
+	case r.Path != "":
+		return r.Path
+	}
+	return r.Tool
+}

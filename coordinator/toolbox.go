@@ -1,0 +1,101 @@
+package coordinator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ralph/coordinator/policy"
+	"ralph/coordinator/prompt"
+	"ralph/workers/agent"
+	"ralph/workers/tools"
+)
+
+// toolbox is what the model gets for a job. The same job always gets the same
+// tools in the same order, so that requests extend each other.
+func (c *Coordinator) toolbox(j Job) []agent.Tool {
+	env := &tools.Env{
+		Root:           c.opt.Root,
+		Files:          c.work,
+		Proc:           c.opt.Proc,
+		Git:            c.repo,
+		Notebook:       c.book,
+		Ask:            c.gate.askUser,
+		OutputDir:      c.book.outputDir(),
+		CommandTimeout: c.cfg.CommandTimeout,
+		Fetch:          tools.WebClient(),
+	}
+	if rel, err := filepath.Rel(c.opt.Root, env.OutputDir); err == nil {
+		env.OutputLabel = filepath.ToSlash(rel)
+	}
+	if j.DryRun {
+		env.Notebook = nil
+	}
+	all := tools.All(env)
+	if !j.DryRun {
+		return all
+	}
+	var looking []agent.Tool
+	for _, t := range all {
+		if t.Effect != agent.EffectChange {
+			looking = append(looking, t)
+		}
+	}
+	return looking
+}
+
+// systemPrompt is made once per conversation, so that each request begins with
+// the bytes of the one before it.
+func (c *Coordinator) systemPrompt(j Job) (string, error) {
+	c.mu.Lock()
+	made := c.system
+	c.mu.Unlock()
+	if made != "" {
+		return made, nil
+	}
+	project := c.Project()
+	facts := prompt.Facts{
+		Root:     c.opt.Root,
+		Project:  project.Summary(),
+		Commands: c.commandsFact(),
+		Plan:     j.DryRun,
+		Chat:     j.Chat,
+		Schema:   string(j.Schema),
+	}
+	for _, doc := range project.Instructions {
+		facts.Instructions = append(facts.Instructions, prompt.Document{Name: doc.Path, Text: doc.Text})
+	}
+	var err error
+	if facts.Goals, facts.Tasks, facts.Learned, err = c.book.remembered(); err != nil {
+		c.warn("state: " + err.Error())
+	}
+	text, err := prompt.System(facts)
+	if err != nil {
+		return "", err
+	}
+	text = c.redactor.String(text)
+	c.mu.Lock()
+	c.system = text
+	c.mu.Unlock()
+	return text, nil
+}
+
+func (c *Coordinator) commandsFact() string {
+	switch {
+	case c.cfg.Sandbox == string(policy.SandboxOff):
+		return "Commands run directly on the user's machine, without a sandbox."
+	case c.opt.Ask == nil:
+		return "Commands are refused in this run, because nobody is there to approve them; the file tools work."
+	}
+	return "Each command is shown to the user first, who may refuse it."
+}
+
+// shell is the program that reads command lines: bash where there is one.
+func (c *Coordinator) shell() string {
+	for _, dir := range strings.Split(os.Getenv("PATH"), string(os.PathListSeparator)) {
+		if info, err := os.Stat(filepath.Join(dir, "bash")); err == nil && info.Mode()&0o111 != 0 && !info.IsDir() {
+			return filepath.Join(dir, "bash")
+		}
+	}
+	return "/bin/sh"
+}

@@ -1,0 +1,440 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The budgets bound the tail of the code's shape; they are no target.
+const (
+	maxFileLines        = 500
+	maxFunctionLines    = 80
+	maxNesting          = 4
+	maxExported         = 30
+	maxInterfaceMethods = 5
+)
+
+// room is the part of the house that a package stands in.
+func room(pkg string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(pkg, "ralph"), "/"), "/")
+	return first
+}
+
+// mayImport says whether a package may import another one of Ralph's: down the
+// ladder main → faces → coordinator → hands, memory and interrupts, or within
+// its own room, where a sub-package never imports its root.
+func mayImport(from, to string) error {
+	rank := map[string]int{"": 4, "repl": 3, "scripts": 3, "coordinator": 2, "workers": 1, "memory": 1, "interrupts": 1}
+	a, b := room(from), room(to)
+	ra, oka := rank[a]
+	rb, okb := rank[b]
+	switch {
+	case !oka || !okb:
+		return fmt.Errorf("%s → %s: a room that is not in the house", from, to)
+	case from == "ralph/workers/agent":
+		return fmt.Errorf("%s → %s: workers/agent imports no package of Ralph", from, to)
+	case a != b && ra <= rb:
+		return fmt.Errorf("%s → %s: imports only go down", from, to)
+	case a == b && to == "ralph/"+b:
+		return fmt.Errorf("%s → %s: a sub-package does not import its root", from, to)
+	}
+	return nil
+}
+
+// forbidden are imports from outside that a room must not have.
+func forbidden(pkg, path string) bool {
+	switch path {
+	case "os/exec":
+		return pkg != "ralph/workers/proc"
+	case "net/http":
+		return room(pkg) != "workers" && room(pkg) != "scripts"
+	case "github.com/chzyer/readline":
+		return pkg != "ralph/repl/line"
+	case "github.com/c-bata/go-prompt":
+		return pkg != "ralph/repl/pick"
+	case "github.com/charmbracelet/glamour":
+		return pkg != "ralph/repl/render"
+	case "github.com/sashabaranov/go-openai":
+		return room(pkg) != "workers" || !strings.HasPrefix(pkg, "ralph/workers/model")
+	case "net/http/httptest":
+		return pkg != "ralph/workers/model/modeltest"
+	}
+	if room(pkg) == "interrupts" && strings.Contains(path, ".") && !strings.HasPrefix(path, "ralph/") {
+		return true // standard library only
+	}
+	return false
+}
+
+// listed is what go list tells about one package.
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Dir        string
+}
+
+func listPackages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Dir", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var pkgs []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p listed
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	return pkgs
+}
+
+// violations holds a list of packages against the ladder.
+func violations(pkgs []listed) []string {
+	var bad []string
+	for _, p := range pkgs {
+		for _, imp := range p.Imports {
+			if forbidden(p.ImportPath, imp) {
+				bad = append(bad, fmt.Sprintf("%s → %s: not in this room", p.ImportPath, imp))
+			}
+			if imp == "ralph/workers/model/modeltest" && p.ImportPath != "ralph/scripts/bench" {
+				bad = append(bad, fmt.Sprintf("%s → %s: a package for tests", p.ImportPath, imp))
+			}
+			if imp != "ralph" && !strings.HasPrefix(imp, "ralph/") {
+				continue
+			}
+			if err := mayImport(p.ImportPath, imp); err != nil {
+				bad = append(bad, err.Error())
+			}
+		}
+	}
+	return bad
+}
+
+func TestImportsOnlyGoDown(t *testing.T) {
+	pkgs := listPackages(t)
+	if len(pkgs) < 15 {
+		t.Fatalf("go list found %d packages only", len(pkgs))
+	}
+	for _, v := range violations(pkgs) {
+		t.Error(v)
+	}
+}
+
+func TestLadderFindsPlantedViolations(t *testing.T) {
+	planted := [][2]string{
+		{"ralph/workers/agent", "ralph/workers/proc"}, {"ralph/memory", "ralph/workers/agent"}, {"ralph/interrupts", "ralph/memory"},
+		{"ralph/coordinator", "ralph/repl"}, {"ralph/repl", "ralph/scripts"}, {"ralph/scripts", "ralph"}, {"ralph/memory/durable", "ralph/memory"},
+		{"ralph/workers/tools", "os/exec"}, {"ralph/coordinator", "net/http"}, {"ralph/repl/line", "github.com/charmbracelet/glamour"},
+		{"ralph/interrupts", "golang.org/x/sys/unix"}, {"ralph/attic", "ralph/memory"}, {"ralph/scripts", "ralph/workers/model/modeltest"},
+	}
+	for _, p := range planted {
+		if v := violations([]listed{{ImportPath: p[0], Imports: []string{p[1]}}}); len(v) == 0 {
+			t.Errorf("%s → %s is not noticed", p[0], p[1])
+		}
+	}
+	fine := [][2]string{{"ralph", "ralph/scripts"}, {"ralph/repl", "ralph/coordinator"}, {"ralph/coordinator", "ralph/interrupts"}, {"ralph/memory", "ralph/memory/durable"}}
+	for _, p := range fine {
+		if v := violations([]listed{{ImportPath: p[0], Imports: []string{p[1]}}}); len(v) != 0 {
+			t.Errorf("%s → %s is refused: %v", p[0], p[1], v)
+		}
+	}
+}
+
+func TestTopLevelIsTheHouse(t *testing.T) {
+	house := strings.Fields("main.go main_test.go repl coordinator workers memory interrupts scripts testdata go.mod go.sum Makefile README.md LICENSE CONTRIBUTING.md")
+	out, err := exec.Command("git", "ls-files").Output()
+	if err != nil {
+		t.Skipf("git ls-files: %v (not a checkout)", err)
+	}
+	for path := range strings.Lines(string(out)) {
+		first, _, _ := strings.Cut(strings.TrimSpace(path), "/")
+		if !strings.HasPrefix(first, ".") && !slices.Contains(house, first) {
+			t.Errorf("%s does not belong at the top level", first)
+		}
+	}
+}
+
+// source is one parsed file of the program.
+type source struct {
+	path string
+	text []byte
+	file *ast.File
+	set  *token.FileSet
+}
+
+func parseSource(path string, text []byte) (source, error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.ParseComments)
+	return source{path, text, file, set}, err
+}
+
+func programSources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || (strings.HasPrefix(d.Name(), ".") && path != ".")) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		s, err := parseSource(path, text)
+		all = append(all, s)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestBudgets(t *testing.T) {
+	exported, documented := map[string]int{}, map[string]bool{}
+	for _, s := range programSources(t) {
+		for _, b := range budget(s) {
+			t.Error(b)
+		}
+		dir := filepath.Dir(s.path)
+		exported[dir] += len(exportedNames(s.file))
+		documented[dir] = documented[dir] || s.file.Doc != nil
+	}
+	for dir, n := range exported {
+		if n > maxExported {
+			t.Errorf("%s exports %d names, the budget is %d", dir, n, maxExported)
+		}
+		if !documented[dir] {
+			t.Errorf("%s has no package comment", dir)
+		}
+	}
+}
+
+// budget lists what of one file is over a budget.
+func budget(s source) []string {
+	var over []string
+	say := func(n ast.Node, format string, args ...any) {
+		over = append(over, fmt.Sprintf("%s: %s", s.set.Position(n.Pos()), fmt.Sprintf(format, args...)))
+	}
+	if lines := bytes.Count(s.text, []byte("\n")); lines > maxFileLines {
+		say(s.file, "%d lines, the budget is %d", lines, maxFileLines)
+	}
+	for _, decl := range s.file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			lines := s.set.Position(d.End()).Line - s.set.Position(d.Pos()).Line + 1
+			if lines > maxFunctionLines {
+				say(d, "%s has %d lines, the budget is %d", d.Name.Name, lines, maxFunctionLines)
+			}
+			if d.Body != nil && nesting(d.Body) > maxNesting {
+				say(d, "%s nests %d deep, the budget is %d", d.Name.Name, nesting(d.Body), maxNesting)
+			}
+			if d.Name.Name == "init" && d.Recv == nil {
+				say(d, "init")
+			}
+			if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
+				say(d, "%s has no doc comment", d.Name.Name)
+			}
+		case *ast.GenDecl:
+			generalBudget(s, d, say)
+		}
+	}
+	return over
+}
+
+func generalBudget(s source, d *ast.GenDecl, say func(ast.Node, string, ...any)) {
+	for _, spec := range d.Specs {
+		switch sp := spec.(type) {
+		case *ast.TypeSpec:
+			if sp.Name.IsExported() && d.Doc == nil && sp.Doc == nil {
+				say(sp, "%s has no doc comment", sp.Name.Name)
+			}
+			if it, ok := sp.Type.(*ast.InterfaceType); ok && it.Methods.NumFields() > maxInterfaceMethods {
+				say(sp, "interface %s has %d methods, the budget is %d", sp.Name.Name, it.Methods.NumFields(), maxInterfaceMethods)
+			}
+		case *ast.ValueSpec:
+			for _, name := range sp.Names {
+				if name.IsExported() && d.Doc == nil && sp.Doc == nil && sp.Comment == nil {
+					say(sp, "%s has no doc comment", name.Name)
+				}
+			}
+			if d.Tok == token.VAR && !constantVar(s, d, sp) {
+				say(sp, "package variable %s can change", sp.Names[0].Name)
+			}
+		}
+	}
+}
+
+// constantVar knows the package variables that do not change while the program
+// runs: errors, embedded files, interface checks, lazily made tables, and what
+// the linker sets in main.
+func constantVar(s source, d *ast.GenDecl, sp *ast.ValueSpec) bool {
+	if s.path == "main.go" && strings.Contains(d.Doc.Text(), "linker") {
+		return true
+	}
+	if (d.Doc != nil && strings.Contains(rawDoc(d.Doc), "//go:embed")) || (sp.Doc != nil && strings.Contains(rawDoc(sp.Doc), "//go:embed")) {
+		return true
+	}
+	if sp.Names[0].Name == "_" {
+		return true
+	}
+	for _, v := range sp.Values {
+		call, ok := v.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		x, _ := sel.X.(*ast.Ident)
+		if x == nil || !slices.Contains([]string{"errors.New", "sync.OnceValue", "sync.OnceValues"}, x.Name+"."+sel.Sel.Name) {
+			return false
+		}
+	}
+	return len(sp.Values) > 0
+}
+
+func rawDoc(g *ast.CommentGroup) string {
+	var b strings.Builder
+	for _, c := range g.List {
+		b.WriteString(c.Text + "\n")
+	}
+	return b.String()
+}
+
+// nesting is the depth of blocks of control flow in a body; an else-if chain
+// counts once, and a function literal begins anew.
+func nesting(n ast.Node) int {
+	deepest := 0
+	var walk func(n ast.Node, depth int)
+	walk = func(n ast.Node, depth int) {
+		deepest = max(deepest, depth)
+		ast.Inspect(n, func(c ast.Node) bool {
+			if c == nil || c == n {
+				return true
+			}
+			switch c := c.(type) {
+			case *ast.FuncLit:
+				walk(c.Body, 0)
+				return false
+			case *ast.IfStmt:
+				walk(c.Body, depth+1)
+				for next := c.Else; next != nil; {
+					elif, ok := next.(*ast.IfStmt)
+					if !ok {
+						walk(next, depth+1)
+						break
+					}
+					walk(elif.Body, depth+1)
+					next = elif.Else
+				}
+				return false
+			case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
+				walk(c, depth+1)
+				return false
+			}
+			return true
+		})
+	}
+	walk(n, 0)
+	return deepest
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if ix, ok := t.(*ast.IndexExpr); ok {
+		t = ix.X
+	}
+	id, ok := t.(*ast.Ident)
+	return ok && id.IsExported()
+}
+
+func exportedNames(f *ast.File) []string {
+	var names []string
+	for _, decl := range f.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.IsExported() {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			names = append(names, exportedSpecs(d)...)
+		}
+	}
+	return names
+}
+
+// exportedSpecs counts a block of constants of one type as one name: it is one
+// thing to learn.
+func exportedSpecs(d *ast.GenDecl) []string {
+	var names []string
+	for _, spec := range d.Specs {
+		switch sp := spec.(type) {
+		case *ast.TypeSpec:
+			if sp.Name.IsExported() {
+				names = append(names, sp.Name.Name)
+			}
+		case *ast.ValueSpec:
+			if sp.Names[0].IsExported() && (d.Tok != token.CONST || len(names) == 0) {
+				names = append(names, sp.Names[0].Name)
+			}
+		}
+	}
+	return names
+}
+
+func TestBudgetsFindPlantedViolations(t *testing.T) {
+	long := "package p\n\nfunc f() {\n" + strings.Repeat("\tprintln()\n", maxFunctionLines) + "}\n"
+	planted := map[string]string{
+		"has 82 lines":              long,
+		"501 lines":                 "package p\n" + strings.Repeat("\n", 500),
+		"nests 5 deep":              "package p\nfunc f() { for { if true { switch { case true: for { select {} } } } } }",
+		"init":                      "package p\nfunc init() {}",
+		"package variable table":    "package p\nvar table = map[string]int{}",
+		"package variable re":       "package p\nimport \"regexp\"\nvar re = regexp.MustCompile(`x`)",
+		"F has no doc comment":      "package p\nfunc F() {}",
+		"M has no doc comment":      "package p\n// T is.\ntype T struct{}\nfunc (t *T) M() {}",
+		"ErrX has no doc comment":   "package p\nimport \"errors\"\nvar ErrX = errors.New(\"x\")",
+		"interface I has 6 methods": "package p\ntype I interface { A(); B(); C(); D(); E(); F() }",
+	}
+	for want, text := range planted {
+		s, err := parseSource("p.go", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(budget(s), "\n"); !strings.Contains(got, want) {
+			t.Errorf("not noticed: %q (got %q)", want, got)
+		}
+	}
+	s, err := parseSource("p.go", []byte("package p\nimport \"errors\"\n// ErrX is.\nvar ErrX = errors.New(\"x\")\nfunc f() { if a { } else if b { } else if c { } else if d { } else if e { } }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := budget(s); len(got) != 0 {
+		t.Errorf("refused: %q", got)
+	}
+}
