@@ -1,0 +1,77 @@
+# make demo: see Ralph do its main job, with nothing but Go and git.
+# make test: prove it. The other targets are for those who work on Ralph.
+
+GO      ?= go
+PREFIX  ?= /usr/local
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+DATE    := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+STATIC  := honnef.co/go/tools/cmd/staticcheck@v0.8.0
+CC      ?= cc
+
+# The race detector needs a C compiler.
+HAVE_CC := $(shell command -v $(CC) >/dev/null 2>&1 && echo yes)
+ifeq ($(HAVE_CC),yes)
+RACE := -race
+endif
+
+.PHONY: all build demo test check sweep bench fuzz cover update install clean
+
+all: build
+
+build: bin/ralph
+
+.PHONY: bin/ralph
+bin/ralph:
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ralph .
+
+demo: build
+	@./bin/ralph demo
+
+test:
+ifeq ($(RACE),)
+	@echo "make test: no C compiler ($(CC)) was found, so the race detector is off"
+endif
+	$(GO) test $(RACE) -timeout 10m ./...
+
+check:
+	@out="$$(gofmt -l $$(git ls-files '*.go'))"; test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	$(GO) run $(STATIC) ./...
+	$(GO) test -count=1 -run 'TestImports|TestLadder|TestTopLevel|TestBudgets|TestInit' .
+
+# The suite runs seeded parts of the sweeps; this runs them whole.
+sweep:
+	RALPH_TEST_SWEEP=full $(GO) test $(RACE) -timeout 60m -count=1 ./...
+
+bench: build
+	$(GO) run ./scripts/bench -ralph ./bin/ralph
+
+FUZZTIME ?= 20s
+fuzz:
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+cover:
+	$(GO) test -coverprofile=cover.out ./...
+	$(GO) tool cover -func=cover.out | tail -1
+
+# Golden files and the demo's cassette are made anew; read the diff.
+update:
+	RALPH_TEST_UPDATE=1 $(GO) test ./...
+
+install: build
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 bin/ralph $(DESTDIR)$(PREFIX)/bin/ralph
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	bin/ralph completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ralph
+	bin/ralph completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ralph
+	bin/ralph completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ralph.fish
+
+clean:
+	rm -rf bin cover.out
