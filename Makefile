@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
-STATIC  := honnef.co/go/tools/cmd/staticcheck@v0.8.0
+STATIC  := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CC      ?= cc
 
 # The race detector needs a C compiler.

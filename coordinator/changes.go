@@ -30,6 +30,7 @@ var ErrNothingToUndo = errors.New("there is nothing to undo")
 type changes struct {
 	points *git.Checkpoints
 	repo   *git.Repo // nil without a repository
+	root   string
 	run    string
 	warn   func(string)
 
@@ -51,7 +52,7 @@ func (c *changes) begin(ctx context.Context) {
 	if c.begun || c.failed {
 		return
 	}
-	if why := tooWide(c.points); why != "" {
+	if why := tooWide(c.root); why != "" {
 		c.failed = true
 		c.warn(why)
 		return
@@ -72,8 +73,7 @@ func (c *changes) begin(ctx context.Context) {
 }
 
 // tooWide refuses to checkpoint a home directory or a whole disk.
-func tooWide(points *git.Checkpoints) string {
-	root := points.Root()
+func tooWide(root string) string {
 	home, _ := os.UserHomeDir()
 	if root == "/" || (home != "" && root == home) {
 		return fmt.Sprintf("%s is too wide for a checkpoint: work here cannot be undone and its changes are not listed", root)

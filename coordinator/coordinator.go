@@ -14,6 +14,7 @@ import (
 	"ralph/coordinator/policy"
 	"ralph/interrupts"
 	"ralph/memory/config"
+	"ralph/memory/history"
 	"ralph/memory/project"
 	"ralph/memory/redact"
 	"ralph/workers/agent"
@@ -31,31 +32,36 @@ type Coordinator struct {
 	now      func() time.Time
 	redactor *redact.Redactor
 
-	endpoint model.Endpoint
-	client   *model.Client
 	cassette cassette
 
-	loc     *git.Location
-	repo    *git.Repo
-	changes *changes
-	book    *book
-	events  *emitter
-	gate    *gate
-	work    *tools.Workspace
-	epochs  interrupts.Epochs
+	loc      *git.Location
+	repo     *git.Repo
+	changes  *changes
+	book     *book
+	events   *emitter
+	gate     *gate
+	work     *tools.Workspace
+	epochs   interrupts.Epochs
+	estimate history.Estimate
+
+	// closing bounds what Close does; it is the context of Open without its end.
+	closing context.Context
 
 	// running is held by the one piece of work that runs.
 	running chan struct{}
 
 	// mu guards what follows; it is held for moments only.
-	mu         sync.Mutex
-	started    bool // the start event is out
-	system     string
-	transcript []agent.Message
-	totals     Totals
-	warnings   []string
-	project    func() (project.Project, error)
-	calibrated *window
+	mu           sync.Mutex
+	endpoint     model.Endpoint
+	modelOptions model.Options
+	client       *model.Client
+	started      bool // the start event is out
+	system       string
+	transcript   []agent.Message
+	totals       Totals
+	warnings     []string
+	project      func() (project.Project, error)
+	calibrated   *window
 }
 
 // Totals sums up a session.
@@ -79,9 +85,8 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Coordinator{opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), redactor: redact.New(o.Config.Secrets())}
+	c := &Coordinator{opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets())}
 	c.totals.Started = o.Now()
-	c.calibrated = newWindow(o.Config.ContextWindow)
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })
 	for _, w := range o.Config.Warnings {
 		c.warn(w)
@@ -137,7 +142,7 @@ func (c *Coordinator) openTree() error {
 	case !errors.Is(err, git.ErrNoRepository):
 		c.warn("the git repository is left alone: " + err.Error())
 	}
-	c.changes = &changes{points: git.OpenCheckpoints(c.opt.Proc, c.opt.Root, c.stateDir(), c.loc), repo: c.repo, run: c.opt.RunID, warn: c.warn}
+	c.changes = &changes{points: git.OpenCheckpoints(c.opt.Proc, c.opt.Root, c.stateDir(), c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn}
 	return nil
 }
 
@@ -151,13 +156,15 @@ func (c *Coordinator) Close() error {
 		errs = append(errs, c.book.close())
 	}
 	errs = append(errs, c.cassette.close())
-	if c.client != nil {
-		c.client.Close()
+	if client := c.answers(); client != nil {
+		client.Close()
 	}
 	if c.work != nil {
 		errs = append(errs, c.work.Close())
 	}
-	return errors.Join(errs...)
+	ctx, cancel := context.WithTimeout(c.closing, settleTime)
+	defer cancel()
+	return errors.Join(append(errs, c.opt.Proc.Close(ctx))...)
 }
 
 // Record appends a result document to .ralph/runs.jsonl. A run that changed
@@ -177,14 +184,24 @@ func (c *Coordinator) Endpoint() model.Endpoint {
 }
 
 // Models asks the endpoint which models it has.
-func (c *Coordinator) Models(ctx context.Context) ([]string, error) { return c.client.Models(ctx) }
+func (c *Coordinator) Models(ctx context.Context) ([]string, error) { return c.answers().Models(ctx) }
 
-// SetModel chooses the model for the runs to come.
+// SetModel chooses the model, at the same endpoint, for the runs to come.
 func (c *Coordinator) SetModel(name string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	old := c.client
 	c.endpoint.Model = name
-	c.client.SetModel(name)
+	c.modelOptions.Endpoint = c.endpoint
+	c.client = model.New(c.modelOptions)
+	c.mu.Unlock()
+	old.Close()
+}
+
+// answers is the client of the present endpoint.
+func (c *Coordinator) answers() *model.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.client
 }
 
 // Totals sums up what this Coordinator did so far.

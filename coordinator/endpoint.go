@@ -6,23 +6,35 @@ import (
 	"errors"
 	"sync"
 
+	"ralph/memory/config"
 	"ralph/workers/agent"
 	"ralph/workers/model"
 )
 
+// Connect returns a client for the endpoint that a run with these settings would
+// use. The caller closes it.
+func Connect(ctx context.Context, cfg *config.Config, getenv func(string) string) (*model.Client, error) {
+	endpoint, err := model.Choose(ctx, wish(cfg, getenv))
+	if err != nil {
+		return nil, err
+	}
+	return model.New(model.Options{Endpoint: endpoint}), nil
+}
+
 // openModel chooses the endpoint, or opens the cassette that stands in for one.
 func (c *Coordinator) openModel(ctx context.Context) error {
-	opt := model.Options{UserAgent: "ralph"}
+	opt := model.Options{MaxConns: c.cfg.MaxAgents}
 	switch {
 	case c.cfg.Replay != "":
 		replay, err := model.OpenReplay(c.opt.FS, c.cfg.Replay)
 		if err != nil {
 			return &Error{Op: "open cassette", Path: c.cfg.Replay, Err: err, Status: StatusUsage, Hint: "record one with --record FILE"}
 		}
+		replay.SetRoot(c.opt.Root, c.redactor.String)
 		c.cassette.replay = replay
 		c.endpoint, opt.Transport = replay.Endpoint(), replay.Transport()
 	default:
-		endpoint, err := model.Choose(ctx, c.wish())
+		endpoint, err := model.Choose(ctx, wish(c.cfg, c.opt.Getenv))
 		if err != nil {
 			return err
 		}
@@ -33,17 +45,18 @@ func (c *Coordinator) openModel(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(&Error{Op: "open cassette", Path: c.cfg.Record, Err: err, Status: StatusUsage, Hint: "name a file that does not exist yet, in a directory that you can write"}, c.cassette.close())
 		}
+		recorder.SetRoot(c.opt.Root)
 		c.cassette.recorder = recorder
 		opt.Transport = recorder.Transport(opt.Transport)
 	}
 	opt.Endpoint = c.endpoint
-	c.client = model.New(opt)
+	c.modelOptions, c.client = opt, model.New(opt)
 	return nil
 }
 
-func (c *Coordinator) wish() model.Wish {
-	w := model.Wish{Model: c.cfg.Model, BaseURL: c.cfg.BaseURL, Key: c.cfg.APIKey, Getenv: c.opt.Getenv, ProbeLocal: true}
-	for _, p := range c.cfg.Active() {
+func wish(cfg *config.Config, getenv func(string) string) model.Wish {
+	w := model.Wish{Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, Getenv: getenv, ProbeLocal: true}
+	for _, p := range cfg.Active() {
 		w.Profiles = append(w.Profiles, model.Profile{Name: p.Name, Model: p.Model, BaseURL: p.BaseURL, Key: p.Key})
 	}
 	return w
@@ -65,6 +78,7 @@ func (c *Coordinator) price(u agent.Usage) (float64, bool) {
 type cassette struct {
 	recorder *model.Recorder
 	replay   *model.Replay
+	once     sync.Once
 
 	// mu guards problem.
 	mu      sync.Mutex
@@ -117,20 +131,33 @@ func (k *cassette) halted() error {
 	return k.problem
 }
 
-// unused reports exchanges of a replay that the work did not come to.
-func (k *cassette) unused() error {
+// played ends a replay whose work is done, and reports what of the recording
+// was not asked for.
+func (k *cassette) played() error {
 	if k.replay == nil {
 		return nil
 	}
-	return k.replay.Unused()
+	return k.close()
 }
 
-func (k *cassette) close() error {
-	switch {
-	case k.recorder != nil:
-		return k.recorder.Close()
-	case k.replay != nil:
-		return k.replay.Close()
+// warnings tells what differs from the recording without harm.
+func (k *cassette) warnings() []string {
+	if k.replay == nil {
+		return nil
 	}
-	return nil
+	return k.replay.Warnings()
+}
+
+// close ends the recording or the replay; a second call does nothing.
+func (k *cassette) close() error {
+	var err error
+	k.once.Do(func() {
+		switch {
+		case k.recorder != nil:
+			err = k.recorder.Close()
+		case k.replay != nil:
+			err = k.replay.Close()
+		}
+	})
+	return err
 }

@@ -57,7 +57,7 @@ func Fail(err error) (Status, *Failure) {
 		f := &Failure{Kind: string(own.Status), Message: own.Error(), Hint: own.Hint}
 		return own.Status, f
 	case errors.As(err, &mismatch):
-		return StatusFailed, &Failure{Kind: "replay_mismatch", Message: err.Error(), Hint: "the work differs from the recording: record it again with --record, or find what changed"}
+		return StatusFailed, &Failure{Kind: kindReplay, Message: err.Error(), Hint: hintReplay}
 	case errors.As(err, &mod):
 		return failModel(mod, err)
 	case errors.As(err, &limit):
@@ -79,6 +79,11 @@ func Fail(err error) (Status, *Failure) {
 	}
 	return StatusFailed, &Failure{Kind: "internal", Message: err.Error()}
 }
+
+// kindReplay is the kind of a run that differs from its recording.
+const kindReplay = "replay_mismatch"
+
+const hintReplay = "the work differs from the recording: record it again with --record, or find what changed"
 
 const hintPermission = "allow it with --allow RULE, run commands unsandboxed with --sandbox off, or answer in `ralph chat`"
 

@@ -17,6 +17,9 @@ import (
 // and the last lines of state.
 const settleTime = time.Minute
 
+// unknownOutcome answers a call whose result was lost in an interruption.
+const unknownOutcome = "interrupted, outcome unknown"
+
 // piece is one piece of work while it runs.
 type piece struct {
 	c       *Coordinator
@@ -109,18 +112,16 @@ func (p *piece) prepare() error {
 	}
 	c.gate.reset()
 	c.book.begin(p.job)
-	p.talk = agent.Repair(c.History(), "interrupted, outcome unknown")
-	if len(p.talk) == 0 {
-		p.talk = append(p.talk, agent.Message{Role: agent.RoleSystem, Text: system})
-	}
+	p.talk = append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
+	view := window{Model: c.answers(), estimate: &c.estimate, maxTokens: c.cfg.ContextWindow}
 	p.loop = &agent.Loop{
 		Agent:           agentName,
-		Model:           c.client,
+		Model:           view,
 		Tools:           c.cassette.wrap(c.toolbox(p.job)),
 		Emit:            c.events.emit,
 		Permit:          p.permit,
 		Record:          c.book.record,
-		Compact:         c.compact,
+		Compact:         view.compact,
 		Overflow:        overflow,
 		Halt:            func() error { return errors.Join(c.gate.halted(), c.cassette.halted()) },
 		Limits:          agent.Limits{MaxTurns: c.cfg.MaxTurns, MaxTokens: c.cfg.MaxTokens, MaxCostUSD: c.cfg.MaxCostUSD},
@@ -149,7 +150,7 @@ func (p *piece) say(m agent.Message) error {
 
 // take adds what a run of the loop brought to the outcome.
 func (p *piece) take(end agent.End) {
-	p.talk = agent.Repair(end.Transcript, "interrupted, outcome unknown")
+	p.talk = agent.Repair(end.Transcript, unknownOutcome)
 	p.loop.Spent = end.Spent
 	o := &p.out
 	o.Turns, o.Usage, o.CostUSD, o.APITime = end.Spent.Turns, end.Spent.Usage, end.Spent.CostUSD, end.Spent.APITime
@@ -162,7 +163,6 @@ func (p *piece) take(end agent.End) {
 	if o.Answer == "" && end.Finish != nil {
 		o.Answer = end.Finish.Summary
 	}
-	p.c.calibrated.learn(p.talk, end.Spent.Usage)
 }
 
 // judge says what a loop that ended by itself is worth: "" when the outcome
@@ -243,14 +243,20 @@ func (p *piece) settle(ctx context.Context) {
 	defer cancel()
 	c := p.c
 	p.out.FilesChanged, p.out.Commits = c.changes.end(ctx)
-	if p.out.Status == StatusCompleted {
-		if err := c.cassette.unused(); err != nil {
-			p.fail(err)
+	if p.out.Status == StatusCompleted && !p.job.Chat {
+		if err := c.cassette.played(); err != nil {
+			p.out.Status = StatusFailed
+			p.out.Failure = &Failure{Kind: kindReplay, Message: err.Error(), Hint: hintReplay}
 		}
+	}
+	for _, w := range c.cassette.warnings() {
+		c.warn(w)
 	}
 	p.denials()
 	c.mu.Lock()
-	c.transcript = p.talk
+	if len(p.talk) > 0 {
+		c.transcript = p.talk[1:] // the system prompt is made anew when need be
+	}
 	c.totals.add(p.out)
 	c.mu.Unlock()
 	if err := c.book.settle(&p.out, p.job); err != nil {

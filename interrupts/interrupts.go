@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Stop is the cause of a context that a human ended. It is an error so that it
@@ -60,10 +61,16 @@ func signalName(s syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(s))
 }
 
+// patience is how long further signals are swallowed after the first, so that
+// a second one does not tear the work of the first; after it, a signal has its
+// default effect and ends the process.
+const patience = 2 * time.Second
+
 // Watch returns a context that ends with a *Stop as its cause at the first of
-// the given signals. release stops watching, waits for the goroutine that Watch
-// started and gives the signals back their default effect; it may be called
-// more than once.
+// the given signals. Two seconds later the signals have their default effect
+// again, so that nothing can make the process deaf. release stops watching,
+// waits for the goroutine that Watch started and gives the signals back their
+// default effect; it may be called more than once.
 func Watch(parent context.Context, signals ...os.Signal) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	ch := make(chan os.Signal, 1)
@@ -75,6 +82,11 @@ func Watch(parent context.Context, signals ...os.Signal) (ctx context.Context, r
 		case s := <-ch:
 			num, _ := s.(syscall.Signal) // every os.Signal of the platforms we build for is one
 			cancel(&Stop{Signal: num})
+			select {
+			case <-time.After(patience):
+				signal.Stop(ch)
+			case <-quit:
+			}
 		case <-quit:
 		}
 	}()

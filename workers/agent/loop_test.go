@@ -166,29 +166,29 @@ func TestLoopEnds(t *testing.T) {
 	var limit *agent.LimitError
 	cases := []struct {
 		name  string
-		loop  agent.Loop
+		loop  *agent.Loop
 		steps []step
 		check func(agent.End) bool
 	}{
-		{"same call three times", agent.Loop{}, []step{again, respelled, again, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, agent.ErrRepeats) && e.Calls == 2 }},
-		{"another call between", agent.Loop{}, []step{again, again, other, again, text("x")}, func(e agent.End) bool { return e.Err == nil && e.Calls == 4 }},
-		{"turns", agent.Loop{Limits: agent.Limits{MaxTurns: 2}}, []step{again, other, text("x")}, func(e agent.End) bool {
+		{"same call three times", &agent.Loop{}, []step{again, respelled, again, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, agent.ErrRepeats) && e.Calls == 2 }},
+		{"another call between", &agent.Loop{}, []step{again, again, other, again, text("x")}, func(e agent.End) bool { return e.Err == nil && e.Calls == 4 }},
+		{"turns", &agent.Loop{Limits: agent.Limits{MaxTurns: 2}}, []step{again, other, text("x")}, func(e agent.End) bool {
 			return errors.As(e.Err, &limit) && limit.What == "turns" && e.Spent.Turns == 2
 		}},
-		{"turns carried along", agent.Loop{Limits: agent.Limits{MaxTurns: 2}, Spent: agent.Spent{Turns: 1}}, []step{again, text("x")}, func(e agent.End) bool { return errors.As(e.Err, &limit) && e.Spent.Turns == 2 }},
-		{"tokens", agent.Loop{Limits: agent.Limits{MaxTokens: 20}}, []step{again, other, text("x")}, func(e agent.End) bool {
+		{"turns carried along", &agent.Loop{Limits: agent.Limits{MaxTurns: 2}, Spent: agent.Spent{Turns: 1}}, []step{again, text("x")}, func(e agent.End) bool { return errors.As(e.Err, &limit) && e.Spent.Turns == 2 }},
+		{"tokens", &agent.Loop{Limits: agent.Limits{MaxTokens: 20}}, []step{again, other, text("x")}, func(e agent.End) bool {
 			return errors.As(e.Err, &limit) && limit.What == "tokens"
 		}},
-		{"a last answer is no excess", agent.Loop{Limits: agent.Limits{MaxTurns: 1, MaxTokens: 1}}, []step{text("x")}, func(e agent.End) bool { return e.Err == nil }},
-		{"cost", agent.Loop{Limits: agent.Limits{MaxCostUSD: 0.5}, Price: func(agent.Usage) (float64, bool) { return 0.3, true }}, []step{again, other, text("x")}, func(e agent.End) bool {
+		{"a last answer is no excess", &agent.Loop{Limits: agent.Limits{MaxTurns: 1, MaxTokens: 1}}, []step{text("x")}, func(e agent.End) bool { return e.Err == nil }},
+		{"cost", &agent.Loop{Limits: agent.Limits{MaxCostUSD: 0.5}, Price: func(agent.Usage) (float64, bool) { return 0.3, true }}, []step{again, other, text("x")}, func(e agent.End) bool {
 			return errors.As(e.Err, &limit) && limit.What == "cost" && *e.Spent.CostUSD == 0.6
 		}},
-		{"cost that nobody knows", agent.Loop{Limits: agent.Limits{MaxCostUSD: 0.5}}, []step{again, text("x")}, func(e agent.End) bool { return errors.As(e.Err, &limit) && limit.Unknown }},
-		{"halt", agent.Loop{Halt: func() error { return halt }}, []step{again, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, halt) && e.Calls == 1 }},
-		{"cut text", agent.Loop{}, []step{cutText, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, agent.ErrCut) && e.Final.Text == "half an ans" }},
-		{"cut call is asked for again", agent.Loop{}, []step{cutCall, again, text("x")}, func(e agent.End) bool { return e.Err == nil && e.Calls == 1 }},
-		{"cut calls for ever", agent.Loop{}, []step{cutCall, cutCall, cutCall, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, agent.ErrCut) && e.Calls == 0 }},
-		{"model error", agent.Loop{}, nil, func(e agent.End) bool { return e.Err != nil && e.Spent.Turns == 1 }},
+		{"cost that nobody knows", &agent.Loop{Limits: agent.Limits{MaxCostUSD: 0.5}}, []step{again, text("x")}, func(e agent.End) bool { return errors.As(e.Err, &limit) && limit.Unknown }},
+		{"halt", &agent.Loop{Halt: func() error { return halt }}, []step{again, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, halt) && e.Calls == 1 }},
+		{"cut text", &agent.Loop{}, []step{cutText, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, agent.ErrCut) && e.Final.Text == "half an ans" }},
+		{"cut call is asked for again", &agent.Loop{}, []step{cutCall, again, text("x")}, func(e agent.End) bool { return e.Err == nil && e.Calls == 1 }},
+		{"cut calls for ever", &agent.Loop{}, []step{cutCall, cutCall, cutCall, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, agent.ErrCut) && e.Calls == 0 }},
+		{"model error", &agent.Loop{}, nil, func(e agent.End) bool { return e.Err != nil && e.Spent.Turns == 1 }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,8 +18,8 @@ type Tool struct {
 	// Effect says what running it can change; tools that only read may run side
 	// by side.
 	Effect Effect
-	// Run does the work. args is a JSON object already checked against Schema.
-	// Run returns soon after ctx ends, leaving nothing running that it started,
+	// Run does the work. args is a JSON object; Run checks it against Schema, so
+	// that it can forgive what is harmless. Run returns soon after ctx ends, leaving nothing running that it started,
 	// and what it had got so far. An error is for the model to read like a
 	// failed Result; it never ends the loop. Run must be safe for concurrent
 	// use.

@@ -1,0 +1,382 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"ralph/memory"
+	"ralph/memory/durable"
+	"ralph/memory/markdown"
+	"ralph/memory/session"
+	"ralph/workers/agent"
+)
+
+// lockWait is how long another Ralph in the project is waited for.
+const lockWait = 2 * time.Second
+
+// The kinds of journal records.
+const (
+	recordMessage = "message"
+	recordEvent   = "event"
+	recordCleared = "cleared"
+	recordOutcome = "outcome"
+)
+
+// book is the coordinator's hand on the state: it opens the store when there is
+// something to keep, writes the journal, and turns what the tools report into
+// the Markdown files.
+//
+// A one-shot in a project without `.ralph/` opens it with the model's first
+// answer, so that a run that never got one leaves no trace.
+type book struct {
+	c *Coordinator
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	store   *memory.Store
+	session *session.Session // nil for a one-shot without --session
+	journal *session.Journal // of the session, or of the one-shot
+	dry     bool
+	broken  bool             // the journal cannot be written, which was said
+	pending []session.Record // kept back until the next message is written
+	working map[string]bool  // tasks that this run began
+	notices []string         // warnings to be told when mu is free
+}
+
+// leave gives mu back and tells what came up meanwhile: a warning is an event,
+// and events come back here to be kept.
+func (b *book) leave() {
+	notices := b.notices
+	b.notices = nil
+	b.mu.Unlock()
+	for _, n := range notices {
+		b.c.warn(n)
+	}
+}
+
+// note keeps a warning for leave; mu is held.
+func (b *book) note(text string) { b.notices = append(b.notices, text) }
+
+func newBook(c *Coordinator) *book { return &book{c: c, working: map[string]bool{}} }
+
+// openEarly opens the store of a project that Ralph already works in, and of
+// every chat, so that a second Ralph is turned away before it costs anything.
+func (b *book) openEarly(ctx context.Context) error {
+	if b.c.cfg.DryRun {
+		b.dry = true
+		return nil
+	}
+	_, err := os.Lstat(b.c.stateDir())
+	if err != nil && b.c.opt.Session == "" {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.leave()
+	return b.open(ctx)
+}
+
+// open opens the store and the journal; mu is held.
+func (b *book) open(ctx context.Context) error {
+	if b.store != nil {
+		return nil
+	}
+	o := b.c.opt
+	store, found, err := memory.Open(ctx, memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder,
+		SessionID: o.RunID, LockWait: lockWait, Redact: b.c.redactor.String})
+	if err != nil {
+		return err
+	}
+	b.store = store
+	b.notices = append(b.notices, found.Warnings...)
+	b.tellInterrupted(found)
+	if found.ReadOnly {
+		b.broken = true
+		return nil
+	}
+	return b.openJournal()
+}
+
+// tellInterrupted warns about work that an earlier Ralph left in the middle.
+func (b *book) tellInterrupted(found memory.Recovery) {
+	tasks, err := b.store.Interrupted()
+	if err != nil {
+		b.note("state: " + err.Error())
+	}
+	var ids []string
+	for _, t := range tasks {
+		ids = append(ids, t.ID)
+	}
+	switch {
+	case len(ids) > 0:
+		b.note(fmt.Sprintf("interrupted earlier and left as it is: %s (%s)", strings.Join(ids, ", "), memory.TasksFile))
+	case found.Crashed != nil:
+		b.note("the last Ralph here ended without closing the project; nothing was in progress")
+	}
+}
+
+func (b *book) openJournal() error {
+	o := b.c.opt
+	if o.Session == "" {
+		journal, err := session.OpenJournal(o.FS, filepath.Join(b.runDir(), session.JournalFile), b.store.Quarantine())
+		if err != nil {
+			return err
+		}
+		b.journal = journal
+		return nil
+	}
+	s, err := session.Resume(session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String,
+		Config: session.RuntimeConfig{MaxIterations: b.c.cfg.Run.MaxIterations, ConfidenceThreshold: b.c.cfg.Run.ConfidenceThreshold,
+			HumanIntervention: b.c.cfg.Run.HumanIntervention, LearningRate: b.c.cfg.Run.LearningRate}}, o.Session)
+	if err != nil {
+		return err
+	}
+	b.session, b.journal = s, s.Journal()
+	transcript, err := readTranscript(s)
+	if err != nil {
+		return err
+	}
+	b.c.mu.Lock()
+	b.c.transcript = transcript
+	b.c.mu.Unlock()
+	return nil
+}
+
+// readTranscript is the conversation that a session's journal holds.
+func readTranscript(s *session.Session) ([]agent.Message, error) {
+	var transcript []agent.Message
+	err := s.Records(func(r session.Record) error {
+		switch r.Kind {
+		case recordCleared:
+			transcript = nil
+		case recordMessage:
+			var m agent.Message
+			if err := json.Unmarshal(r.Payload, &m); err != nil {
+				return fmt.Errorf("record %d: %w", r.Seq, err)
+			}
+			transcript = append(transcript, m)
+		}
+		return nil
+	})
+	return agent.Repair(transcript, unknownOutcome), err
+}
+
+func (b *book) isOpen() bool {
+	b.mu.Lock()
+	defer b.leave()
+	return b.store != nil
+}
+
+func (b *book) sessionID() string {
+	b.mu.Lock()
+	defer b.leave()
+	if b.session == nil {
+		return ""
+	}
+	return b.session.ID()
+}
+
+// runDir is where a run without a session keeps its journal and the outputs of
+// its commands.
+func (b *book) runDir() string { return filepath.Join(b.c.stateDir(), "runs", b.c.opt.RunID) }
+
+// outputDir is where tools put outputs that are too long to show.
+func (b *book) outputDir() string {
+	b.mu.Lock()
+	defer b.leave()
+	switch {
+	case b.dry:
+		return ""
+	case b.session != nil:
+		return filepath.Join(b.session.Dir(), "outputs")
+	}
+	return filepath.Join(b.runDir(), "outputs")
+}
+
+// begin makes ready for a job.
+func (b *book) begin(j Job) {
+	b.mu.Lock()
+	defer b.leave()
+	b.dry = b.dry || j.DryRun
+	clear(b.working)
+}
+
+// record is the loop's Record: the message is on disk when it returns. What
+// came before the model's first answer waits for it.
+func (b *book) record(m agent.Message) error {
+	b.mu.Lock()
+	defer b.leave()
+	if b.dry {
+		return nil
+	}
+	payload, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	b.pending = append(b.pending, session.Record{Kind: recordMessage, Payload: b.c.redactor.Bytes(payload)})
+	if b.store == nil && m.Role != agent.RoleAssistant {
+		return nil
+	}
+	if err := b.open(b.c.closing); err != nil {
+		return err
+	}
+	if b.session != nil && !b.broken && m.Role != agent.RoleTool {
+		b.session.Say(string(m.Role), b.c.redactor.String(m.Text))
+	}
+	return b.flush()
+}
+
+// keepEvent lets an event wait for the next message; it is not worth a sync of
+// its own.
+func (b *book) keepEvent(e agent.Event) {
+	b.mu.Lock()
+	defer b.leave()
+	if b.dry {
+		return
+	}
+	payload, err := json.Marshal(e)
+	if err != nil {
+		return // an event of ours always encodes
+	}
+	b.pending = append(b.pending, session.Record{Kind: recordEvent, Payload: b.c.redactor.Bytes(payload)})
+}
+
+// flush writes what waits in one append; mu is held. When the disk does not
+// take it, the work goes on with the records held in memory, and that is said
+// once.
+func (b *book) flush() error {
+	if b.journal == nil || len(b.pending) == 0 {
+		return nil
+	}
+	err := b.journal.Append(b.c.epochs.Current(), b.pending...)
+	if err == nil {
+		b.pending, b.broken = nil, false
+		return nil
+	}
+	if !b.broken {
+		b.broken = true
+		b.note("held, not saved: " + hinted(err))
+	}
+	return nil
+}
+
+// hinted adds what can be done about a storage error.
+func hinted(err error) string {
+	var d *durable.Error
+	if errors.As(err, &d) && d.Hint != "" {
+		return err.Error() + " (" + d.Hint + ")"
+	}
+	return err.Error()
+}
+
+func (b *book) appendRun(doc json.RawMessage) error {
+	b.mu.Lock()
+	defer b.leave()
+	if b.store == nil {
+		return nil
+	}
+	return b.store.AppendRun(doc)
+}
+
+// markCleared begins a new conversation in the journal.
+func (b *book) markCleared() error {
+	b.mu.Lock()
+	defer b.leave()
+	b.pending = append(b.pending, session.Record{Kind: recordCleared, Payload: json.RawMessage("{}")})
+	return b.flush()
+}
+
+// settle writes what a run leaves in the state files, and completes the outcome
+// with what they say.
+func (b *book) settle(out *Outcome, j Job) error {
+	b.mu.Lock()
+	defer b.leave()
+	if b.store == nil || b.dry {
+		return nil
+	}
+	var errs []error
+	if out.Status == StatusInterrupted || out.Status == StatusTimeout {
+		for id := range b.working {
+			_, err := b.store.SetTask(id, memory.TaskEdit{Status: markdown.Interrupted})
+			errs = append(errs, err)
+		}
+	}
+	if !j.Chat || len(out.FilesChanged) > 0 || out.Status == StatusInterrupted {
+		errs = append(errs, b.store.Progress(progressOf(*out, j, b.c.opt.RunID)))
+	}
+	if payload, err := json.Marshal(map[string]any{"status": out.Status, "reason": out.Reason}); err == nil {
+		b.pending = append(b.pending, session.Record{Kind: recordOutcome, Payload: b.c.redactor.Bytes(payload)})
+	}
+	errs = append(errs, b.flush(), b.countTasks(out))
+	if b.session != nil {
+		errs = append(errs, b.session.Progress(len(out.Commits), out.Tasks.Done, out.Tasks.Done+out.Tasks.Failed+out.Tasks.Skipped+out.Tasks.Open))
+	}
+	out.StateFiles = b.store.Changed()
+	if b.journal != nil {
+		if rel, err := filepath.Rel(b.c.opt.Root, b.journal.Path()); err == nil {
+			out.LogFile = filepath.ToSlash(rel)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *book) countTasks(out *Outcome) error {
+	tasks, err := b.store.Tasks()
+	for _, t := range tasks {
+		switch t.Status {
+		case markdown.Done:
+			out.Tasks.Done++
+		case markdown.Failed:
+			out.Tasks.Failed++
+		case markdown.Skipped:
+			out.Tasks.Skipped++
+		default:
+			out.Tasks.Open++
+		}
+	}
+	return err
+}
+
+const maxTitle = 80
+
+// progressOf is the entry for RALPH_PROGRESS.md.
+func progressOf(out Outcome, j Job, run string) memory.Entry {
+	title, _, _ := strings.Cut(strings.TrimSpace(j.Task), "\n")
+	if r := []rune(title); len(r) > maxTitle {
+		title = string(r[:maxTitle-1]) + "…"
+	}
+	e := memory.Entry{Title: title, Status: string(out.Status), Summary: out.Answer, Commits: out.Commits, RunID: run}
+	if out.Failure != nil {
+		e.Summary = strings.TrimSpace(out.Failure.Message + "\n\n" + out.Answer)
+	}
+	for _, f := range out.FilesChanged {
+		e.Files = append(e.Files, f.Path)
+	}
+	if out.Check != nil {
+		e.Check = fmt.Sprintf("%s: exit %d", out.Check.Command, out.Check.ExitCode)
+	}
+	return e
+}
+
+func (b *book) close() error {
+	b.mu.Lock()
+	defer b.leave()
+	var errs []error
+	errs = append(errs, b.flush())
+	switch {
+	case b.session != nil:
+		errs = append(errs, b.session.Close())
+	case b.journal != nil:
+		errs = append(errs, b.journal.Close())
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
+	}
+	return errors.Join(errs...)
+}

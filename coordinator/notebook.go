@@ -1,0 +1,162 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ralph/memory"
+	"ralph/memory/durable"
+	"ralph/memory/markdown"
+	"ralph/workers/tools"
+)
+
+var _ tools.Notebook = (*book)(nil)
+
+// errNoState answers a tool that wants to keep something when nothing is kept.
+var errNoState = errors.New("nothing is kept in this run")
+
+// use calls f with the store; mu is held meanwhile.
+func (b *book) use(f func(*memory.Store) (string, error)) (string, error) {
+	b.mu.Lock()
+	defer b.leave()
+	if b.store == nil {
+		return "", errNoState
+	}
+	return f(b.store)
+}
+
+// Task adds or changes a task and returns it as it stands in the file.
+func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
+	return b.use(func(s *memory.Store) (string, error) {
+		priority := ""
+		if u.Priority != nil {
+			priority = strconv.Itoa(*u.Priority)
+		}
+		var t memory.Task
+		var err error
+		if u.ID == "" {
+			status := markdown.Status(u.Status)
+			if status == "" {
+				status = markdown.Pending
+			}
+			t, err = s.AddTask(memory.Task{Title: u.Title, Status: status, Priority: priority, After: u.After, Check: u.Check, Result: u.Result})
+		} else {
+			t, err = s.SetTask(u.ID, memory.TaskEdit{Title: u.Title, Status: markdown.Status(u.Status), Priority: priority, After: u.After, Check: u.Check, Result: u.Result})
+		}
+		if err != nil {
+			return "", err
+		}
+		delete(b.working, t.ID)
+		if t.Status == markdown.InProgress {
+			b.working[t.ID] = true
+		}
+		return fmt.Sprintf("%s %s (%s)", t.ID, t.Title, t.Status), nil
+	})
+}
+
+// Todo changes RALPH_TODO.md.
+func (b *book) Todo(_ context.Context, u tools.TodoUpdate) (string, error) {
+	return b.use(func(s *memory.Store) (string, error) {
+		return u.Action + ": " + u.Text, s.Todo(memory.TodoEdit{Action: u.Action, Text: u.Text})
+	})
+}
+
+// Goal changes RALPH_GOALS.md.
+func (b *book) Goal(_ context.Context, u tools.GoalUpdate) (string, error) {
+	return b.use(func(s *memory.Store) (string, error) {
+		return u.Action + ": " + u.Text, s.Goal(memory.GoalEdit{Action: u.Action, Text: u.Text, Acceptance: u.Acceptance})
+	})
+}
+
+// Learn adds an entry to AGENT.md.
+func (b *book) Learn(_ context.Context, l tools.Learning) (string, error) {
+	return b.use(func(s *memory.Store) (string, error) {
+		return "kept in " + memory.AgentFile, s.Learn(memory.Learning{Type: l.Type, What: l.What, Why: l.Why, How: l.How, Results: l.Results, Learning: l.Learning})
+	})
+}
+
+// Feature adds a feature to the inventory of the session, or of the project
+// when there is no session.
+func (b *book) Feature(_ context.Context, f tools.Feature) (string, error) {
+	return b.use(func(s *memory.Store) (string, error) {
+		dir, session := "", ""
+		if b.session != nil {
+			dir, session = b.session.Dir(), b.session.ID()
+		}
+		id, err := s.RecordFeature(dir, session, memory.Feature{Name: f.Name, Category: f.Category, Directory: f.Directory, Purpose: f.Purpose,
+			KeyFiles: f.KeyFiles, Dependencies: f.Dependencies, Status: f.Status, Document: b.describe(f.Document)})
+		return id + " " + f.Name, err
+	})
+}
+
+// describe reads what there is to say about a feature's document.
+func (b *book) describe(path string) memory.Document {
+	if path == "" {
+		return memory.Document{}
+	}
+	doc := memory.Document{Path: path, Title: filepath.Base(path), Status: "missing"}
+	f, resolved, err := b.c.work.Open(path)
+	if err != nil {
+		return doc
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxStateBytes))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return doc
+	}
+	doc.Path, doc.Status, doc.Words = resolved, "written", len(strings.Fields(string(text)))
+	if title, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "# "); ok {
+		doc.Title, _, _ = strings.Cut(title, "\n")
+	}
+	return doc
+}
+
+// maxStateBytes bounds a file of the project that is read whole.
+const maxStateBytes = 1 << 20
+
+// maxRemembered bounds what of each state file goes into the system prompt, in
+// bytes.
+const maxRemembered = 4 << 10
+
+// remembered is what the state files tell the model at the start: the goals,
+// the open tasks and the newest learnings.
+func (b *book) remembered() (goals, tasks, learned string, err error) {
+	read := func(name string) string {
+		data, rerr := durable.ReadFile(b.c.opt.FS, filepath.Join(b.c.opt.Root, name), maxStateBytes)
+		if rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+		return string(data)
+	}
+	goals = head(read(memory.GoalsFile), maxRemembered)
+	learned = tail(read(memory.AgentFile), maxRemembered)
+	var open strings.Builder
+	for _, t := range markdown.Parse([]byte(read(memory.TasksFile))).Tasks() {
+		if t.Status.Open() {
+			fmt.Fprintf(&open, "- %s %s (%s)\n", t.ID, t.Title, t.Status)
+		}
+	}
+	return goals, head(open.String(), maxRemembered), learned, err
+}
+
+// head is the beginning of a text, cut at a line end.
+func head(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:strings.LastIndexByte(s[:n], '\n')+1]
+}
+
+// tail is the end of a text, begun at a line start.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[len(s)-n:]
+	return s[strings.IndexByte(s, '\n')+1:]
+}

@@ -1,0 +1,109 @@
+// Ralph is a shell in which one coordinator works on a software project, and in
+// which the human always has the last word.
+//
+// The house:
+//
+//	            main.go                      arguments in, exit code out; the only wiring
+//	       ┌───────┴────────┐
+//	     repl/           scripts/            two faces of one Ralph: the shell · the command line
+//	       └───────┬────────┘
+//	         coordinator/                    the one main Ralph: runs, checks, records
+//	   ┌───────────┼────────────┐
+//	workers/    memory/    interrupts/       hands · what is known · what the human says
+//
+// Imports only go down, and the three at the bottom do not know each other;
+// main_test.go enforces it.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"syscall"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+	"ralph/memory/config"
+	"ralph/repl"
+	"ralph/scripts"
+	"ralph/scripts/demo"
+	"ralph/workers/model"
+	"ralph/workers/proc"
+)
+
+// Set by the linker; see the Makefile.
+var version, commit, date string
+
+func main() {
+	ctx, release := interrupts.Watch(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	release()
+	os.Exit(code)
+}
+
+// run is the whole program but for the process: the exit code is its result.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "." // scripts says what cannot be done without a directory
+	}
+	return scripts.Main(ctx, scripts.App{
+		Version: version, Commit: commit, Date: date,
+		Stdin: stdin, Stdout: stdout, Stderr: stderr,
+		Getenv: os.Getenv, Environ: os.Environ(), Dir: dir,
+		Chat:    chat,
+		Demo:    demonstrate,
+		Open:    open,
+		Connect: connect,
+	}, args)
+}
+
+func open(ctx context.Context, o coordinator.Options) (scripts.Coordinator, error) {
+	c, err := coordinator.Open(ctx, o)
+	if err != nil {
+		return nil, err // not a nil *Coordinator in an interface
+	}
+	return c, nil
+}
+
+func connect(ctx context.Context, cfg *config.Config) (model.Endpoint, scripts.Client, error) {
+	client, err := coordinator.Connect(ctx, cfg, os.Getenv)
+	if err != nil {
+		return model.Endpoint{}, nil, err
+	}
+	context.AfterFunc(ctx, client.Close)
+	return client.Endpoint(), client, nil
+}
+
+func demonstrate(ctx context.Context, o scripts.DemoOptions) (int, error) {
+	return demo.Run(ctx, demo.Options{Stdout: o.Stdout, RunID: o.RunID, Getenv: o.Getenv})
+}
+
+// chat joins the shell to a coordinator. The shell handles the signals itself,
+// so that a Ctrl-C stops a turn and not the program.
+func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
+	in, _ := o.Stdin.(*os.File)
+	out, _ := o.Stdout.(*os.File)
+	errs, _ := o.Stderr.(*os.File)
+	if o.Session == "" {
+		o.Session = "new"
+	}
+	var facts []string
+	return repl.Run(context.WithoutCancel(ctx), repl.Options{
+		In: in, Out: out, Err: errs, Getenv: o.Getenv, Version: o.Version, Theme: o.Config.Theme,
+		Plain:   o.Getenv("RALPH_PLAIN") != "",
+		History: config.HistoryFile(o.Getenv, o.Root),
+		Facts:   func() []string { return facts },
+		Open: func(ctx context.Context, l repl.Link) (repl.Mind, error) {
+			c, err := coordinator.Open(ctx, coordinator.Options{
+				Root: o.Root, Config: o.Config, Proc: proc.New(proc.Options{}), RunID: o.RunID, Holder: "chat",
+				Session: o.Session, Eyes: l.Eyes, Ask: l.Ask, Getenv: o.Getenv,
+			})
+			if err != nil {
+				return repl.Mind{}, err
+			}
+			facts = c.Standing()
+			return repl.Mind{Turns: c, Models: c, Changes: c, About: c}, nil
+		},
+	})
+}

@@ -1,0 +1,234 @@
+package memory
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"ralph/memory/durable"
+)
+
+// Feature is something that the project has, for feature-inventory.json.
+type Feature struct {
+	ID           string // F001; empty: the one with the same name, or the next
+	Name         string
+	Category     string
+	Directory    string
+	Purpose      string
+	KeyFiles     []string
+	Dependencies []string
+	Status       string
+	// Document, when it has a path, is a text that describes the feature; it
+	// is listed in feature-docs-generated.json.
+	Document Document
+}
+
+// Document is a generated text about a feature.
+type Document struct {
+	Path   string
+	Title  string
+	Words  int
+	Status string
+}
+
+// object is a JSON object whose unknown keys are kept as they are.
+type object = map[string]json.RawMessage
+
+// RecordFeature adds a feature to the inventory in dir, or updates the one
+// with the same id or name, and returns its id. dir is a session's directory;
+// empty means `.ralph/`. Empty fields leave what is known as it is; keys that
+// Ralph does not know stay; the statistics are computed anew.
+func (s *Store) RecordFeature(dir, sessionID string, f Feature) (string, error) {
+	if strings.TrimSpace(f.Name) == "" && f.ID == "" {
+		return "", errors.New("record feature: it has no name")
+	}
+	if dir == "" {
+		dir = s.StateDir()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.readOnly {
+		return "", fmt.Errorf("record feature %q: nothing can be saved in this project", f.Name)
+	}
+	inventory, features, err := s.readList(filepath.Join(dir, "feature-inventory.json"), "features")
+	if err != nil {
+		return "", err
+	}
+	id, features := s.mergeFeature(features, f)
+	inventory["session_id"] = encode(sessionID)
+	inventory["generated_at"] = encode(s.now().UTC().Format(time.RFC3339))
+	inventory["features"] = encode(features)
+	inventory["statistics"] = encode(statistics(features))
+	if err := s.writeJSON(filepath.Join(dir, "feature-inventory.json"), inventory, "session_id", "generated_at", "features", "statistics"); err != nil {
+		return "", err
+	}
+	if f.Document.Path == "" {
+		return id, nil
+	}
+	return id, s.recordDocument(dir, sessionID, id, f.Document)
+}
+
+// readList reads a JSON file that holds a list under a key, or a bare list.
+func (s *Store) readList(path, name string) (object, []object, error) {
+	data, err := durable.ReadFile(s.fs, path, maxStateBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return object{}, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	top, list := object{}, []object{}
+	if trimmed := bytes.TrimSpace(data); bytes.HasPrefix(trimmed, []byte("[")) {
+		err = json.Unmarshal(trimmed, &list)
+	} else if err = json.Unmarshal(trimmed, &top); err == nil && top[name] != nil {
+		err = json.Unmarshal(top[name], &list)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	return top, list, nil
+}
+
+// writeJSON writes an object with some keys first, in this order.
+func (s *Store) writeJSON(path string, top object, first ...string) error {
+	var b bytes.Buffer
+	b.WriteString("{")
+	rest := object{}
+	for k, v := range top {
+		rest[k] = v
+	}
+	sep := ""
+	for _, k := range first {
+		b.WriteString(sep + strconv.Quote(k) + ":")
+		b.Write(top[k])
+		delete(rest, k)
+		sep = ","
+	}
+	if tail := encode(rest); len(rest) > 0 {
+		b.WriteString(sep)
+		b.Write(tail[1 : len(tail)-1])
+	}
+	b.WriteString("}")
+	var out bytes.Buffer
+	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	out.WriteByte('\n')
+	if err := durable.Replace(s.fs, path, out.Bytes(), 0o600); err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(s.root, path); err == nil {
+		s.changed[filepath.ToSlash(rel)] = true
+	}
+	return nil
+}
+
+func (s *Store) mergeFeature(features []object, f Feature) (string, []object) {
+	at, highest := -1, 0
+	for i, o := range features {
+		id := text(o["feature_id"])
+		if n, err := strconv.Atoi(strings.TrimPrefix(id, "F")); err == nil {
+			highest = max(highest, n)
+		}
+		if f.ID != "" && id == f.ID || f.ID == "" && strings.EqualFold(text(o["name"]), strings.TrimSpace(f.Name)) {
+			at = i
+		}
+	}
+	if at < 0 {
+		if f.ID == "" {
+			f.ID = fmt.Sprintf("F%03d", highest+1)
+		}
+		features = append(features, object{
+			"feature_id": encode(f.ID), "name": encode(""), "category": encode(""), "directory": encode(""), "purpose": encode(""),
+			"key_files": encode([]string{}), "dependencies": encode([]string{}), "status": encode("discovered"),
+			"documented": encode(false), "challenges_generated": encode(0), "assumptions_count": encode(0),
+		})
+		at = len(features) - 1
+	}
+	o := features[at]
+	for key, value := range map[string]string{"name": f.Name, "category": f.Category, "directory": f.Directory, "purpose": f.Purpose, "status": f.Status} {
+		if value = strings.TrimSpace(s.redact(value)); value != "" {
+			o[key] = encode(value)
+		}
+	}
+	if f.KeyFiles != nil {
+		o["key_files"] = encode(f.KeyFiles)
+	}
+	if f.Dependencies != nil {
+		o["dependencies"] = encode(f.Dependencies)
+	}
+	if f.Document.Path != "" {
+		o["documented"] = encode(true)
+	}
+	return text(o["feature_id"]), features
+}
+
+func (s *Store) recordDocument(dir, sessionID, id string, doc Document) error {
+	path := filepath.Join(dir, "feature-docs-generated.json")
+	top, list, err := s.readList(path, "documents")
+	if err != nil {
+		return err
+	}
+	at := -1
+	for i, o := range list {
+		if text(o["path"]) == doc.Path && text(o["feature_id"]) == id {
+			at = i
+		}
+	}
+	if at < 0 {
+		list = append(list, object{})
+		at = len(list) - 1
+	}
+	now := encode(s.now().UTC().Format(time.RFC3339))
+	if doc.Status == "" {
+		doc.Status = "generated"
+	}
+	for key, value := range map[string]any{"feature_id": id, "path": doc.Path, "title": s.redact(doc.Title), "words": doc.Words, "status": doc.Status} {
+		list[at][key] = encode(value)
+	}
+	list[at]["generated_at"] = now
+	top["session_id"], top["generated_at"], top["documents"] = encode(sessionID), now, encode(list)
+	return s.writeJSON(path, top, "session_id", "generated_at", "documents")
+}
+
+// statistics is computed from the list, never taken from the file.
+func statistics(features []object) map[string]any {
+	categories, statuses, documented := map[string]int{}, map[string]int{}, 0
+	for _, o := range features {
+		categories[text(o["category"])]++
+		statuses[text(o["status"])]++
+		var is bool
+		if json.Unmarshal(o["documented"], &is) == nil && is {
+			documented++
+		}
+	}
+	coverage := 0.0
+	if len(features) > 0 {
+		coverage = math.Round(10000*float64(documented)/float64(len(features))) / 10000
+	}
+	return map[string]any{"total_features": len(features), "by_category": categories, "by_status": statuses, "documentation_coverage": coverage}
+}
+
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// encode encodes what is known to be encodable: texts, numbers, lists, maps.
+func encode(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}

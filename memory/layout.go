@@ -1,0 +1,144 @@
+package memory
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"ralph/memory/durable"
+)
+
+// format is what the stamp of our `.ralph/` says.
+const format = "ralph 1"
+
+// errNewer is why a state directory of a later Ralph is left alone.
+var errNewer = errors.New("its .ralph directory was made by a newer Ralph")
+
+// prepare makes `.ralph/` ours: the directory, its stamp, and a line in git's
+// exclude file. A directory that another tool made keeps its files; ours go
+// beside them.
+func (s *Store) prepare(git gitDirs, rec *Recovery) error {
+	dir := s.StateDir()
+	stamp := filepath.Join(dir, "FORMAT")
+	data, err := durable.ReadFile(s.fs, stamp, 4096)
+	switch line, _, _ := bytes.Cut(data, []byte("\n")); {
+	case err == nil && string(bytes.TrimSpace(line)) == format:
+		return nil
+	case err == nil && bytes.HasPrefix(line, []byte("ralph ")):
+		return errNewer
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := durable.MkdirAll(s.fs, dir, 0o700); err != nil {
+		return err
+	}
+	if others := foreign(s.fs, dir); len(others) > 0 {
+		rec.Warnings = append(rec.Warnings, "the .ralph directory holds files of another tool ("+clip(strings.Join(others, ", "), 100)+"): Ralph leaves them alone and keeps its own beside them")
+	}
+	if git.common != "" {
+		if err := exclude(s.fs, git.common); err != nil {
+			rec.Warnings = append(rec.Warnings, "git may show .ralph as untracked: "+err.Error())
+		}
+	}
+	return durable.Replace(s.fs, stamp, []byte(format+"\n"), 0o600)
+}
+
+// foreign lists what in a `.ralph/` without a stamp is not ours.
+func foreign(fsys afero.Fs, dir string) []string {
+	d, err := fsys.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = d.Close() }()
+	names, _ := d.Readdirnames(50) // a few are enough for a message
+	var others []string
+	for _, n := range names {
+		switch n {
+		case "config.yaml", "lock", "FORMAT", ".gitignore":
+		default:
+			others = append(others, n)
+		}
+	}
+	return others
+}
+
+// exclude puts `.ralph/` into the exclude file of a repository, once.
+func exclude(fsys afero.Fs, common string) error {
+	const pattern = ".ralph/"
+	path := filepath.Join(common, "info", "exclude")
+	data, err := durable.ReadFile(fsys, path, 1<<20)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for line := range strings.Lines(string(data)) {
+		switch strings.TrimSpace(line) {
+		case pattern, "/.ralph/", ".ralph", "/.ralph":
+			return nil
+		}
+	}
+	if err := durable.MkdirAll(fsys, filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return durable.AppendLine(fsys, path, []byte(pattern), 0o644)
+}
+
+// gitDirs is where git keeps what all worktrees share; empty without git.
+type gitDirs struct{ common string }
+
+// findGit looks for the repository by reading `.git` entries from root
+// upwards; it starts no git.
+func findGit(fsys afero.Fs, root string) gitDirs {
+	for at := root; ; at = filepath.Dir(at) {
+		if g, ok := gitAt(fsys, at); ok {
+			return g
+		}
+		if at == filepath.Dir(at) {
+			return gitDirs{}
+		}
+	}
+}
+
+func gitAt(fsys afero.Fs, at string) (gitDirs, bool) {
+	dot := filepath.Join(at, ".git")
+	info, err := fsys.Stat(dot)
+	if err != nil {
+		return gitDirs{}, false
+	}
+	dir := dot
+	if !info.IsDir() {
+		text, ok := firstLine(fsys, dot)
+		if dir, ok = strings.CutPrefix(text, "gitdir: "); !ok {
+			return gitDirs{}, false
+		}
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(at, dir)
+		}
+	}
+	// What a `.git` file names must really be git's before we write there.
+	if _, ok := firstLine(fsys, filepath.Join(dir, "HEAD")); !ok {
+		return gitDirs{}, false
+	}
+	common := dir
+	if text, ok := firstLine(fsys, filepath.Join(dir, "commondir")); ok {
+		if common = text; !filepath.IsAbs(common) {
+			common = filepath.Join(dir, common)
+		}
+	}
+	if info, err := fsys.Stat(filepath.Join(common, "objects")); err != nil || !info.IsDir() {
+		return gitDirs{}, false
+	}
+	return gitDirs{common: filepath.Clean(common)}, true
+}
+
+func firstLine(fsys afero.Fs, path string) (string, bool) {
+	data, err := durable.ReadFile(fsys, path, 64<<10)
+	if err != nil {
+		return "", false
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimRight(line, "\r"), true
+}

@@ -1,0 +1,301 @@
+// Package markdown reads and edits task files without disturbing them. A
+// Document keeps every byte; an edit changes only the lines of the task or the
+// entry that it is about, in the file's own line ending.
+//
+// Reading is tolerant: Ralph's own form, checkbox lists, headings with ids,
+// `Key: value` bullets and tables, in several languages, with CRLF, BOM and
+// tabs. Boxes in code fences and comments are no tasks. The package does no
+// I/O and refuses to guess: an unknown id is an error.
+//
+//	d := markdown.Parse(data)
+//	err := d.Edit("T-12", markdown.Edit{Status: markdown.Done})
+//	os.WriteFile(name, d.Bytes(), 0o644)
+package markdown
+
+import (
+	"slices"
+	"strings"
+)
+
+// Document is a Markdown file in lines. It is not safe for concurrent use.
+type Document struct {
+	lines []line
+	eol   string // of the file: what new lines end with
+	tasks []*node
+
+	open   int    // where a fence or comment begins that never ends, or -1
+	closer string // what would end it
+}
+
+// line is one line of a file.
+type line struct {
+	text string // without the line end; the first may begin with a BOM
+	eol  string // "\n", "\r\n" or "" at the end of the file
+	kind lineKind
+}
+
+type lineKind uint8
+
+const (
+	lineText    lineKind = iota
+	lineFence            // the first or last line of a code fence
+	lineCode             // inside a code fence
+	lineComment          // inside an HTML comment
+)
+
+const bom = "\ufeff"
+
+// Parse reads a document. It accepts any bytes.
+func Parse(data []byte) *Document {
+	d := &Document{eol: "\n"}
+	rest := string(data)
+	if i := strings.IndexByte(rest, '\n'); i > 0 && rest[i-1] == '\r' {
+		d.eol = "\r\n"
+	}
+	for rest != "" {
+		text, eol := rest, ""
+		if i := strings.IndexByte(rest, '\n'); i >= 0 {
+			text, eol = rest[:i], "\n"
+			rest = rest[i+1:]
+			if strings.HasSuffix(text, "\r") {
+				text, eol = text[:len(text)-1], "\r\n"
+			}
+		} else {
+			rest = ""
+		}
+		d.lines = append(d.lines, line{text: text, eol: eol})
+	}
+	d.refresh()
+	return d
+}
+
+// Bytes returns the document's content.
+func (d *Document) Bytes() []byte { return []byte(d.String()) }
+
+// String returns the document's content.
+func (d *Document) String() string {
+	var b strings.Builder
+	for _, l := range d.lines {
+		b.WriteString(l.text)
+		b.WriteString(l.eol)
+	}
+	return b.String()
+}
+
+// refresh finds out anew what each line is and which tasks there are.
+func (d *Document) refresh() {
+	d.classify()
+	d.tasks = d.findTasks()
+}
+
+// classify marks code fences and comments.
+func (d *Document) classify() {
+	fence := ""
+	d.open, d.closer = -1, ""
+	for i := 0; i < len(d.lines); i++ {
+		l := &d.lines[i]
+		text := strings.TrimPrefix(l.text, bom)
+		l.kind = lineText
+		switch mark := fenceMark(text); {
+		case fence != "":
+			l.kind = lineCode
+			if closes(text, fence) {
+				l.kind, fence, d.open = lineFence, "", -1
+			}
+		case mark != "":
+			l.kind, fence, d.open, d.closer = lineFence, mark, i, mark
+		default:
+			from, end := d.comment(i, text)
+			for k := from; k < end; k++ {
+				d.lines[k].kind = lineComment
+			}
+			if end > i {
+				i = end - 1
+			}
+		}
+	}
+}
+
+// fenceMark returns the run of backticks or tildes that opens a code fence,
+// also in a list item, or "".
+func fenceMark(text string) string {
+	s := strings.TrimLeft(text, " \t")
+	if b, rest := cutBullet(s); b != "" {
+		s = strings.TrimLeft(rest, " \t")
+	}
+	for _, c := range []string{"`", "~"} {
+		n := len(s) - len(strings.TrimLeft(s, c))
+		// An info string with a backtick makes it inline code.
+		if n >= 3 && !(c == "`" && strings.Contains(s[n:], "`")) {
+			return s[:n]
+		}
+	}
+	return ""
+}
+
+func closes(text, fence string) bool {
+	s := strings.TrimSpace(text)
+	return len(s) >= len(fence) && strings.Trim(s, fence[:1]) == ""
+}
+
+// comment returns the lines that a comment which begins on line i hides; end
+// is exclusive, and 0 means none. A comment that begins a line hides it too
+// and goes to its end or the file's, as in CommonMark; one behind other text
+// hides only the lines after, and only if it ends before a blank line.
+func (d *Document) comment(i int, text string) (from, end int) {
+	at := commentStart(text)
+	if at < 0 {
+		return 0, 0
+	}
+	from = i + 1
+	first := strings.TrimSpace(text[:at]) == ""
+	if first {
+		from = i
+	}
+	if strings.Contains(text[at+4:], "-->") {
+		return i, i + 1
+	}
+	for j := i + 1; j < len(d.lines); j++ {
+		if strings.Contains(d.lines[j].text, "-->") {
+			return from, j + 1
+		}
+		if !first && strings.TrimSpace(d.lines[j].text) == "" {
+			return 0, 0
+		}
+	}
+	if !first {
+		return 0, 0
+	}
+	d.open, d.closer = i, "-->"
+	return from, len(d.lines)
+}
+
+// commentStart finds a "<!--" that is not closed on the line and is in no code
+// span, or one that is all of the line; -1 when there is none.
+func commentStart(text string) int {
+	from := 0
+	for {
+		i := strings.Index(text[from:], "<!--")
+		if i < 0 {
+			return -1
+		}
+		at := from + i
+		if strings.Count(text[:at], "`")%2 == 1 {
+			from = at + 4
+			continue
+		}
+		end := strings.Index(text[at+4:], "-->")
+		if end < 0 {
+			return at
+		}
+		after := at + 4 + end + 3
+		if strings.TrimSpace(text[:at]) == "" && strings.TrimSpace(text[after:]) == "" {
+			return at
+		}
+		from = after
+	}
+}
+
+// insert puts new lines before line i, with the file's line end. At the end of
+// a file without a final line end, the file stays without one.
+func (d *Document) insert(i int, texts ...string) {
+	added := make([]line, len(texts))
+	for k, t := range texts {
+		added[k] = line{text: t, eol: d.eol}
+	}
+	if i > 0 && i == len(d.lines) && d.lines[i-1].eol == "" && len(added) > 0 {
+		d.lines[i-1].eol = d.eol
+		added[len(added)-1].eol = ""
+	}
+	d.lines = slices.Insert(d.lines, i, added...)
+}
+
+// cutBullet splits a line without indentation into its list marker with the
+// blanks behind it, and the rest; bullet is "" when it is no list item.
+func cutBullet(s string) (bullet, rest string) {
+	n := 0
+	switch {
+	case s == "":
+		return "", s
+	case strings.ContainsRune("-*+", rune(s[0])):
+		n = 1
+	default:
+		for n < len(s) && n < 9 && s[n] >= '0' && s[n] <= '9' {
+			n++
+		}
+		if n == 0 || n == len(s) || s[n] != '.' && s[n] != ')' {
+			return "", s
+		}
+		n++
+	}
+	m := n
+	for m < len(s) && (s[m] == ' ' || s[m] == '\t') {
+		m++
+	}
+	if m == n {
+		return "", s
+	}
+	return s[:m], s[m:]
+}
+
+// indent returns the width of the blanks that begin a line, tabs to the next
+// multiple of four, and the rest.
+func indent(s string) (width int, rest string) {
+	for i := range len(s) {
+		switch s[i] {
+		case ' ':
+			width++
+		case '\t':
+			width += 4 - width%4
+		default:
+			return width, s[i:]
+		}
+	}
+	return width, ""
+}
+
+// heading returns the level of an ATX heading and its text, or 0.
+func heading(s string) (level int, text string) {
+	width, s := indent(s)
+	if width > 3 {
+		return 0, ""
+	}
+	for level < len(s) && s[level] == '#' {
+		level++
+	}
+	if level == 0 || level > 6 || level < len(s) && s[level] != ' ' && s[level] != '\t' {
+		return 0, ""
+	}
+	return level, strings.TrimSpace(s[level:])
+}
+
+// Fence returns text in a code fence that is longer than any run of backticks
+// in it, so that foreign text cannot end it.
+func Fence(text, info string) string {
+	longest, run := 2, 0
+	for _, c := range []byte(text) {
+		if c != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	mark := strings.Repeat("`", longest+1)
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return mark + oneLine(info) + "\n" + text + mark + "\n"
+}
+
+// oneLine makes foreign text safe as part of a line: no line ends, no control
+// characters, no begin of a comment.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' || r == '\u0085' {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "<!--", "<! --")
+}

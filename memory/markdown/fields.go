@@ -1,0 +1,118 @@
+package markdown
+
+import (
+	"strings"
+	"unicode"
+)
+
+// canonical returns the field that a key names, or "".
+func canonical(key string) string {
+	switch strings.ToLower(strings.Join(strings.FieldsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || r == '_' || r == '-' }), " ")) {
+	case "status", "state", "状态", "estado", "statut", "статус", "状態":
+		return "status"
+	case "priority", "prio", "优先级", "prioridad", "priorité", "priorität":
+		return "priority"
+	case "after", "depends on", "dependson", "depends", "dependencies", "dependency", "blocked by", "requires", "依赖":
+		return "after"
+	case "agent", "agent/team", "assignee", "owner":
+		return "agent"
+	case "check", "test command", "verify", "verification command":
+		return "check"
+	case "result", "outcome", "结果":
+		return "result"
+	}
+	return ""
+}
+
+// field notes the fields that a line of a task's block holds: a `key: value`
+// bullet or line, or several of them between bars. The first of a kind counts.
+func (d *Document) field(n *node, i int, text string) {
+	whole := d.lines[i].text
+	at := len(whole) - len(text)
+	w := len(text) - len(strings.TrimLeft(text, " \t"))
+	bullet, _ := cutBullet(text[w:])
+	at += w + len(bullet)
+	for {
+		part, _, more := strings.Cut(whole[at:], " | ")
+		if key, from, ok := cutKey(part); ok {
+			if name := canonical(key); name != "" {
+				n.set(name, i, at+from, part[from:])
+			}
+		}
+		if !more {
+			return
+		}
+		at += len(part) + len(" | ")
+	}
+}
+
+// cutKey finds the key of `key: value` in its many spellings, and where the
+// value begins.
+func cutKey(s string) (key string, from int, ok bool) {
+	i, width := strings.Index(s, ":"), 1
+	if j := strings.Index(s, "："); j >= 0 && (i < 0 || j < i) {
+		i, width = j, len("：")
+	}
+	if i <= 0 || i > 60 {
+		return "", 0, false
+	}
+	key = strings.Trim(s[:i], " \t*_")
+	from = i + width
+	// The value begins behind the marks that close a bold key, and blanks.
+	from += len(s[from:]) - len(strings.TrimLeft(s[from:], "*_"))
+	from += len(s[from:]) - len(strings.TrimLeft(s[from:], " \t"))
+	return key, from, true
+}
+
+// set notes a field's value and its place, without the blanks behind it.
+func (n *node) set(name string, i, from int, raw string) {
+	if _, ok := n.fields[name]; ok {
+		return
+	}
+	if n.fields == nil {
+		n.fields = map[string]span{}
+	}
+	value := strings.TrimRight(raw, " \t")
+	n.fields[name] = span{i, from, from + len(value)}
+	n.lastField = i
+	switch name {
+	case "status":
+		n.word = value
+	case "priority":
+		n.Priority = plain(value)
+	case "after":
+		n.After = splitList(value)
+	case "agent":
+		n.Agent = plain(value)
+	case "check":
+		n.Check = plain(value)
+	case "result":
+		n.Result = value
+	}
+}
+
+// plain takes off a code span or emphasis around a whole value.
+func plain(s string) string {
+	for _, m := range []string{"`", "**", "*", "_"} {
+		if len(s) > 2*len(m) && strings.HasPrefix(s, m) && strings.HasSuffix(s, m) {
+			return strings.TrimSpace(s[len(m) : len(s)-len(m)])
+		}
+	}
+	return s
+}
+
+// splitList reads the ids of a dependency list; remarks in parentheses and
+// words for "none" are no ids.
+func splitList(s string) []string {
+	var ids []string
+	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",;，、", r) }) {
+		part, _, _ = strings.Cut(part, "(")
+		part = strings.Trim(plain(strings.TrimSpace(part)), "[]` ")
+		switch strings.ToLower(part) {
+		case "", "none", "-", "–", "—", "n/a", "无", "nothing":
+			continue
+		}
+		ids = append(ids, part)
+	}
+	return ids
+}

@@ -1,0 +1,131 @@
+// Package redact takes secrets out of text before it is kept: in a journal, a
+// log, a cassette or a state file.
+//
+// It knows the values it was given and the shapes of common tokens. It refuses
+// to guess beyond that: text that merely looks random stays.
+//
+//	r := redact.New(cfg.Secrets())
+//	r.String("Authorization: Bearer sk-…") // "Authorization: Bearer [redacted]"
+package redact
+
+import (
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Mark stands where a secret stood. It has no character that JSON, YAML or
+// Markdown would have to escape in a string.
+const Mark = "[redacted]"
+
+// Redactor replaces secrets. It is safe for concurrent use; nil replaces
+// token shapes only.
+type Redactor struct {
+	known *strings.Replacer
+}
+
+// New returns a Redactor for known values, and for their forms in JSON and in
+// URLs. Values shorter than four bytes are left out: they would hit any text.
+func New(values []string) *Redactor {
+	var forms []string
+	for _, v := range values {
+		if len(v) < 4 {
+			continue
+		}
+		forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v))
+		if quoted, err := json.Marshal(v); err == nil {
+			forms = append(forms, string(quoted[1:len(quoted)-1]))
+		}
+	}
+	// The longest first, so that a value that contains another goes as a whole.
+	slices.SortFunc(forms, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	forms = slices.Compact(forms)
+	if len(forms) == 0 {
+		return &Redactor{}
+	}
+	pairs := make([]string, 0, 2*len(forms))
+	for _, f := range forms {
+		pairs = append(pairs, f, Mark)
+	}
+	return &Redactor{known: strings.NewReplacer(pairs...)}
+}
+
+// String returns s without its secrets. Valid JSON stays valid JSON.
+func (r *Redactor) String(s string) string {
+	if r != nil && r.known != nil {
+		s = r.known.Replace(s)
+	}
+	if !suspicious(s) {
+		return s
+	}
+	s = pemBlock().ReplaceAllString(s, Mark)
+	s = tokens().ReplaceAllString(s, "${1}"+Mark)
+	s = userInfo().ReplaceAllString(s, "${1}"+Mark+"@")
+	return bearer().ReplaceAllStringFunc(s, func(m string) string {
+		sub := bearer().FindStringSubmatch(m)
+		// "bearer authentication" is prose; a token has digits or is long.
+		if len(sub[2]) < 24 && !strings.ContainsAny(sub[2], "0123456789") {
+			return m
+		}
+		return sub[1] + Mark
+	})
+}
+
+// Bytes is String for bytes.
+func (r *Redactor) Bytes(b []byte) []byte { return []byte(r.String(string(b))) }
+
+// suspicious is a cheap test that spares most text the regular expressions.
+func suspicious(s string) bool {
+	for _, part := range []string{"sk-", "gh", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza", "eyJ", "PRIVATE KEY",
+		"earer", "EARER", "://", "sk_live", "rk_live", "npm_", "hf_", "gsk_"} {
+		if strings.Contains(s, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// A token begins where no letter or digit stands before it, so that words such
+// as "task-…" are safe; the letter of an escape (\nsk-…) is none.
+var tokens = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(^|[^A-Za-z0-9]|\\[nrtbf])(?:` + strings.Join([]string{
+		`sk-[A-Za-z0-9_-]*[A-Za-z0-9]{16,}[A-Za-z0-9_-]*`,
+		`[sr]k_live_[A-Za-z0-9]{16,}`,
+		`gh[pousr]_[A-Za-z0-9]{20,}`,
+		`github_pat_[A-Za-z0-9_]{20,}`,
+		`glpat-[A-Za-z0-9_-]{20,}`,
+		`xox[abeoprs]-[A-Za-z0-9-]{10,}`,
+		`(?:AKIA|ASIA)[0-9A-Z]{16}`,
+		`AIza[0-9A-Za-z_-]{35}`,
+		`npm_[A-Za-z0-9]{36}`,
+		`hf_[A-Za-z0-9]{30,}`,
+		`gsk_[A-Za-z0-9]{30,}`,
+		`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`,
+	}, "|") + `)`)
+})
+
+var bearer = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(\bbearer[ \t]+)([A-Za-z0-9._~+/-]{8,}=*)`)
+})
+
+// userInfo is the password of a URL; an upper bound keeps it to one line's
+// worth.
+var userInfo = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@"'<>\\]{0,128}:)[^\s/:@"'<>\\]{1,256}@`)
+})
+
+// A block that was cut off before its end goes as far as what follows looks
+// like its body. Line breaks may be escaped ones.
+var pemBlock = sync.OnceValue(func() *regexp.Regexp {
+	const begin, end = `-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`, `-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`
+	const body = `(?:[A-Za-z0-9+/=\s:,.-]|\\[nrt])`
+	return regexp.MustCompile(begin + body + `*?` + end + `|` + begin + body + `*`)
+})

@@ -1,0 +1,191 @@
+package session
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"ralph/memory/durable"
+)
+
+// Record is one line of a journal.
+type Record struct {
+	// Seq counts the records of a journal from 1, without gaps; set by Append.
+	Seq int64 `json:"seq"`
+	// Time is UTC; zero is set by Append.
+	Time time.Time `json:"time"`
+	// Epoch is set by Append.
+	Epoch   uint64          `json:"epoch"`
+	Kind    string          `json:"kind"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// Journal is the append-only truth of a session or a run: one record a line,
+// each with a checksum. It is safe for concurrent use; whoever opens it closes
+// it.
+type Journal struct {
+	fs     afero.Fs
+	path   string
+	now    func() time.Time
+	damage durable.Damage
+
+	mu  sync.Mutex
+	log *durable.Log
+	seq int64
+	bad int
+}
+
+// OpenJournal opens the journal at path, and makes it and its directory when
+// there is none. A torn tail is moved to the quarantine directory; lines in the
+// middle that are no records are skipped by Records and counted. fsys nil means
+// the real disk.
+func OpenJournal(fsys afero.Fs, path, quarantine string) (*Journal, error) {
+	if fsys == nil {
+		fsys = afero.NewOsFs()
+	}
+	if err := durable.MkdirAll(fsys, filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return openJournal(fsys, path, quarantine, time.Now)
+}
+
+func openJournal(fsys afero.Fs, path, quarantine string, now func() time.Time) (*Journal, error) {
+	log, damage, err := durable.OpenLog(fsys, path, durable.LogOptions{
+		Quarantine: quarantine,
+		Valid:      func(line []byte) bool { _, ok := decode(line); return ok },
+	})
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{fs: fsys, path: path, now: now, log: log, damage: damage}
+	if j.seq, err = lastSeq(fsys, path); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return j, nil
+}
+
+// lastSeq finds the highest number near the end of a journal; it reads more
+// only while it finds no whole record.
+func lastSeq(fsys afero.Fs, path string) (int64, error) {
+	for window := int64(64 << 10); ; window *= 16 {
+		tail, whole, err := durable.ReadTail(fsys, path, window)
+		if err != nil {
+			return 0, err
+		}
+		last := int64(0)
+		for line := range bytes.Lines(tail) {
+			if r, ok := decode(bytes.TrimSuffix(line, []byte{'\n'})); ok {
+				last = max(last, r.Seq)
+			}
+		}
+		if last > 0 || whole {
+			return last, nil
+		}
+	}
+}
+
+// Path returns the journal's file.
+func (j *Journal) Path() string { return j.path }
+
+// Damage says what was wrong with the journal's end when it was opened, and
+// how many lines the last Records skipped.
+func (j *Journal) Damage() (torn durable.Damage, badLines int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.damage, j.bad
+}
+
+// Append writes records in one append and returns once they are on disk: all
+// of them, or after an error none, and then their numbers are used by the
+// next. Payloads must be JSON; nil is null.
+func (j *Journal) Append(epoch uint64, records ...Record) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := make([][]byte, len(records))
+	for i, r := range records {
+		r.Seq, r.Epoch = j.seq+1+int64(i), epoch
+		if r.Time.IsZero() {
+			r.Time = j.now()
+		}
+		r.Time = r.Time.UTC()
+		line, err := encode(r)
+		if err != nil {
+			return fmt.Errorf("append %s to journal %q: %w", r.Kind, j.path, err)
+		}
+		lines[i] = line
+	}
+	if err := j.log.Append(lines...); err != nil {
+		return err
+	}
+	j.seq += int64(len(records))
+	return nil
+}
+
+// Records calls each for every whole record, in order. It may be used while
+// the journal is appended to, also after Close. An error of each ends it and is
+// returned.
+func (j *Journal) Records(each func(Record) error) error {
+	bad := 0
+	err := durable.ReadLines(j.fs, j.path, func(line []byte, _ bool) error {
+		r, ok := decode(line)
+		if !ok {
+			bad++
+			return nil
+		}
+		return each(r)
+	})
+	j.mu.Lock()
+	j.bad = bad
+	j.mu.Unlock()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Close closes the journal; all that was appended is on disk already. A second
+// Close does nothing.
+func (j *Journal) Close() error { return j.log.Close() }
+
+const sumLength = 16 // hex digits
+
+// encode puts the checksum of a record's bytes behind them.
+func encode(r Record) ([]byte, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return append(body[:len(body)-1], `,"sum":"`+sum(body)+`"}`...), nil
+}
+
+func sum(body []byte) string {
+	h := sha256.Sum256(body)
+	return hex.EncodeToString(h[:])[:sumLength]
+}
+
+// decode reads a record and checks it against its checksum.
+func decode(line []byte) (Record, bool) {
+	const key = `,"sum":"`
+	at := len(line) - len(key) - sumLength - len(`"}`)
+	if at < 1 || string(line[at:at+len(key)]) != key || string(line[len(line)-2:]) != `"}` {
+		return Record{}, false
+	}
+	body := append(bytes.Clone(line[:at]), '}')
+	if sum(body) != string(line[at+len(key):len(line)-2]) {
+		return Record{}, false
+	}
+	var r Record
+	if json.Unmarshal(body, &r) != nil {
+		return Record{}, false
+	}
+	return r, true
+}

@@ -1,0 +1,166 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/afero"
+	yaml "go.yaml.in/yaml/v4"
+
+	"ralph/memory/durable"
+)
+
+// Status is how a session stands.
+type Status string
+
+// The status words of sessions.
+const (
+	InProgress Status = "in_progress"
+	Completed  Status = "completed"
+	Failed     Status = "error"
+	Paused     Status = "paused"
+)
+
+// Metadata is session-metadata.yaml. Times are UTC.
+type Metadata struct {
+	SessionID      string             `yaml:"session_id"`
+	SessionName    string             `yaml:"session_name"`
+	StartTime      time.Time          `yaml:"start_time"`
+	EndTime        *time.Time         `yaml:"end_time"` // nil until complete
+	Status         Status             `yaml:"status"`
+	Phase          int                `yaml:"phase"`
+	PhaseName      string             `yaml:"phase_name"`
+	TasksCompleted int                `yaml:"tasks_completed"`
+	TasksTotal     int                `yaml:"tasks_total"`
+	Config         RuntimeConfig      `yaml:"ralph_runtime_config"`
+	Context        ContextVariables   `yaml:"context_variables"`
+	Performance    PerformanceMetrics `yaml:"performance_metrics"`
+	ExitReason     string             `yaml:"exit_reason,omitempty"`
+}
+
+// RuntimeConfig is the part of the settings that a session notes.
+type RuntimeConfig struct {
+	MaxIterations       int     `yaml:"max_iterations"`
+	ConfidenceThreshold float64 `yaml:"confidence_threshold"`
+	HumanIntervention   string  `yaml:"human_intervention"`
+	LearningRate        float64 `yaml:"learning_rate"`
+}
+
+// ContextVariables count what a session found out.
+type ContextVariables struct {
+	FeaturesDiscovered    []string `yaml:"features_discovered"`
+	FeaturesDocumented    []string `yaml:"features_documented"`
+	AssumptionsIdentified int      `yaml:"assumptions_identified"`
+	ChallengesGenerated   int      `yaml:"challenges_generated"`
+	ValidationsPlanned    []string `yaml:"validations_planned"`
+	ValidationsExecuted   []string `yaml:"validations_executed"`
+}
+
+// PerformanceMetrics sum up a session.
+type PerformanceMetrics struct {
+	TotalDurationSeconds float64 `yaml:"total_duration_seconds"`
+	AverageTaskDuration  float64 `yaml:"average_task_duration"`
+	SuccessRate          float64 `yaml:"success_rate"`
+	ErrorCount           int     `yaml:"error_count"`
+	HelpRequests         int     `yaml:"help_requests"`
+	HumanInterventions   int     `yaml:"human_interventions"`
+}
+
+func newMetadata(id, name string, now time.Time, c RuntimeConfig) Metadata {
+	if c == (RuntimeConfig{}) {
+		c = RuntimeConfig{MaxIterations: 300, ConfidenceThreshold: 0.7, HumanIntervention: "ask_first", LearningRate: 0.1}
+	}
+	return Metadata{
+		SessionID: id, SessionName: name, StartTime: now.UTC().Truncate(time.Second), Status: InProgress, Config: c,
+		Context: ContextVariables{FeaturesDiscovered: []string{}, FeaturesDocumented: []string{}, ValidationsPlanned: []string{}, ValidationsExecuted: []string{}},
+	}
+}
+
+// Meta returns the metadata as last written.
+func (s *Session) Meta() Metadata {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.meta
+}
+
+// Update changes the metadata and writes it durably: at a change of phase or
+// of a count. A session that was paused or ended is in progress again. After
+// an error the file is as it was.
+func (s *Session) Update(change func(*Metadata)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("update session %s: %w", s.meta.SessionID, ErrClosed)
+	}
+	old := s.meta
+	s.meta.Status, s.meta.EndTime, s.meta.ExitReason = InProgress, nil, ""
+	change(&s.meta)
+	if err := s.writeMeta(); err != nil {
+		s.meta = old
+		return err
+	}
+	return nil
+}
+
+const maxMetadataBytes = 4 << 20
+
+func readMeta(fsys afero.Fs, path string) (Metadata, error) {
+	var m Metadata
+	data, err := durable.ReadFile(fsys, path, maxMetadataBytes)
+	if err != nil {
+		return m, err
+	}
+	if err := yaml.Load(data, &m); err != nil {
+		return m, fmt.Errorf("read %q: %w", path, err)
+	}
+	return m, nil
+}
+
+// writeMeta writes the metadata; keys in the file that Ralph does not know
+// stay. A file that cannot be read as YAML is kept beside the new one.
+func (s *Session) writeMeta() error {
+	path := filepath.Join(s.dir, MetadataFile)
+	var fresh yaml.Node
+	if err := fresh.Encode(s.meta); err != nil {
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	old, err := durable.ReadFile(s.o.FS, path, maxMetadataBytes)
+	switch {
+	case err == nil:
+		var doc yaml.Node
+		if yaml.Load(old, &doc) == nil && len(doc.Content) == 1 {
+			keep(&fresh, doc.Content[0], true)
+		} else if err := durable.Replace(s.o.FS, path+".damaged", old, 0o600); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	data, err := yaml.Dump(&fresh)
+	if err != nil {
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	return durable.Replace(s.o.FS, path, data, 0o600)
+}
+
+// keep adds the keys of an old mapping that the fresh one does not have.
+func keep(fresh, old *yaml.Node, top bool) {
+	if fresh.Kind != yaml.MappingNode || old.Kind != yaml.MappingNode {
+		return
+	}
+	at := make(map[string]*yaml.Node, len(fresh.Content)/2)
+	for i := 0; i+1 < len(fresh.Content); i += 2 {
+		at[fresh.Content[i].Value] = fresh.Content[i+1]
+	}
+	for i := 0; i+1 < len(old.Content); i += 2 {
+		name := old.Content[i].Value
+		if to, ok := at[name]; ok {
+			keep(to, old.Content[i+1], false)
+		} else if !top || name != "exit_reason" {
+			fresh.Content = append(fresh.Content, old.Content[i], old.Content[i+1])
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package repl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"ralph/coordinator"
+	"ralph/repl/pick"
+	"ralph/repl/render"
+)
+
+// ask puts a question to the human; it is called by the goroutines that work.
+func (s *Shell) ask(ctx context.Context, q coordinator.Question) (string, error) {
+	open := &question{Question: q, answer: make(chan answer, 1)}
+	s.post(func() { s.openQuestion(open) })
+	select {
+	case a := <-open.answer:
+		return a.text, a.err
+	case <-ctx.Done():
+		s.post(func() { s.closeQuestion(open, answer{err: context.Cause(ctx)}) })
+		return "", context.Cause(ctx)
+	}
+}
+
+func (s *Shell) openQuestion(q *question) {
+	if s.gone || s.ended || s.leaving {
+		q.answer <- answer{err: ErrNobody}
+		return
+	}
+	s.questions = append(s.questions, q)
+	if len(s.questions) == 1 {
+		s.stash = s.reader.SetText("")
+		s.showQuestion(q)
+	}
+}
+
+// showQuestion prints the question with the exact text that is decided on.
+func (s *Shell) showQuestion(q *question) {
+	s.ink.say(func(r *render.Renderer) string { return r.Flush() + r.Question(q.Kind, q.Text, q.Options) })
+}
+
+// closeQuestion ends a question; a question that is closed already stays so.
+func (s *Shell) closeQuestion(q *question, a answer) {
+	for i, other := range s.questions {
+		if other != q {
+			continue
+		}
+		s.questions = append(s.questions[:i:i], s.questions[i+1:]...)
+		q.answer <- a
+		switch {
+		case len(s.questions) == 0:
+			if s.stash != "" {
+				s.reader.SetText(s.stash)
+				s.stash = ""
+			}
+		case i == 0:
+			s.showQuestion(s.questions[0])
+		}
+		return
+	}
+}
+
+func (s *Shell) failQuestions(err error) {
+	for len(s.questions) > 0 {
+		s.closeQuestion(s.questions[0], answer{err: err})
+	}
+}
+
+// onAnswer takes a line as the answer to the first question. An empty line is
+// the safe answer, the first option.
+func (s *Shell) onAnswer(text string) {
+	q := s.questions[0]
+	choice, ok := resolve(text, q.Options)
+	if !ok {
+		s.ink.say(func(r *render.Renderer) string {
+			return r.Warning("answer with one of: " + strings.Join(q.Options, ", "))
+		})
+		return
+	}
+	s.ink.say(func(r *render.Renderer) string { return r.Note("answered: " + choice) })
+	s.closeQuestion(q, answer{text: choice})
+}
+
+// resolve finds the option that text means: exactly, or as the beginning of one
+// alone.
+func resolve(text string, options []string) (string, bool) {
+	text = strings.TrimSpace(text)
+	if len(options) == 0 {
+		return text, true
+	}
+	if text == "" {
+		return options[0], true
+	}
+	var found []string
+	for _, o := range options {
+		if strings.EqualFold(o, text) {
+			return o, true
+		}
+		if len(o) >= len(text) && strings.EqualFold(o[:len(text)], text) {
+			found = append(found, o)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], true
+	}
+	return "", false
+}
+
+// newPicker makes the picker of this conversation.
+func (s *Shell) newPicker(colour bool) *pick.Picker {
+	p := &pick.Picker{
+		Colour: colour,
+		Size:   s.size,
+		Print:  func(text string) { s.ink.say(func(*render.Renderer) string { return text }) },
+		Answer: func(ctx context.Context, prompt string) (string, error) {
+			return s.ask(ctx, coordinator.Question{Kind: "question", Text: prompt})
+		},
+	}
+	if l, ok := s.reader.(lender); ok {
+		p.Lend = l.Modal
+	}
+	return p
+}
+
+func (s *Shell) pickSession(ctx context.Context) (string, error) {
+	items, err := s.o.Sessions(ctx)
+	if err != nil {
+		return "", fmt.Errorf("list sessions: %w", err)
+	}
+	return s.picker.Pick(ctx, "session", items)
+}

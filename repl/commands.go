@@ -1,0 +1,253 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ralph/coordinator"
+	"ralph/repl/pick"
+	"ralph/repl/render"
+	"ralph/workers/git"
+)
+
+// command does a slash command. The table in the coordinator says which there
+// are; a command of the table that is not known here is one for later faces.
+func (s *Shell) command(name, args string) {
+	c, near, ok := coordinator.FindCommand(name)
+	if !ok {
+		hint := "/help lists the commands"
+		if len(near) > 0 {
+			hint = "did you mean /" + strings.Join(near, ", /") + "?"
+		}
+		s.fail("there is no command /"+name, hint)
+		return
+	}
+	switch c.Name {
+	case "help":
+		s.help(args)
+	case "status":
+		s.status()
+	case "cost":
+		s.note(s.spent())
+	case "exit":
+		s.leave(0)
+	case "model":
+		s.model(args)
+	case "undo":
+		s.undo(args)
+	case "diff":
+		s.diff()
+	case "clear":
+		s.clear()
+	default:
+		s.fail("/"+c.Name+" does not work in this chat", "/help lists the commands")
+	}
+}
+
+func (s *Shell) note(text string) {
+	s.ink.say(func(r *render.Renderer) string { return r.Note(text) })
+}
+
+func (s *Shell) fail(message, hint string) {
+	s.ink.say(func(r *render.Renderer) string { return r.Error(message, hint) })
+}
+
+// explain prints an error with its way out.
+func (s *Shell) explain(err error) {
+	if _, f := coordinator.Fail(err); f != nil {
+		s.fail(f.Message, f.Hint)
+		return
+	}
+	s.fail(err.Error(), "")
+}
+
+func (s *Shell) help(args string) {
+	if args != "" {
+		c, near, ok := coordinator.FindCommand(args)
+		if !ok {
+			s.fail("there is no command /"+strings.TrimPrefix(args, "/"), "close: "+strings.Join(near, ", "))
+			return
+		}
+		s.ink.say(func(r *render.Renderer) string { return helpOne(r, c) })
+		return
+	}
+	s.ink.say(func(r *render.Renderer) string {
+		var b strings.Builder
+		for _, c := range coordinator.Commands() {
+			b.WriteString(r.Rows(fmt.Sprintf("  %-18s %s%s", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Summary, busyNote(c)), 21))
+		}
+		b.WriteString("\n")
+		for _, text := range []string{
+			"Anything else is said to Ralph; typed while it works, it waits for its turn.",
+			"Ctrl-C stops the work and keeps what you typed, Ctrl-D leaves, Ctrl-R searches; Alt-Enter, or a \\ at the end of a line, begins another line.",
+		} {
+			b.WriteString(r.Rows("  "+text, 2))
+		}
+		return b.String()
+	})
+}
+
+func helpOne(r *render.Renderer, c coordinator.Command) string {
+	out := r.Rows("  "+strings.TrimSpace("/"+c.Name+" "+c.Args)+"  "+c.Summary+busyNote(c), 4)
+	if c.Help != "" {
+		out += r.Rows("  "+c.Help, 2)
+	}
+	return out
+}
+
+// busyNote says when a command has to wait.
+func busyNote(c coordinator.Command) string {
+	if c.WhileBusy {
+		return ""
+	}
+	return " (when no turn runs)"
+}
+
+func (s *Shell) status() {
+	end := s.mind.Models.Endpoint()
+	rows := []string{fmt.Sprintf("model %s at %s", named(end.Model), named(end.BaseURL))}
+	if id := s.mind.About.SessionID(); id != "" {
+		rows = append(rows, "session "+id)
+	}
+	doing := "idle"
+	if w := s.running(); w != nil {
+		doing = "working for " + render.Duration(time.Since(w.begun))
+		if tool, _, _ := s.ink.state(); tool != "" {
+			doing += ": " + tool
+		}
+	}
+	rows = append(rows, doing, s.spent())
+	for i, text := range s.queue {
+		rows = append(rows, fmt.Sprintf("waiting %d: %s", i+1, text))
+	}
+	for _, row := range rows {
+		s.note(row)
+	}
+}
+
+func named(text string) string {
+	if text == "" {
+		return "(not chosen yet)"
+	}
+	return text
+}
+
+// spent sums up the session's tokens and money.
+func (s *Shell) spent() string {
+	t := s.mind.Changes.Totals()
+	estimated := ""
+	if t.Usage.Estimated {
+		estimated = " (estimated)"
+	}
+	return fmt.Sprintf("%s, %s tokens%s (%s in, %s out), %s", count(t.Turns, "turn", "turns"),
+		render.Tokens(t.Usage.Total), estimated, render.Tokens(t.Usage.Input), render.Tokens(t.Usage.Output), render.Cost(t.CostUSD))
+}
+
+func (s *Shell) model(args string) {
+	if args != "" {
+		s.mind.Models.SetModel(args)
+		s.note("model is now " + args)
+		return
+	}
+	now := s.mind.Models.Endpoint().Model
+	s.start("models", false, func(ctx context.Context) func() {
+		names, err := s.mind.Models.Models(ctx)
+		var name string
+		if err == nil {
+			items := make([]pick.Item, 0, len(names))
+			for _, n := range names {
+				detail := ""
+				if n == now {
+					detail = "now"
+				}
+				items = append(items, pick.Item{Value: n, Detail: detail})
+			}
+			name, err = s.picker.Pick(ctx, "model", items)
+		}
+		return func() { s.modelPicked(name, now, err) }
+	})
+}
+
+func (s *Shell) modelPicked(name, now string, err error) {
+	switch {
+	case errors.Is(err, pick.ErrCancelled):
+		s.note("model stays " + named(now))
+	case err != nil:
+		s.explain(err)
+	default:
+		s.mind.Models.SetModel(name)
+		s.note("model is now " + name)
+	}
+}
+
+func (s *Shell) undo(args string) {
+	n := 1
+	if args != "" {
+		var err error
+		if n, err = strconv.Atoi(args); err != nil || n < 1 {
+			s.fail(fmt.Sprintf("undo %q: not a number of turns", args), "/undo takes back the last turn, /undo 3 the last three")
+			return
+		}
+	}
+	s.start("undo", false, func(ctx context.Context) func() {
+		files, err := s.mind.Changes.Undo(ctx, n)
+		return func() { s.undone(files, err) }
+	})
+}
+
+func (s *Shell) undone(files []git.FileChange, err error) {
+	var edited *git.EditedError
+	switch {
+	case errors.As(err, &edited):
+		s.fail("undo: changed since by someone else, nothing was touched: "+strings.Join(edited.Paths, ", "), "save or discard those changes first")
+	case err != nil:
+		s.explain(err)
+	case len(files) == 0:
+		s.note("there is nothing to take back")
+	}
+	for _, f := range files {
+		s.note("taken back: " + changed(f))
+	}
+}
+
+// changed describes one file change.
+func changed(f git.FileChange) string {
+	lines := ""
+	if f.Added >= 0 && f.Removed >= 0 && f.Added+f.Removed > 0 {
+		lines = fmt.Sprintf(" (+%d −%d)", f.Added, f.Removed)
+	}
+	return fmt.Sprintf("%s %s%s", f.Kind, f.Path, lines)
+}
+
+func (s *Shell) diff() {
+	s.start("diff", false, func(ctx context.Context) func() {
+		text, err := s.mind.Changes.Diff(ctx)
+		return func() {
+			switch {
+			case err != nil:
+				s.explain(err)
+			case text == "":
+				s.note("the last turn changed nothing")
+			default:
+				s.ink.say(func(r *render.Renderer) string { return r.Diff(text) })
+			}
+		}
+	})
+}
+
+func (s *Shell) clear() {
+	s.start("clear", false, func(context.Context) func() {
+		err := s.mind.Turns.Clear()
+		return func() {
+			if err != nil {
+				s.explain(err)
+				return
+			}
+			s.note("a new conversation begins; the old one stays on disk")
+		}
+	})
+}

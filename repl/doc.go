@@ -1,0 +1,124 @@
+// Package repl is the chat: a prompt that is always live, under the streaming
+// output of one coordinator.
+//
+// It owns the conversation's loop: lines become turns or slash commands,
+// questions become answers, Ctrl-C becomes a stop at once. It refuses to touch
+// state files, to decide policy and to speak to a model; all that is the
+// coordinator's, which it sees only through the narrow interfaces of Mind.
+//
+// One goroutine, the caller of Run, owns the conversation. A turn runs beside
+// it; whatever that goroutine has to tell is posted to the loop. The stop
+// bypasses the loop: it happens on the goroutine that read the key.
+//
+//	code, err := repl.Run(ctx, repl.Options{
+//		In: os.Stdin, Out: os.Stdout, Getenv: os.Getenv,
+//		Open: func(ctx context.Context, l repl.Link) (repl.Mind, error) {
+//			c, err := coordinator.Open(ctx, coordinator.Options{Ask: l.Ask, Eyes: l.Eyes, Session: l.Session})
+//			if err != nil {
+//				return repl.Mind{}, err
+//			}
+//			return repl.Mind{Turns: c, Models: c, Changes: c, About: c}, nil
+//		},
+//	})
+package repl
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+	"ralph/memory/project"
+	"ralph/repl/pick"
+	"ralph/workers/agent"
+	"ralph/workers/git"
+	"ralph/workers/model"
+)
+
+// ErrNobody is what a question gets when the input has ended.
+var ErrNobody = errors.New("nobody is there to answer")
+
+// Turns is the part of a coordinator that works. Run is never called twice at a
+// time; Stop may be called at any time and must not wait.
+type Turns interface {
+	Run(ctx context.Context, j coordinator.Job) coordinator.Outcome
+	Stop(cause *interrupts.Stop)
+	Clear() error
+	Close() error
+}
+
+// Models is the part that knows models.
+type Models interface {
+	Endpoint() model.Endpoint
+	Models(ctx context.Context) ([]string, error)
+	SetModel(name string)
+}
+
+// Changes is the part that knows what was done.
+type Changes interface {
+	Totals() coordinator.Totals
+	Undo(ctx context.Context, n int) ([]git.FileChange, error)
+	Diff(ctx context.Context) (string, error)
+}
+
+// About is the part that says where we are.
+type About interface {
+	Project() project.Project
+	SessionID() string
+}
+
+// Mind is a coordinator as the chat sees it. All four are usually one value;
+// none may be nil.
+type Mind struct {
+	Turns   Turns
+	Models  Models
+	Changes Changes
+	About   About
+}
+
+// Link is what the chat gives to the coordinator that Open makes.
+type Link struct {
+	// Ask puts a question to the human and waits for the answer, which is one
+	// of the question's options when it has any. It returns the cause of ctx
+	// when that ends first, and ErrNobody when the input has ended. It may be
+	// called by several goroutines.
+	Ask func(context.Context, coordinator.Question) (string, error)
+	// Eyes shows an event. Calls come one at a time; it does not wait for the
+	// terminal.
+	Eyes func(agent.Event)
+	// Session is what the user picked from Options.Sessions, else empty.
+	Session string
+}
+
+// Options is what Run needs. The chat handles SIGINT, SIGTERM and SIGHUP
+// itself: ctx must not end at a SIGINT.
+type Options struct {
+	// In, Out and Err are the standard streams. The conversation goes to Out;
+	// Err gets what is said after the terminal was given back.
+	In, Out, Err *os.File
+	// Open makes the coordinator. It is called once, on another goroutine; its
+	// ctx ends at a Ctrl-C or a signal. Run closes the coordinator.
+	Open func(context.Context, Link) (Mind, error)
+	// Sessions, when set, is asked for the sessions to pick from before Open.
+	Sessions func(context.Context) ([]pick.Item, error)
+	// History is the path of the project's history file; "" keeps none.
+	History string
+	Getenv  func(string) string
+	// Theme is the setting of that name: auto, dark, light or none.
+	Theme string
+	// Plain asks for whole lines and no cursor movement.
+	Plain bool
+	// Version is shown in the greeting.
+	Version string
+	// Facts are further lines of the greeting, at most four are shown: the
+	// branch, the sandbox, what is open. It is called after Open.
+	Facts func() []string
+}
+
+var (
+	_ Turns   = (*coordinator.Coordinator)(nil)
+	_ Models  = (*coordinator.Coordinator)(nil)
+	_ Changes = (*coordinator.Coordinator)(nil)
+	_ About   = (*coordinator.Coordinator)(nil)
+)

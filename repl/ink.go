@@ -1,0 +1,127 @@
+package repl
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+
+	"ralph/coordinator"
+	"ralph/repl/line"
+	"ralph/repl/render"
+	"ralph/workers/agent"
+)
+
+// lender can lend the terminal to a picker.
+type lender interface {
+	Modal(ctx context.Context, f func(context.Context, line.Keys, io.Writer) error) error
+}
+
+// ink is the one way to the terminal: it keeps what is printed in order and
+// remembers what the prompt says about a turn. Safe for concurrent use; it never
+// waits for the terminal.
+type ink struct {
+	out line.LineReader
+
+	mu      sync.Mutex // guards the fields below
+	r       *render.Renderer
+	quiet   bool
+	calls   []running // tools that run now, oldest first
+	tokens  int       // of the session
+	cost    *float64
+	base    *float64 // cost of the turns before this one
+	hasWork bool
+}
+
+// running is a tool call that has begun.
+type running struct{ id, text string }
+
+func newInk(out line.LineReader, r *render.Renderer) *ink { return &ink{out: out, r: r} }
+
+// say prints what f makes of the renderer.
+func (k *ink) say(f func(*render.Renderer) string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if text := f(k.r); text != "" && !k.quiet {
+		k.out.Print(text)
+	}
+}
+
+// event shows an event and learns the state from it.
+func (k *ink) event(e agent.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch e.Type {
+	case agent.EventToolStart:
+		k.calls = append(k.calls, running{e.CallID, k.r.Working(e)})
+	case agent.EventToolEnd:
+		for i, c := range k.calls {
+			if c.id == e.CallID {
+				k.calls = append(k.calls[:i:i], k.calls[i+1:]...)
+				break
+			}
+		}
+	case agent.EventUsage:
+		if e.Usage != nil {
+			k.tokens += e.Usage.Total
+		}
+		if e.CostUSD != nil {
+			sum := *e.CostUSD
+			if k.base != nil {
+				sum += *k.base
+			}
+			k.cost = &sum
+		}
+	}
+	if text := k.r.Event(e); text != "" && !k.quiet {
+		k.out.Print(text)
+	}
+}
+
+// begin notes the start of a turn.
+func (k *ink) begin(t coordinator.Totals) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls, k.hasWork = nil, true
+	k.tokens, k.cost, k.base = t.Usage.Total, t.CostUSD, t.CostUSD
+}
+
+// end notes the end of a turn.
+func (k *ink) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls, k.hasWork = nil, false
+}
+
+func (k *ink) resize(cols int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.r.Resize(cols)
+}
+
+// mute drops what is printed from now on.
+func (k *ink) mute() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.quiet = true
+}
+
+// state returns what the prompt says about the turn: the tool that runs, the
+// numbers, and the rows above the prompt.
+func (k *ink) state() (tool string, parts []string, live []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := len(k.calls); n > 0 {
+		tool = k.calls[n-1].text
+		if n > 1 {
+			tool = strings.Join([]string{count(n, "tool", "tools"), tool}, ": ")
+		}
+	}
+	if k.tokens > 0 {
+		parts = append(parts, render.Tokens(k.tokens)+" tok")
+	}
+	if k.cost != nil {
+		parts = append(parts, render.Cost(k.cost))
+	}
+	return tool, parts, k.r.Tail(liveRows)
+}

@@ -1,0 +1,196 @@
+package line
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// maxPlainLine bounds one line of a plain input.
+const maxPlainLine = 16 << 20
+
+// Plain reads whole lines and writes whole lines: for pipes, dumb terminals and
+// screen readers. Open makes one; the opener closes it. Safe for concurrent
+// use.
+type Plain struct {
+	o      Options
+	in     *source
+	tty    bool
+	events chan Event
+	quit   chan struct{}
+	done   chan struct{}
+	closer sync.Once
+
+	mu     sync.Mutex // guards the fields below
+	asked  string     // the prompt that stands at the end of the output
+	prompt string
+}
+
+func newPlain(o Options) (LineReader, error) {
+	if o.In == nil {
+		return nil, errors.New("read lines: no input")
+	}
+	src, err := newSource(o.In)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plain{
+		o: o, in: src,
+		tty:    term.IsTerminal(src.fd) && o.Out != nil && term.IsTerminal(int(o.Out.Fd())),
+		events: make(chan Event), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	go p.read()
+	return p, nil
+}
+
+// Interactive reports whether somebody types and sees the answers; other lines
+// are meant to be taken one after the other.
+func (p *Plain) Interactive() bool { return p.tty }
+
+// Events delivers the lines.
+func (p *Plain) Events() <-chan Event { return p.events }
+
+// Print writes whole lines.
+func (p *Plain) Print(text string) {
+	if text == "" {
+		return
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked != "" {
+		text = "\n" + text
+		p.asked = ""
+	}
+	p.write(text)
+	p.ask()
+}
+
+// Show writes the mark when somebody types and it is not there yet; the state
+// in Text and the live rows have no place in plain output.
+func (p *Plain) Show(prompt Prompt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prompt = prompt.Mark
+	p.ask()
+}
+
+func (p *Plain) ask() {
+	if !p.tty || p.prompt == p.asked {
+		return
+	}
+	if p.asked != "" {
+		p.write("\n")
+	}
+	p.write(p.prompt)
+	p.asked = p.prompt
+}
+
+// SetText does nothing: the line that is being typed belongs to the terminal's
+// driver.
+func (p *Plain) SetText(string) string { return "" }
+
+// Close stops reading.
+func (p *Plain) Close() error {
+	p.closer.Do(func() {
+		close(p.quit)
+		p.in.stop()
+		<-p.done
+		p.in.close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.asked != "" {
+			p.write("\n")
+		}
+	})
+	return nil
+}
+
+func (p *Plain) write(s string) {
+	if p.o.Out != nil {
+		_, _ = io.WriteString(p.o.Out, s)
+	}
+}
+
+func (p *Plain) read() {
+	defer close(p.done)
+	defer close(p.events)
+	var held []byte
+	more := false
+	var text strings.Builder
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := p.in.read(buf, -1)
+		if errors.Is(err, errStopped) {
+			return
+		}
+		held = append(held, buf[:n]...)
+		for {
+			i := bytes.IndexByte(held, '\n')
+			if i < 0 && (err == nil || len(held) == 0) && len(held) < maxPlainLine {
+				break
+			}
+			piece := held
+			if i >= 0 {
+				piece, held = held[:i], held[i+1:]
+			} else {
+				held = nil
+			}
+			more = p.line(&text, string(bytes.TrimSuffix(piece, []byte("\r"))), err != nil && len(held) == 0)
+			if !more {
+				return
+			}
+		}
+		if err != nil {
+			p.end(err, &text)
+			return
+		}
+	}
+}
+
+// line takes one physical line; a backslash at its end joins it to the next.
+// It returns false when the reader was closed.
+func (p *Plain) line(text *strings.Builder, piece string, last bool) bool {
+	if body, joined := strings.CutSuffix(piece, `\`); joined && !last && !strings.HasSuffix(body, `\`) {
+		text.WriteString(body + "\n")
+		return true
+	}
+	whole := strings.ToValidUTF8(text.String()+piece, "\uFFFD")
+	text.Reset()
+	p.mu.Lock()
+	p.asked = ""
+	p.prompt = ""
+	p.mu.Unlock()
+	return p.send(Event{Kind: EventLine, Text: whole})
+}
+
+func (p *Plain) end(err error, text *strings.Builder) {
+	if text.Len() > 0 && !p.send(Event{Kind: EventLine, Text: strings.TrimSuffix(text.String(), "\n")}) {
+		return
+	}
+	if errors.Is(err, io.EOF) {
+		p.send(Event{Kind: EventEOF})
+		return
+	}
+	p.send(Event{Kind: EventGone, Err: err})
+}
+
+func (p *Plain) send(e Event) bool {
+	select {
+	case p.events <- e:
+		return true
+	case <-p.quit:
+		return false
+	}
+}
+
+var (
+	_ LineReader = (*Term)(nil)
+	_ LineReader = (*Plain)(nil)
+)

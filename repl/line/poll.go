@@ -1,0 +1,76 @@
+package line
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// errStopped says that a source was told to stop.
+var errStopped = errors.New("input stopped")
+
+// source reads a file descriptor that blocks, without leaving a goroutine in
+// the read when it is told to stop. One goroutine reads; stop may be called
+// from any other.
+type source struct {
+	fd     int
+	wakeR  *os.File
+	wakeW  *os.File
+	wakeFD int
+}
+
+func newSource(f *os.File) (*source, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	return &source{fd: int(f.Fd()), wakeR: r, wakeW: w, wakeFD: int(r.Fd())}, nil
+}
+
+// read waits for input up to timeout, forever when it is negative. n is 0 with
+// no error when the time is up.
+func (s *source) read(p []byte, timeout time.Duration) (n int, err error) {
+	ms := -1
+	if timeout >= 0 {
+		ms = int(timeout.Milliseconds())
+	}
+	for {
+		fds := []unix.PollFd{
+			{Fd: int32(s.fd), Events: unix.POLLIN},
+			{Fd: int32(s.wakeFD), Events: unix.POLLIN},
+		}
+		ready, err := unix.Poll(fds, ms)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return 0, err
+		case fds[1].Revents != 0:
+			return 0, errStopped
+		case ready == 0:
+			return 0, nil
+		}
+		n, err := unix.Read(s.fd, p)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case err != nil:
+			return 0, os.NewSyscallError("read", err)
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
+
+// stop makes the running and all later reads return errStopped.
+func (s *source) stop() { _ = s.wakeW.Close() }
+
+// close frees the source; no read may be running.
+func (s *source) close() {
+	_ = s.wakeW.Close()
+	_ = s.wakeR.Close()
+}

@@ -1,0 +1,345 @@
+package render
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"ralph/workers/agent"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// harmful finds what must never reach a terminal; our own colours are allowed.
+func harmful(text string) string {
+	for len(text) > 0 {
+		if n := colourLength(text); n > 0 {
+			text = text[n:]
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return "invalid UTF-8"
+		case r == '\n' || r == '\t':
+		case unicode.IsControl(r):
+			return fmt.Sprintf("control %U", r)
+		case unicode.Is(unicode.Bidi_Control, r), r == 0x200b, r == 0x200d, r == 0xfeff, r >= 0xe0000 && r < 0xe0080:
+			return fmt.Sprintf("invisible %U", r)
+		case r == ampersand, r == lessThan:
+			return fmt.Sprintf("stand-in %U", r)
+		}
+		text = text[n:]
+	}
+	return ""
+}
+
+func TestSafe(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\ttext\n":           "plain\ttext\n",
+		"\x1b]0;title\x07\x1b[2J": "␛]0;title␇␛[2J",
+		"a\r\nb\rc":               "a\nb␍c",
+		"\u009b31m\x7f":           `\u009b31m␡`,
+		"\x9b31m":                 `\x9b31m`,
+		"abc\u202edef\u2066":      `abc\u202edef\u2066`,
+		"zero\u200bwidth\ufeff":   `zero\u200bwidth\ufeff`,
+		"tag\U000e0041":           `tag\U000e0041`,
+		"日本語 🚀 e\u0301 \ufffd":    "日本語 🚀 e\u0301 \ufffd",
+		string(ampersand):         `\uf8f0`,
+		"line\u2028sep\u0085":     `line\u2028sep\u0085`,
+	} {
+		if got := Safe(in); got != want {
+			t.Errorf("Safe(%q) is %q, want %q", in, got, want)
+		}
+	}
+	if got := SafeLine("a\nb\tc"); got != "a␊b c" {
+		t.Errorf("SafeLine gave %q", got)
+	}
+}
+
+func FuzzSafe(f *testing.F) {
+	for _, s := range []string{"a", "\x1b[31m", "\u202e", "\r\r\n\n", "\xff\xfe", "&#27;", "\U000e0001"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		out := Safe(in)
+		if bad := harmful(out); bad != "" || strings.Contains(out, "\x1b") {
+			t.Fatalf("Safe(%q) has %s", in, bad)
+		}
+		if Safe(out) != out {
+			t.Fatalf("Safe(%q) is not stable", in)
+		}
+		if len(out) == 0 && strings.Trim(in, "\r") != "" {
+			t.Fatalf("Safe(%q) is empty", in)
+		}
+	})
+}
+
+// FuzzMarkdown holds the whole way from a model's text to the terminal to what
+// Safe promises.
+func FuzzMarkdown(f *testing.F) {
+	for _, s := range []string{
+		"# a\n\n&#27;[31m &#x1b;]0;x&#7; &amp;#27; &zwj;", "[x](http://a/\x1b[2J \"t&#27;\")", "```\n\x1b[2J\n```\n",
+		"| a | b |\n|--|--|\n| \x1b | &#x202e; |\n", "<b onclick=\"\x1b\">", "<http://a.b/&#27;>", "- a\n\n  b\n", "![i](u)", "> > > x", "***a**b*",
+		"~~a~~ `&#27;` ``x``", "1) a\n2) b\n\n\n   c", "term\n: def\n", "[a]: <\x1b>\n\n[a]",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		if len(in) > 4000 {
+			return
+		}
+		for _, theme := range []Theme{ThemeNone, ThemeDark} {
+			out := New(Options{Width: 40, Theme: theme}).Markdown(in)
+			if bad := harmful(out); bad != "" {
+				t.Fatalf("%q became %q with %s", in, out, bad)
+			}
+			if theme == ThemeNone && strings.Contains(out, "\x1b") {
+				t.Fatalf("%q became %q", in, out)
+			}
+		}
+	})
+}
+
+// blocks splits text that arrives in pieces of n bytes.
+func blocks(text string, n int) []string {
+	var s Splitter
+	var out []string
+	for len(text) > 0 {
+		n := min(n, len(text))
+		out = append(out, s.Write(text[:n])...)
+		text = text[n:]
+	}
+	if rest := s.Close(); rest != "" {
+		out = append(out, rest)
+	}
+	return out
+}
+
+func TestSplitter(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		want     []string
+	}{
+		{"paragraphs", "one\ntwo\n\n\nthree", []string{"one\ntwo\n", "three\n"}},
+		{"heading", "text\n# head\nmore\n", []string{"text\n", "# head\n", "more\n"}},
+		{"setext", "Title\n===\n\ntext\n", []string{"Title\n===\n", "text\n"}},
+		{"fence", "text\n```go\na\n\nb\n```\nafter\n", []string{"text\n", "```go\na\n\nb\n```\n", "after\n"}},
+		{"open fence", "```\na\n\nb", []string{"```\na\n\nb\n"}},
+		{"fence in fence", "````\n```\nx\n```\n````\ny\n", []string{"````\n```\nx\n```\n````\n", "y\n"}},
+		{"tilde fence", "~~~\n```\n~~~\n", []string{"~~~\n```\n~~~\n"}},
+		{"inline code is no fence", "```a``` b\n\nc\n", []string{"```a``` b\n", "c\n"}},
+		{"nested list", "- a\n  - b\n\n  - c\n\n    para\n- d\n\nend\n", []string{"- a\n  - b\n\n  - c\n\n    para\n- d\n\n", "end\n"}},
+		{"fence in a list", "1. a\n\n   ```\n   x\n\n   y\n   ```\n\n2. b\n", []string{"1. a\n\n   ```\n   x\n\n   y\n   ```\n\n2. b\n"}},
+		{"list ends at a fence", "- a\n```\nx\n```\n", []string{"- a\n", "```\nx\n```\n"}},
+		{"number in a text", "in\n1984. it\n", []string{"in\n1984. it\n"}},
+		{"table", "| a |\n|---|\n| 1 |\n\nafter\n", []string{"| a |\n|---|\n| 1 |\n", "after\n"}},
+		{"rule", "a\n\n---\nb\n", []string{"a\n", "---\n", "b\n"}},
+		{"quote", "> a\n>\n> b\n\nc\n", []string{"> a\n>\n> b\n", "c\n"}},
+		{"indented code", "a\n\n    - not a list\n", []string{"a\n", "    - not a list\n"}},
+		{"blank", "\n \n", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, n := range []int{1, 3, 7, 1 << 20} {
+				if got := blocks(c.in, n); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) {
+					t.Errorf("in pieces of %d: %q, want %q", n, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func FuzzSplitter(f *testing.F) {
+	for _, s := range []string{"a\n\nb", "```\nx", "- a\n\n  b\n\nc", "| a |\n|-|\n", "# x\n---\n***\n", "1. a\n   ```\n\n", "~~~\n\n~~~~\n"} {
+		f.Add(s, 1)
+	}
+	f.Fuzz(func(t *testing.T, in string, n int) {
+		n = max(1, min(n, len(in)))
+		whole, pieces := blocks(in, len(in)+1), blocks(in, n)
+		if fmt.Sprintf("%q", whole) != fmt.Sprintf("%q", pieces) {
+			t.Fatalf("%q in pieces of %d: %q, as a whole %q", in, n, pieces, whole)
+		}
+		if squeeze(strings.Join(whole, "")) != squeeze(in) {
+			t.Fatalf("%q became %q", in, whole)
+		}
+		var s Splitter
+		s.Write(in)
+		if rows := s.Tail(3); len(rows) > 3 {
+			t.Fatalf("the tail has %d rows", len(rows))
+		}
+	})
+}
+
+func squeeze(s string) string {
+	var b strings.Builder
+	for _, row := range strings.Split(s, "\n") {
+		if strings.TrimSpace(row) != "" {
+			b.WriteString(row + "\n")
+		}
+	}
+	return b.String()
+}
+
+const sample = "# Title here\n\nSome *text* with **bold**, `code`, [a link](https://example.com/x) and &lt;b&gt; &#27;[31m; a&b that is long enough to wrap around.\n\n" +
+	"- one\n- two\n  - nested `x`\n  - [ ] task\n  - [x] done\n\n    para in item\n\n1. **Foo**\n\n   Explain <T> here\n\n   ```sh\n   grep 'a\\.b' <x >y\n   ```\n\n2. Bar\n\n" +
+	"```go\nfunc main() {\n\tfmt.Println(\"hi\\n\") // comment\n}\n```\n\n| a | b |\n|---|---|\n| 1 | two words |\n\n> quote here\n> more\n\n---\n\nuse map<string>int and <!-- hidden -->\n"
+
+func TestMarkdownGolden(t *testing.T) {
+	for name, o := range map[string]Options{
+		"none": {Width: 60}, "dark": {Width: 60, Theme: ThemeDark}, "light": {Width: 60, Theme: ThemeLight},
+		"ascii": {Width: 60, ASCII: true}, "narrow": {Width: 24}, "raw": {Width: 60, Raw: true},
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, New(o).Markdown(sample)) })
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+func TestStreamedIsWhole(t *testing.T) {
+	want := New(Options{Width: 60, Theme: ThemeDark}).Markdown(sample)
+	for _, n := range []int{1, 5, 64} {
+		r := New(Options{Width: 60, Theme: ThemeDark})
+		var got strings.Builder
+		got.WriteString(r.Event(agent.Event{Type: agent.EventTurnStart, Turn: 1}))
+		for rest := sample; rest != ""; {
+			n := min(n, len(rest))
+			got.WriteString(r.Event(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: rest[:n]}))
+			rest = rest[n:]
+		}
+		got.WriteString(r.Event(agent.Event{Type: agent.EventMessage, Turn: 1, Text: sample}))
+		if got.String() != want {
+			t.Errorf("in pieces of %d it is\n%s\nwant\n%s", n, got.String(), want)
+		}
+	}
+}
+
+func TestEventsGolden(t *testing.T) {
+	yes, no, one, zero := true, false, 1, 0
+	ms := func(n int64) *int64 { return &n }
+	r := New(Options{Width: 70})
+	var out strings.Builder
+	for _, e := range []agent.Event{
+		{Type: agent.EventTurnStart, Turn: 1},
+		{Type: agent.EventMessageDelta, Text: "I will run the tests"},
+		{Type: agent.EventToolStart, CallID: "1", Tool: "shell", Args: json.RawMessage(`{"command":"go test ./..."}`)},
+		{Type: agent.EventToolStart, CallID: "2", Tool: "read", Args: json.RawMessage(`{"path":"a\u001b]0;x\u0007.go"}`)},
+		{Type: agent.EventToolEnd, CallID: "2", Tool: "read", Text: "12 lines", OK: &yes, DurationMS: ms(3), ExitCode: nil},
+		{Type: agent.EventToolEnd, CallID: "1", Tool: "shell", Text: "exit 1", OK: &yes, ExitCode: &one, DurationMS: ms(1234)},
+		{Type: agent.EventToolEnd, CallID: "3", Tool: "shell", Denied: true, OK: &no, Args: json.RawMessage(`{"command":"git push"}`)},
+		{Type: agent.EventToolEnd, CallID: "4", Tool: "shell", OK: &yes, ExitCode: &zero, DurationMS: ms(61000), Args: json.RawMessage(`{"command":"` + strings.Repeat("long ", 40) + `"}`)},
+		{Type: agent.EventMessageDelta, Text: "half"},
+		{Type: agent.EventRetry, Attempt: 1, WaitMS: 2000, Reason: "HTTP 502\x1b[2J"},
+		{Type: agent.EventWarning, Text: "two\nlines"},
+		{Type: agent.EventPermission, Tool: "shell", Text: "rm x", Status: "denied", Rule: "user"},
+		{Type: agent.EventPermission, Tool: "shell", Text: "rm x", Status: "asked"},
+		{Type: agent.EventGate, Text: "make check", OK: &no, ExitCode: &one},
+		{Type: agent.EventCompact, Text: "40 messages"},
+		{Type: agent.EventInterrupt, Reason: "by SIGINT"},
+		{Type: agent.EventMessage, Text: "Not streamed.\r\n\r\nDone."},
+	} {
+		out.WriteString(r.Event(e))
+	}
+	out.WriteString(r.Question("permission", "run this?\n  rm -rf \x1b[8mx", []string{"no", "yes"}))
+	out.WriteString(r.Error("open x: no", "do y"))
+	out.WriteString(r.Said("line one\nline two"))
+	golden(t, "events", out.String())
+}
+
+func TestPickTheme(t *testing.T) {
+	for _, c := range []struct {
+		setting  string
+		terminal bool
+		env      map[string]string
+		want     Theme
+	}{
+		{"auto", true, nil, ThemeDark},
+		{"", true, map[string]string{"COLORFGBG": "0;15"}, ThemeLight},
+		{"", true, map[string]string{"COLORFGBG": "15;0"}, ThemeDark},
+		{"", true, map[string]string{"COLORFGBG": "0;default;15"}, ThemeLight},
+		{"light", true, nil, ThemeLight},
+		{"dark", true, map[string]string{"NO_COLOR": "1"}, ThemeNone},
+		{"dark", false, nil, ThemeNone},
+		{"none", true, nil, ThemeNone},
+	} {
+		if got := PickTheme(c.setting, c.terminal, func(k string) string { return c.env[k] }); got != c.want {
+			t.Errorf("%+v gave %v", c, got)
+		}
+	}
+}
+
+// TestCostIsLinear renders texts that are known to be costly elsewhere.
+func TestCostIsLinear(t *testing.T) {
+	wide := strings.Repeat("| c ", 5000) + "|\n" + strings.Repeat("|---", 5000) + "|\n" + strings.Repeat("| 1 ", 5000) + "|\n"
+	for name, text := range map[string]string{
+		"5,000 columns":   wide,
+		"open fence":      "```go\n" + strings.Repeat("x := 1 // y\n", 20_000),
+		"one long line":   strings.Repeat("word ", 100_000),
+		"long list":       strings.Repeat("- item with `code`\n", 5000),
+		"deep list":       deepList(200),
+		"deep quote":      strings.Repeat(">", 3000) + " x\n",
+		"open brackets":   strings.Repeat("[", 20_000) + "\n",
+		"emphasis":        strings.Repeat("*a _b ", 10_000) + "\n",
+		"many paragraphs": strings.Repeat("some words here\n\n", 5000),
+	} {
+		begin := time.Now()
+		r := New(Options{Width: 80, Theme: ThemeDark})
+		for rest := text; rest != ""; {
+			n := min(7, len(rest))
+			r.Event(agent.Event{Type: agent.EventMessageDelta, Text: rest[:n]})
+			rest = rest[n:]
+		}
+		r.Flush()
+		took := time.Since(begin)
+		perThousand := took / time.Duration(max(len(text)/4000, 1))
+		t.Logf("%-16s %7d bytes %8v, %v per 1,000 tokens", name, len(text), took.Round(time.Microsecond), perThousand.Round(time.Microsecond))
+		if limit := 100 * time.Millisecond; perThousand > limit && took > time.Second {
+			t.Errorf("%s: %v per 1,000 tokens", name, perThousand)
+		}
+	}
+}
+
+func deepList(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Repeat("  ", i) + "- x\n")
+	}
+	return b.String()
+}
+
+func BenchmarkStream(b *testing.B) {
+	r := New(Options{Width: 80, Theme: ThemeDark})
+	b.SetBytes(int64(len(sample)))
+	for b.Loop() {
+		for rest := sample; rest != ""; {
+			n := min(4, len(rest))
+			r.Event(agent.Event{Type: agent.EventMessageDelta, Text: rest[:n]})
+			rest = rest[n:]
+		}
+		r.Flush()
+	}
+}

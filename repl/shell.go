@@ -1,0 +1,396 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+	"ralph/repl/line"
+	"ralph/repl/pick"
+	"ralph/repl/render"
+	"ralph/workers/agent"
+)
+
+const (
+	// spinEvery is how often the prompt of a running turn changes.
+	spinEvery = 100 * time.Millisecond
+	// leaveWait bounds how long leaving waits for work that was stopped.
+	leaveWait = 5 * time.Second
+	// liveRows is how many rows of an unfinished block are shown.
+	liveRows = 4
+)
+
+// Shell is one conversation on one terminal. Run makes it, runs it and ends it.
+type Shell struct {
+	o       Options
+	ctx     context.Context // ends when the conversation ends
+	end     context.CancelFunc
+	reader  line.LineReader
+	ink     *ink
+	mind    Mind
+	opened  bool
+	picker  *pick.Picker
+	history *keeper
+	begun   time.Time
+
+	live       bool // the prompt can be redrawn
+	sequential bool // lines come from a pipe: one after the other
+
+	// What follows belongs to the loop.
+	queue     []string
+	questions []*question
+	stash     string // the half-typed line, while a question is open
+	leaving   bool
+	code      int
+	gone      bool // the terminal vanished: nothing is printed any more
+	ended     bool // no more lines come
+	ready     bool // the greeting is out
+	spin      int
+	shown     string // the state that the prompt says
+
+	wake chan struct{}
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex // guards the fields below
+	posted []func()
+	work   *work
+	forced bool // a third Ctrl-C
+	// keyed counts the stops by key whose place among the lines is still to
+	// come: a line that arrives before it was typed before the stop.
+	keyed int
+}
+
+// work is what runs beside the loop: a turn, or a slow command.
+type work struct {
+	label  string
+	turn   bool
+	cancel context.CancelCauseFunc
+	begun  time.Time
+	stops  int
+}
+
+// Run holds a conversation until the user leaves. The exit code is 0, 130 after
+// a third Ctrl-C or a Ctrl-C before the coordinator is there, 143 after SIGTERM
+// and 129 after SIGHUP or when the terminal vanished. An error means that there
+// was no conversation: from Open, to be explained with coordinator.Fail, or
+// from the terminal. The terminal is restored on every path.
+func Run(ctx context.Context, o Options) (exitCode int, err error) {
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
+	s := &Shell{o: o, begun: time.Now(), wake: make(chan struct{}, 1)}
+	s.ctx, s.end = context.WithCancel(ctx)
+	defer s.end()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	if err := s.take(); err != nil {
+		return 1, fmt.Errorf("open terminal: %w", err)
+	}
+	defer func() { _ = s.reader.Close() }()
+	defer s.history.close()
+	defer s.settle()
+	if err := s.open(signals); err != nil || s.leaving {
+		return s.code, err
+	}
+	s.greet()
+	s.ready = true
+	s.next()
+	s.loop(signals)
+	s.farewell()
+	return s.code, nil
+}
+
+// take takes the terminal and the history.
+func (s *Shell) take() error {
+	lo := line.Options{In: s.o.In, Out: s.o.Out, Getenv: s.o.Getenv, Plain: s.o.Plain, OnInterrupt: s.onControlC}
+	s.live = line.Capable(lo)
+	var why error
+	s.history, why = openKeeper(s.o.History)
+	lo.History = s.history.lines()
+	var err error
+	if s.reader, err = line.Open(lo); err != nil {
+		s.history.close()
+		return err
+	}
+	if p, ok := s.reader.(*line.Plain); ok {
+		s.sequential = !p.Interactive()
+	}
+	cols, _ := line.Size(s.o.Out)
+	terminal := s.live && s.o.Out != nil && term.IsTerminal(int(s.o.Out.Fd()))
+	theme := render.PickTheme(s.o.Theme, terminal, s.o.Getenv)
+	s.ink = newInk(s.reader, render.New(render.Options{
+		Width: cols, Theme: theme, ASCII: !s.live || render.PickASCII(s.o.Getenv), Raw: !s.live,
+	}))
+	if why != nil {
+		s.ink.say(func(r *render.Renderer) string { return r.Warning("earlier lines are missing: " + why.Error()) })
+	}
+	s.picker = s.newPicker(theme != render.ThemeNone)
+	return nil
+}
+
+// open makes the coordinator while signals and Ctrl-C still work.
+func (s *Shell) open(signals <-chan os.Signal) error {
+	var failed error
+	s.start("opening", false, func(ctx context.Context) func() {
+		l := Link{Ask: s.ask, Eyes: s.see}
+		var err error
+		if s.o.Sessions != nil {
+			l.Session, err = s.pickSession(ctx)
+		}
+		var m Mind
+		if err == nil {
+			m, err = s.o.Open(ctx, l)
+		}
+		return func() {
+			if failed = err; err == nil {
+				s.mind, s.opened = m, true
+			}
+		}
+	})
+	for s.running() != nil && !s.isForced() {
+		s.turnLoop(signals)
+	}
+	if s.isForced() {
+		s.leaving, s.code = true, 130
+	}
+	if s.leaving {
+		return nil
+	}
+	if stop, ok := interrupts.AsStop(failed); ok {
+		s.leaving, s.code = true, 128+int(stop.Signal)
+		return nil
+	}
+	if errors.Is(failed, pick.ErrCancelled) {
+		s.leaving = true
+		return nil
+	}
+	if failed != nil {
+		s.code = 1
+	}
+	return failed
+}
+
+// loop runs the conversation.
+func (s *Shell) loop(signals <-chan os.Signal) {
+	late := time.Time{}
+	for {
+		if s.isForced() {
+			s.code = 130
+			return
+		}
+		if s.leaving {
+			if s.running() == nil {
+				return
+			}
+			if late.IsZero() {
+				late = time.Now().Add(leaveWait)
+			}
+			if time.Now().After(late) {
+				return
+			}
+		}
+		s.turnLoop(signals)
+	}
+}
+
+// turnLoop waits for one thing and does it.
+func (s *Shell) turnLoop(signals <-chan os.Signal) {
+	s.show()
+	busy := s.running() != nil
+	var tick <-chan time.Time
+	if busy {
+		t := time.NewTimer(spinEvery)
+		defer t.Stop()
+		tick = t.C
+	}
+	events := s.reader.Events()
+	if s.gone || s.ended || s.sequential && busy && len(s.questions) == 0 {
+		events = nil
+	}
+	done := s.ctx.Done()
+	if s.leaving {
+		done = nil
+	}
+	select {
+	case <-s.wake:
+		s.runPosted()
+	case e, ok := <-events:
+		s.runPosted() // a stop that came before this line is dealt with first
+		if s.ended = !ok; ok {
+			s.onEvent(e)
+		} else if !s.leaving {
+			s.vanish()
+		}
+	case sig := <-signals:
+		s.onSignal(sig)
+	case <-tick:
+		s.spin++
+	case <-done:
+		s.onEnd(context.Cause(s.ctx))
+	}
+}
+
+func (s *Shell) onEvent(e line.Event) {
+	switch e.Kind {
+	case line.EventLine:
+		s.onLine(e.Text)
+	case line.EventInterrupt:
+		if strings.TrimSpace(e.Text) == "" {
+			s.ink.say(func(r *render.Renderer) string { return r.Note("Ctrl-D or /exit leaves") })
+		}
+	case line.EventStopped:
+		s.mu.Lock()
+		s.keyed--
+		s.mu.Unlock()
+		s.returnLines()
+	case line.EventEOF:
+		s.failQuestions(ErrNobody)
+		if s.sequential && s.running() != nil {
+			s.queue, s.ended = append(s.queue, "/exit"), true
+			return
+		}
+		s.leave(0)
+	case line.EventGone:
+		s.vanish()
+	case line.EventResize:
+		s.ink.resize(e.Cols)
+	}
+}
+
+// vanish leaves without a word: nobody can read it.
+func (s *Shell) vanish() {
+	s.gone = true
+	s.ink.mute()
+	s.failQuestions(ErrNobody)
+	s.stopWork(&interrupts.Stop{Signal: syscall.SIGHUP})
+	s.leave(128 + int(syscall.SIGHUP))
+}
+
+func (s *Shell) onSignal(sig os.Signal) {
+	num, _ := sig.(syscall.Signal) // every os.Signal here is one
+	switch num {
+	case syscall.SIGINT:
+		if !s.interrupt(false) {
+			s.onEvent(line.Event{Kind: line.EventInterrupt})
+			return
+		}
+		s.returnLines()
+	case syscall.SIGHUP:
+		s.vanish()
+	default:
+		s.stopWork(&interrupts.Stop{Signal: num})
+		s.leave(128 + int(num))
+	}
+}
+
+// onEnd leaves because the caller's context ended.
+func (s *Shell) onEnd(cause error) {
+	code := 1
+	if stop, ok := interrupts.AsStop(cause); ok {
+		code = 128 + int(stop.Signal)
+		s.stopWork(stop)
+	}
+	s.leave(code)
+}
+
+// leave ends the conversation once the work has stopped.
+func (s *Shell) leave(code int) {
+	if s.leaving {
+		return
+	}
+	s.leaving, s.code, s.queue = true, code, nil
+	s.stopWork(&interrupts.Stop{Text: "leaving"})
+}
+
+// settle waits for the work, closes the coordinator and ends what is left. A
+// third Ctrl-C waits for nothing.
+func (s *Shell) settle() {
+	if r := recover(); r != nil {
+		_ = s.reader.Close() // the terminal first, so that the report is readable
+		panic(r)
+	}
+	s.end()
+	if s.isForced() {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.wg.Wait()
+		if s.opened {
+			s.closeMind()
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(leaveWait):
+		if s.o.Err != nil && !s.gone {
+			_ = s.reader.Close()
+			fmt.Fprintln(s.o.Err, "ralph: warning: some work did not end in time")
+		}
+	}
+}
+
+func (s *Shell) closeMind() {
+	if err := s.mind.Turns.Close(); err != nil {
+		s.ink.say(func(r *render.Renderer) string { return r.Error(err.Error(), "") })
+	}
+}
+
+// post hands f to the loop; it never waits.
+func (s *Shell) post(f func()) {
+	s.mu.Lock()
+	s.posted = append(s.posted, f)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Shell) runPosted() {
+	s.mu.Lock()
+	list := s.posted
+	s.posted = nil
+	s.mu.Unlock()
+	for _, f := range list {
+		f()
+	}
+}
+
+func (s *Shell) running() *work {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.work
+}
+
+func (s *Shell) isForced() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forced
+}
+
+// see is the coordinator's eyes.
+func (s *Shell) see(e agent.Event) { s.ink.event(e) }
+
+// question is one open question.
+type question struct {
+	coordinator.Question
+	answer chan answer
+}
+
+type answer struct {
+	text string
+	err  error
+}

@@ -1,0 +1,486 @@
+package repl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+	"ralph/repl/pick"
+	"ralph/repl/ttytest"
+	"ralph/workers/agent"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden screens")
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv("RALPH_TEST_CHAT"); name != "" {
+		os.Exit(child(name))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// chat is a running conversation on a pseudo-terminal.
+type chat struct {
+	*ttytest.TTY
+	t    *testing.T
+	f    *fake
+	code chan int
+	err  error
+}
+
+type turnFunc = func(context.Context, *fake, string) coordinator.Outcome
+
+func open(t *testing.T, turn turnFunc, change ...func(*Options)) *chat {
+	t.Helper()
+	c := &chat{TTY: ttytest.New(t, 70, 20), t: t, f: &fake{turn: turn, model: "gpt-large"}, code: make(chan int, 1)}
+	o := Options{
+		In: c.Slave, Out: c.Slave, Version: "1.2", History: filepath.Join(t.TempDir(), "history"),
+		Getenv: func(k string) string {
+			return map[string]string{"TERM": "xterm", "LANG": "C.UTF-8", "NO_COLOR": "1"}[k]
+		},
+		Open: func(_ context.Context, l Link) (Mind, error) {
+			c.f.link = l
+			return Mind{c.f, c.f, c.f, c.f}, nil
+		},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		code, err := Run(t.Context(), o)
+		c.err = err
+		c.code <- code
+	}()
+	t.Cleanup(func() {
+		c.Close()
+		<-done
+	})
+	return c
+}
+
+func (c *chat) idle() string {
+	c.t.Helper()
+	return c.Until("the idle prompt", func(s string) bool { return strings.Contains(s, "ralph ❯ ▏") })
+}
+
+func (c *chat) left(want int) {
+	c.t.Helper()
+	select {
+	case code := <-c.code:
+		if code != want || c.err != nil {
+			c.t.Errorf("left with %d, %v, want %d", code, c.err, want)
+		}
+	case <-time.After(ttytest.Patience):
+		c.t.Fatalf("did not leave; the screen is\n%s", c.Screen())
+	}
+}
+
+// steady replaces what differs from run to run.
+func steady(screen string) string {
+	screen = regexp.MustCompile(`\d+ ms|\d+\.\d s`).ReplaceAllString(screen, "N ms")
+	return regexp.MustCompile(`[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]`).ReplaceAllString(screen, "⠋")
+}
+
+func golden(t *testing.T, name, screen string) {
+	t.Helper()
+	ttytest.Golden(t, *update, name, steady(screen))
+}
+
+func TestTurn(t *testing.T) {
+	c := open(t, echo)
+	golden(t, "greeting", c.idle())
+	c.Type("hello\r")
+	c.Has("You said **hello**.")
+	c.Has("1k tok")
+	golden(t, "turn", c.idle())
+	c.Type("/exit\r")
+	c.left(0)
+	golden(t, "farewell", c.Until("the farewell alone", func(s string) bool {
+		return strings.Contains(s, "--continue") && !strings.Contains(s, "ralph ❯")
+	}))
+	if !c.f.closed {
+		t.Error("the coordinator was not closed")
+	}
+}
+
+func TestStopKeepsTheLineAndIsImmediate(t *testing.T) {
+	c := open(t, hang)
+	c.idle()
+	c.Type("work\r")
+	c.Has("thinking about it")
+	c.Type("half a line")
+	golden(t, "busy", c.Until("the half line", func(s string) bool { return strings.Contains(s, "❯ half a line▏") }))
+	c.Type("\x03")
+	golden(t, "stopped", c.Until("the prompt", func(s string) bool { return strings.Contains(s, "ralph ❯ half a line▏") }))
+	if c.f.stops != 1 {
+		t.Errorf("Stop was called %d times", c.f.stops)
+	}
+	c.Type("\x03")
+	c.idle()
+	c.Type("\x04")
+	c.left(0)
+}
+
+func TestLinesWaitAndAreNotSentAfterAStop(t *testing.T) {
+	release := make(chan struct{})
+	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+		f.say(1, "on "+task)
+		select {
+		case <-ctx.Done():
+		case <-release:
+		}
+		return coordinator.Outcome{}
+	})
+	c.idle()
+	c.Type("one\r")
+	c.Has("on one")
+	c.Type("two\r")
+	c.Has("1 queued")
+	release <- struct{}{}
+	c.Has("on two")
+	c.Type("three\r")
+	c.Has("(1 waiting)")
+	c.Type("\x03")
+	c.Has("not sent: three")
+	c.Until("the line back in the prompt", func(s string) bool { return strings.Contains(s, "ralph ❯ three▏") })
+	if got := strings.Join(c.f.said(), " "); got != "one two" {
+		t.Errorf("sent %s", got)
+	}
+	c.Type("\x03\x04")
+	c.left(0)
+}
+
+func TestThirdInterruptLeavesAtOnce(t *testing.T) {
+	release := make(chan struct{})
+	c := open(t, func(context.Context, *fake, string) coordinator.Outcome {
+		<-release
+		return coordinator.Outcome{}
+	})
+	c.idle()
+	c.Type("deaf\r")
+	c.Has("ralph ⠋")
+	c.Type("\x03")
+	c.Has("stopping")
+	c.Type("\x03")
+	c.Has("still stopping")
+	c.Type("\x03")
+	c.left(130)
+	close(release)
+}
+
+func TestQuestions(t *testing.T) {
+	answers := make(chan string, 1)
+	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+		a, err := f.link.Ask(ctx, coordinator.Question{Kind: "permission", Text: "run\nrm -rf \x1b]0;x\x07 build", Options: []string{"no", "yes", "always"}})
+		answers <- fmt.Sprint(a, " ", err)
+		return coordinator.Outcome{}
+	})
+	for _, step := range []struct{ keys, want string }{
+		{"\r", "no <nil>"},
+		{"y\r", "yes <nil>"},
+		{"what\rALWAYS\r", "always <nil>"},
+		{"\x03", " interrupted by SIGINT"},
+	} {
+		c.idle()
+		c.Type("go\r")
+		s := c.Has("answer [no] ?")
+		if step.want == "no <nil>" {
+			golden(t, "question", s)
+		}
+		c.Type(step.keys)
+		select {
+		case got := <-answers:
+			if got != step.want {
+				t.Errorf("%q answered %q, want %q", step.keys, got, step.want)
+			}
+		case <-time.After(ttytest.Patience):
+			t.Fatalf("%q was no answer; the screen is\n%s", step.keys, c.Screen())
+		}
+		c.Lacks("answer [no] ?")
+		c.Type("\x0c")
+	}
+	c.idle()
+	c.Type("\x04")
+	c.left(0)
+}
+
+func TestCommands(t *testing.T) {
+	c := open(t, echo)
+	for _, step := range []struct{ line, want string }{
+		{"/help", "Ctrl-C stops the"},
+		{"/help undo", "refuses, and touches nothing"},
+		{"/statu", "did you mean /status?"},
+		{"/xyzzy", "/help lists the commands"},
+		{"/status", "model gpt-large at"},
+		{"/cost", "cost unknown"},
+		{"/model llama-tiny", "model is now llama-tiny"},
+		{"/undo", "taken back: modified main.go (+1 −2)"},
+		{"/undo 3", "nothing was touched: edited.go"},
+		{"/undo x", "not a number of turns"},
+		{"/diff", "+y"},
+		{"/clear", "a new conversation begins"},
+		{"/etc/passwd is a path", "You said **/etc/passwd is a path**."},
+	} {
+		c.idle()
+		c.Type("\x0c" + step.line + "\r")
+		c.Has(step.want)
+	}
+	c.idle()
+	c.Type("\x0c/help\r")
+	c.Has("Alt-Enter")
+	golden(t, "help", c.idle())
+	c.Type("\x04")
+	c.left(0)
+}
+
+func TestModelFromAList(t *testing.T) {
+	c := open(t, echo)
+	c.idle()
+	c.Type("/model\r")
+	c.Has("number or name")
+	golden(t, "models", c.Has("answer ? ▏"))
+	c.Type("2\r")
+	c.Has("model is now gpt-small")
+	c.idle()
+	c.Type("/model\r")
+	c.Until("another list", func(s string) bool { return strings.Count(s, "number or name") == 2 })
+	c.Type("\r")
+	c.Has("model stays gpt-small")
+	c.idle()
+	c.Type("\x04")
+	c.left(0)
+}
+
+func TestBusyCommands(t *testing.T) {
+	c := open(t, hang)
+	c.idle()
+	c.Type("work\r")
+	c.Has("thinking")
+	c.Type("/undo\r")
+	c.Has("/undo waits until the turn ends (1 waiting)")
+	c.Type("/status\r")
+	c.Has("waiting 1: /undo")
+	c.Type("/exit\r")
+	c.left(0)
+	if len(c.f.undone) != 0 {
+		t.Error("the command ran after leaving")
+	}
+}
+
+func TestToolsAndMarkdownWhileTyping(t *testing.T) {
+	step := make(chan struct{})
+	yes, ms := true, int64(1200)
+	c := open(t, func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+		f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
+		for _, text := range []string{"# Plan\n\nFirst", " I look.\n\nThen `te", "st` it."} {
+			f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: text})
+			<-step
+		}
+		f.link.Eyes(agent.Event{Type: agent.EventMessage, Turn: 1})
+		f.link.Eyes(agent.Event{Type: agent.EventToolStart, CallID: "1", Tool: "shell", Args: json.RawMessage(`{"command":"go test ./..."}`)})
+		f.link.Eyes(agent.Event{Type: agent.EventUsage, Usage: &agent.Usage{Total: 14000}})
+		<-step
+		f.link.Eyes(agent.Event{Type: agent.EventToolEnd, CallID: "1", Tool: "shell", Text: "exit 0", OK: &yes, DurationMS: &ms})
+		return coordinator.Outcome{}
+	})
+	c.idle()
+	c.Type("plan\r")
+	c.Has("First")
+	c.Type("typ")
+	step <- struct{}{}
+	c.Has("Then `te")
+	c.Type("ing")
+	golden(t, "streaming", c.Until("the live tail", func(s string) bool {
+		return strings.Contains(s, "❯ typing▏") && strings.Contains(s, "First I look.") && strings.Contains(s, "\nThen `te\n")
+	}))
+	step <- struct{}{}
+	c.Has("Then `test` it.")
+	step <- struct{}{}
+	golden(t, "tool", c.Has("shell go test .… · 14k tok"))
+	step <- struct{}{}
+	c.Has("exit 0 · ")
+	c.Until("idle", func(s string) bool { return strings.Contains(s, "ralph ❯ typing▏") })
+	c.Type("\x03\x04")
+	c.left(0)
+}
+
+func TestPanicOfAWorkerIsTold(t *testing.T) {
+	c := open(t, func(context.Context, *fake, string) coordinator.Outcome { panic("boom") })
+	c.idle()
+	c.Type("x\r")
+	c.Has("goroutine")
+	c.idle()
+	c.Type("\x04")
+	c.left(0)
+}
+
+func TestVanishedTerminal(t *testing.T) {
+	c := open(t, hang)
+	c.idle()
+	c.Type("work\r")
+	c.Has("thinking")
+	c.Master.Close()
+	c.left(129)
+	if !c.f.closed {
+		t.Error("the coordinator was not closed")
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	want := errors.New("no model")
+	c := open(t, echo, func(o *Options) {
+		o.Open = func(context.Context, Link) (Mind, error) { return Mind{}, want }
+	})
+	<-c.code
+	if !errors.Is(c.err, want) {
+		t.Errorf("got %v", c.err)
+	}
+}
+
+func TestInterruptWhileOpening(t *testing.T) {
+	c := open(t, echo, func(o *Options) {
+		o.Open = func(ctx context.Context, _ Link) (Mind, error) {
+			<-ctx.Done()
+			return Mind{}, context.Cause(ctx)
+		}
+	})
+	c.Has("opening")
+	c.Type("\x03")
+	c.left(130)
+}
+
+func TestSessionIsPicked(t *testing.T) {
+	c := open(t, echo, func(o *Options) {
+		o.Sessions = func(context.Context) ([]pick.Item, error) {
+			return []pick.Item{{Value: "session-001", Detail: "first"}, {Value: "session-002", Detail: "second"}}, nil
+		}
+	})
+	c.Has("number or name")
+	c.Type("second\r")
+	c.idle()
+	if c.f.link.Session != "session-002" {
+		t.Errorf("picked %q", c.f.link.Session)
+	}
+	c.Type("\x04")
+	c.left(0)
+}
+
+func TestContextEnds(t *testing.T) {
+	f := &fake{turn: hang}
+	y := ttytest.New(t, 60, 10)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	code := make(chan int, 1)
+	go func() {
+		n, _ := Run(ctx, Options{In: y.Slave, Out: y.Slave, Getenv: func(string) string { return "xterm" }, Open: func(_ context.Context, l Link) (Mind, error) {
+			f.link = l
+			return Mind{f, f, f, f}, nil
+		}})
+		code <- n
+	}()
+	y.Has("> ▏")
+	y.Type("work\r")
+	y.Has("thinking")
+	cancel(&interrupts.Stop{Signal: syscall.SIGTERM})
+	if n := <-code; n != 143 {
+		t.Errorf("left with %d", n)
+	}
+}
+
+// TestPiped proves that lines of a pipe are taken one after the other and that
+// no control character comes out.
+func TestPiped(t *testing.T) {
+	in, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	f := &fake{model: "m", turn: func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+		if task != "ask" {
+			return echo(ctx, f, task)
+		}
+		a, err := f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which?"})
+		f.say(1, fmt.Sprint("answer ", a, " ", err))
+		return coordinator.Outcome{}
+	}}
+	io.WriteString(w, "one\n/undo\nask\nblue\n/cost\ntwo \x1b[2J\nask\n")
+	w.Close()
+	code, err := Run(t.Context(), Options{In: in, Out: out, Getenv: func(string) string { return "xterm" }, Open: func(_ context.Context, l Link) (Mind, error) {
+		f.link = l
+		return Mind{f, f, f, f}, nil
+	}})
+	if code != 0 || err != nil {
+		t.Fatalf("left with %d, %v", code, err)
+	}
+	data, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	at := 0
+	for _, want := range []string{"You said **one**.", "taken back", "answer blue <nil>", "2 turns", "You said **two ␛[2J**.", ErrNobody.Error(), "4 turns"} {
+		i := strings.Index(text[at:], want)
+		if i < 0 {
+			t.Fatalf("%q is missing or out of order in\n%s", want, text)
+		}
+		at += i
+	}
+	if strings.ContainsAny(text, "\x1b\r") {
+		t.Errorf("control characters in %q", text)
+	}
+}
+
+// TestStopIsQuick measures from the Ctrl-C to a prompt that takes text again,
+// while output streams as fast as it can.
+func TestStopIsQuick(t *testing.T) {
+	c := open(t, func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+		f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
+		for i := 0; ctx.Err() == nil; i++ {
+			f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: fmt.Sprintf("paragraph %d\n\n", i)})
+			if i%50 == 0 {
+				time.Sleep(time.Millisecond) // a model is slower than this
+			}
+		}
+		return coordinator.Outcome{}
+	})
+	c.idle()
+	var worst time.Duration
+	for i := range 10 {
+		c.Type("go\r")
+		c.Has("paragraph")
+		c.Type(fmt.Sprintf("kept %d", i))
+		c.Has(fmt.Sprintf("❯ kept %d▏", i))
+		begin := time.Now()
+		c.Type("\x03")
+		c.Has(fmt.Sprintf("ralph ❯ kept %d▏", i))
+		worst = max(worst, time.Since(begin))
+		c.Type("\x15\x0c")
+		c.Until("an empty prompt", func(s string) bool { return strings.HasPrefix(s, "ralph ❯ ▏") })
+	}
+	t.Logf("worst of 10: %v", worst)
+	if worst > 2*time.Second {
+		t.Errorf("a stop took %v to the prompt", worst)
+	}
+	c.Type("\x04")
+	c.left(0)
+}

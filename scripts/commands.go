@@ -1,0 +1,207 @@
+package scripts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"ralph/coordinator"
+	"ralph/memory/config"
+	"ralph/workers/git"
+)
+
+func (inv *invocation) chat(ctx context.Context, c *cobra.Command, session string) error {
+	if err := inv.load(c); err != nil {
+		return err
+	}
+	if inv.Chat == nil {
+		return broken("internal", "", nil, "this build has no chat")
+	}
+	if session == "" {
+		session = inv.cfg.Session
+	}
+	code, err := inv.Chat(ctx, ChatOptions{
+		Version: inv.Version, Root: inv.root, Dir: inv.dir, Config: inv.cfg, RunID: inv.result.RunID, Session: session,
+		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Getenv: inv.Getenv, Environ: inv.Environ,
+	})
+	inv.code = code
+	return err
+}
+
+func (inv *invocation) demo(ctx context.Context, c *cobra.Command) error {
+	if err := inv.load(c); err != nil {
+		return err
+	}
+	if inv.Demo == nil {
+		return broken("internal", "", nil, "this build has no demonstration")
+	}
+	code, err := inv.Demo(ctx, DemoOptions{
+		Config: inv.cfg, RunID: inv.result.RunID, Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr,
+		Getenv: inv.Getenv, Environ: inv.Environ,
+	})
+	inv.code = code
+	return err
+}
+
+// undo takes back the last n turns. Its result is a result document like that
+// of a run: what was put back stands in files_changed.
+func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int) error {
+	if err := inv.load(c); err != nil {
+		return err
+	}
+	p := inv.newProgress()
+	defer p.close()
+	co, err := inv.open(ctx, "undo", p)
+	if err != nil {
+		return err
+	}
+	defer inv.shut(co)
+	changes, err := co.Undo(ctx, n)
+	var edited *git.EditedError
+	if errors.As(err, &edited) {
+		return broken("edited", "put these files back yourself, or commit them, then undo again", nil,
+			"undo: edited since, nothing was done: %s", strings.Join(edited.Paths, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	r := inv.result
+	r.Files = fileChanges(changes)
+	r.Reason = "put back " + plural(len(changes), "file")
+	r.end(coordinator.StatusCompleted, 0, nil)
+	if inv.form == outputText {
+		var b strings.Builder
+		for _, f := range r.Files {
+			fmt.Fprintf(&b, "%s %s\n", f.Kind, f.Path)
+		}
+		text := strings.TrimSuffix(b.String(), "\n")
+		if text == "" {
+			text = "nothing to undo"
+		}
+		r.Result = &text
+	}
+	inv.code = inv.finish()
+	return nil
+}
+
+// configDocument is what `ralph config --output json` prints.
+type configDocument struct {
+	Type     string        `json:"type"`
+	Schema   string        `json:"schema"`
+	Entries  []configEntry `json:"entries"`
+	Profiles []string      `json:"profiles"`
+	Warnings []string      `json:"warnings"`
+}
+
+type configEntry struct {
+	Key    string  `json:"key"`
+	Value  string  `json:"value"`
+	Source string  `json:"source"`
+	File   *string `json:"file"`
+	Line   *int    `json:"line"`
+	Flag   *string `json:"flag"`
+	Env    string  `json:"env"`
+	Help   string  `json:"help"`
+}
+
+func (inv *invocation) configCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "config",
+		Short: "print each setting and where it comes from",
+		Long:  "Print each setting, its effective value, and where that comes from: a flag, the environment, a file, or the default.",
+		Args:  wordsOf(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := inv.load(c); err != nil {
+				return err
+			}
+			// Nothing was worked on: a result file is not for this command.
+			inv.out.resultFile = ""
+			if inv.form == outputText {
+				return inv.out.print(configTable(inv.cfg.Entries(), inv.out.terminal))
+			}
+			return inv.out.printJSON(inv.configDocument())
+		},
+	}
+}
+
+func configTable(entries []config.Entry, terminal bool) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, e := range entries {
+		// A list has a value a line; the table shows it on one.
+		value := strings.ReplaceAll(e.Value, "\n", ", ")
+		if value == "" {
+			value = "-"
+		}
+		origin := e.Origin.String()
+		if terminal {
+			value, origin = safe(value), safe(origin)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Key.Name, strings.ReplaceAll(value, "\t", " "), origin)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+func (inv *invocation) configDocument() configDocument {
+	d := configDocument{Type: "config", Schema: "ralph.config/1", Profiles: []string{}, Warnings: orEmpty(inv.result.Warnings)}
+	for _, e := range inv.cfg.Entries() {
+		x := configEntry{
+			Key: e.Key.Name, Value: e.Value, Source: e.Origin.Source, File: optional(e.Origin.File),
+			Env: e.Key.Env, Help: e.Key.Help,
+		}
+		if e.Origin.File != "" {
+			x.Line = &e.Origin.Line
+		}
+		if e.Key.Flag != "" {
+			x.Flag = optional("--" + e.Key.Flag)
+		}
+		d.Entries = append(d.Entries, x)
+	}
+	for _, p := range inv.cfg.Profiles {
+		d.Profiles = append(d.Profiles, p.Name)
+	}
+	return d
+}
+
+// versionDocument is what `ralph version --json` prints.
+type versionDocument struct {
+	Type    string `json:"type"`
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Date    string `json:"date"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func (inv *invocation) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "print the version",
+		Args:  wordsOf(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if _, err := inv.flags(c); err != nil {
+				return err
+			}
+			d := versionDocument{"version", inv.Version, inv.Commit, inv.Date, runtime.Version(), runtime.GOOS, runtime.GOARCH}
+			if inv.form != outputText {
+				return inv.out.printJSON(d)
+			}
+			var extra []string
+			if d.Commit != "" {
+				extra = append(extra, "commit "+d.Commit)
+			}
+			if d.Date != "" {
+				extra = append(extra, d.Date)
+			}
+			extra = append(extra, fmt.Sprintf("%s %s/%s", d.Go, d.OS, d.Arch))
+			return inv.out.print(fmt.Sprintf("ralph %s (%s)\n", orWord(d.Version, "unknown"), strings.Join(extra, ", ")))
+		},
+	}
+}

@@ -1,0 +1,262 @@
+package scripts
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"go.uber.org/goleak"
+
+	"ralph/coordinator"
+	"ralph/memory/config"
+	"ralph/workers/agent"
+	"ralph/workers/git"
+	"ralph/workers/model"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConfigCommand(t *testing.T) {
+	b := newBench(t)
+	b.env["XDG_CONFIG_HOME"] = b.dir
+	b.env["RALPH_API_KEY"] = "sk-very-secret-key-1234"
+	b.file("ralph/config.yaml", "max_turns: 7\ndeny: ['tool == \"x\"', 'tool == \"y\"']\n")
+	if code := b.run("config", "--model", "gpt-x"); code != 0 {
+		t.Fatalf("exit %d: %s", code, b.err.String())
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(b.out.String()) {
+		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		rows[key] = strings.TrimSpace(rest)
+	}
+	if !strings.Contains(rows["model"], "gpt-x") || !strings.Contains(rows["model"], "flag --model") ||
+		!strings.HasPrefix(rows["max_turns"], "7 ") || !strings.Contains(rows["max_turns"], "config.yaml:1") ||
+		!strings.Contains(rows["output"], "default") || !strings.Contains(rows["deny"], `tool == "x", tool == "y"`) {
+		t.Errorf("config:\n%s", b.out.String())
+	}
+	if strings.Contains(b.out.String(), "very-secret") {
+		t.Error("the key is shown")
+	}
+	if code := b.run("config", "--json"); code != 0 {
+		t.Fatalf("exit %d", code)
+	}
+	doc := b.document()
+	if doc["schema"] != "ralph.config/1" || len(doc["entries"].([]any)) != len(config.Keys()) || strings.Contains(b.out.String(), "very-secret") {
+		t.Errorf("document: %s", b.out.String())
+	}
+	if b.fake.opened > 0 {
+		t.Error("the coordinator was opened")
+	}
+}
+
+func TestChatCommand(t *testing.T) {
+	for _, c := range []struct {
+		args    []string
+		session string
+	}{
+		{[]string{"chat"}, ""}, {[]string{"chat", "--continue"}, "last"}, {[]string{"chat", "--new", "-m", "x"}, "new"},
+		{[]string{"chat", "--resume", "003"}, "003"}, {[]string{"--session", "work", "chat"}, "work"}, {[]string{"-C", ".", "chat", "--edit-mode", "vi"}, ""},
+	} {
+		b := newBench(t)
+		var got ChatOptions
+		b.chat = func(_ context.Context, o ChatOptions) (int, error) { got = o; return 5, nil }
+		if code := b.run(c.args...); code != 5 {
+			t.Errorf("%q: exit %d: %s", c.args, code, b.err.String())
+		}
+		if got.Session != c.session || got.Root != b.dir || got.Config == nil || got.RunID == "" {
+			t.Errorf("%q: %+v", c.args, got)
+		}
+	}
+	b := newBench(t)
+	b.chat = func(context.Context, ChatOptions) (int, error) {
+		return 0, &coordinator.Error{Op: "open", Path: "p", Err: errors.New("held"), Status: coordinator.StatusLocked}
+	}
+	if code := b.run("chat"); code != 8 {
+		t.Errorf("exit %d", code)
+	}
+	if code := newBench(t).run("chat"); code != 1 {
+		t.Errorf("a build without a chat: exit %d", code)
+	}
+}
+
+func TestUndo(t *testing.T) {
+	b := newBench(t)
+	n := 0
+	b.fake.undo = func(k int) ([]git.FileChange, error) {
+		n = k
+		return []git.FileChange{{Path: "a.go", Kind: git.Modified, Added: 1, Removed: 2}, {Path: "b.go", Kind: git.Deleted}}, nil
+	}
+	if code := b.run("undo", "3"); code != 0 || n != 3 || b.out.String() != "modified a.go\ndeleted b.go\n" {
+		t.Errorf("exit %d, n %d: %q", code, n, b.out.String())
+	}
+	if code := b.run("undo", "--json"); code != 0 || n != 1 {
+		t.Errorf("exit %d, n %d", code, n)
+	}
+	checkResult(t, b.out.String())
+	if len(b.document()["files_changed"].([]any)) != 2 || len(b.fake.records) != 0 {
+		t.Errorf("document: %s", b.out.String())
+	}
+	b.fake.undo = func(int) ([]git.FileChange, error) { return nil, &git.EditedError{Paths: []string{"a.go"}} }
+	if code := b.run("undo"); code != 1 || b.out.Len() > 0 {
+		t.Errorf("edited: exit %d, %q", code, b.out.String())
+	}
+	b.wantErr("a.go")
+}
+
+// client is a scripted endpoint.
+type client struct {
+	names  []string
+	answer error
+}
+
+func (c client) Models(context.Context) ([]string, error) { return c.names, nil }
+
+func (c client) Complete(context.Context, agent.Request, func(agent.Delta)) (agent.Reply, error) {
+	return agent.Reply{Model: "m-1"}, c.answer
+}
+
+func TestDoctor(t *testing.T) {
+	b := newBench(t)
+	endpoint := model.Endpoint{Provider: "test", BaseURL: "http://127.0.0.1:1/v1", Model: "m-1", Source: "--base-url"}
+	b.connect = func(context.Context, *config.Config) (model.Endpoint, Client, error) {
+		return endpoint, client{names: []string{"m-1", "m-2"}}, nil
+	}
+	checks := func(doc map[string]any) map[string]string {
+		got := map[string]string{}
+		for _, c := range doc["checks"].([]any) {
+			m := c.(map[string]any)
+			got[m["name"].(string)] = m["status"].(string)
+		}
+		return got
+	}
+	if code := b.run("doctor", "--json", "--agents"); code != 0 {
+		t.Fatalf("exit %d: %s%s", code, b.out.String(), b.err.String())
+	}
+	doc := b.document()
+	got := checks(doc)
+	for name, want := range map[string]string{"config": "ok", "endpoint": "ok", "model": "ok", "shell": "ok", "sandbox": "warn", "project": "warn", "state": "ok", "terminal": "ok", "processes": "ok", "agents": "ok"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if doc["ok"] != true || got["git"] == "" || b.fake.opened > 0 {
+		t.Errorf("document: %v", doc)
+	}
+	if _, err := os.Lstat(filepath.Join(b.dir, ".ralph")); err == nil {
+		t.Error("the doctor left something behind")
+	}
+
+	b.connect = func(context.Context, *config.Config) (model.Endpoint, Client, error) {
+		return endpoint, client{names: []string{"m-2"}, answer: errors.New("no such model")}, nil
+	}
+	b.env["PATH"] = ""
+	if code := b.run("doctor"); code != 1 {
+		t.Errorf("exit %d", code)
+	}
+	for _, line := range []string{"fail  model     no such model", "warn  git       not found in PATH", "fail  shell", "warn  endpoint"} {
+		if !strings.Contains(b.out.String(), line) {
+			t.Errorf("lacks %q:\n%s", line, b.out.String())
+		}
+	}
+	b.file(".ralph", "not a directory")
+	if code := b.run("doctor"); code != 1 || !strings.Contains(b.out.String(), "fail  state     "+b.dir+"/.ralph is not a directory") {
+		t.Errorf("state: exit %d:\n%s", code, b.out.String())
+	}
+	if err := os.Remove(filepath.Join(b.dir, ".ralph")); err != nil {
+		t.Fatal(err)
+	}
+	b.env["RALPH_MAX_TURNS"] = "many"
+	if code := b.run("doctor", "--json"); code != 1 || checks(b.document())["config"] != "fail" {
+		t.Errorf("broken config: exit %d: %s", code, b.out.String())
+	}
+	if code := b.run("doctor", "--max-turns", "many"); code != 2 {
+		t.Errorf("bad flag: exit %d", code)
+	}
+}
+
+// TestTerminal runs a one-shot whose streams are a real terminal.
+func TestTerminal(t *testing.T) {
+	ptmx, tty, err := pty.Open()
+	if err != nil {
+		t.Skip("no pseudo-terminal here: ", err)
+	}
+	defer ptmx.Close()
+	defer tty.Close()
+	if err := pty.Setsize(ptmx, &pty.Winsize{Rows: 24, Cols: 40}); err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan string)
+	go func() { // ends when the terminal is closed
+		var all []byte
+		buf := make([]byte, 4096)
+		for {
+			n, err := ptmx.Read(buf)
+			all = append(all, buf[:n]...)
+			if strings.Contains(string(all), "answer [no]: ") && !strings.Contains(string(all), "y\r\n") {
+				if _, werr := ptmx.WriteString("y\n"); werr != nil {
+					err = werr
+				}
+			}
+			if err != nil || strings.Contains(string(all), "THE END") {
+				shown <- string(all)
+				return
+			}
+		}
+	}()
+	f := &fake{t: t}
+	answer := ""
+	f.work = func(ctx context.Context, _ coordinator.Job) coordinator.Outcome {
+		f.emit(agent.Event{Type: agent.EventStart})
+		f.emit(agent.Event{Type: agent.EventTurnStart, Turn: 1})
+		time.Sleep(300 * time.Millisecond) // the live line has its own pace
+		var err error
+		answer, err = f.opts.Ask(ctx, coordinator.Question{Kind: "permission", Text: "run \x1b[1mrm -rf x\x1b[0m?", Options: []string{"no", "yes"}})
+		if err != nil {
+			t.Error(err)
+		}
+		return coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "esc \x1b[31m here\nTHE END", Turns: 1}
+	}
+	dir := t.TempDir()
+	env := map[string]string{"HOME": dir, "TERM": "xterm"}
+	app := App{Stdin: tty, Stdout: tty, Stderr: tty, Getenv: func(k string) string { return env[k] }, Dir: dir, Open: f.open}
+	if code := Main(t.Context(), app, []string{"x"}); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	out := <-shown
+	if answer != "yes" {
+		t.Errorf("answer %q", answer)
+	}
+	for _, want := range []string{"\r\x1b[Kthinking · 0.", "run ^[[1mrm -rf x^[[0m?", "1. no", "esc ^[[31m here"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the terminal lacks %q:\n%q", want, out)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	options := []string{"no", "yes", "yes, always"}
+	for line, want := range map[string]string{"": "no", "2": "yes", "YES": "yes", "n": "no", "yes,": "yes, always", " yes ": "yes"} {
+		if got, ok := choose(line, options); !ok || got != want {
+			t.Errorf("choose(%q) = %q, %v", line, got, ok)
+		}
+	}
+	for _, line := range []string{"y", "4", "0", "maybe"} {
+		if got, ok := choose(line, options); ok {
+			t.Errorf("choose(%q) = %q", line, got)
+		}
+	}
+	if got, ok := choose(" free text ", nil); !ok || got != "free text" {
+		t.Errorf("free text: %q", got)
+	}
+}
+
+func BenchmarkVersion(b *testing.B) {
+	for b.Loop() {
+		Main(b.Context(), App{Stdout: writerFunc(func(p []byte) (int, error) { return len(p), nil }), Stderr: os.Stderr}, []string{"version"})
+	}
+}

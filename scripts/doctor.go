@@ -1,0 +1,323 @@
+package scripts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"ralph/coordinator"
+	"ralph/memory/config"
+	"ralph/workers/agent"
+	"ralph/workers/proc"
+)
+
+// Client is what the doctor asks of an endpoint. It is safe for concurrent
+// use.
+type Client interface {
+	agent.Model
+	// Models lists the names of the models that the endpoint has.
+	Models(ctx context.Context) ([]string, error)
+}
+
+// How a check of the doctor can end.
+const (
+	checkOK   = "ok"
+	checkWarn = "warn"
+	checkFail = "fail"
+)
+
+// lowSpace is the free space below which the doctor warns.
+const lowSpace = 512 << 20
+
+// doctorDocument is what `ralph doctor --json` prints.
+type doctorDocument struct {
+	Type    string        `json:"type"`
+	Schema  string        `json:"schema"`
+	OK      bool          `json:"ok"`
+	Version string        `json:"version"`
+	Root    string        `json:"project_root"`
+	Checks  []doctorCheck `json:"checks"`
+}
+
+type doctorCheck struct {
+	Name   string  `json:"name"`
+	Status string  `json:"status"`
+	Detail string  `json:"detail"`
+	Hint   *string `json:"hint"`
+}
+
+func (inv *invocation) doctorCommand() *cobra.Command {
+	var agents bool
+	c := &cobra.Command{
+		Use:   "doctor [--json] [--agents]",
+		Short: "check what Ralph needs: the model, tools, the system, the project",
+		Long: "Check what Ralph needs: configuration, model, tools, system, project. Asking the model whether it answers costs a few tokens. " +
+			"Exits with 1 when something fails; a warning is no failure.",
+		Args: wordsOf(0, 0),
+	}
+	c.Flags().BoolVar(&agents, "agents", false, "look for the command lines of other agents too")
+	c.RunE = func(c *cobra.Command, _ []string) error { return inv.doctor(c.Context(), c, agents) }
+	return c
+}
+
+// doctor is used by one goroutine; checks are added in the order in which they
+// are shown.
+type doctor struct {
+	inv    *invocation
+	checks []doctorCheck
+}
+
+func (d *doctor) add(name, status, hint, format string, args ...any) {
+	d.checks = append(d.checks, doctorCheck{name, status, fmt.Sprintf(format, args...), optional(hint)})
+}
+
+func (inv *invocation) doctor(ctx context.Context, c *cobra.Command, agents bool) error {
+	d := &doctor{inv: inv}
+	loadErr := inv.load(c)
+	if status, _, f := ending(orNone(loadErr)); loadErr != nil {
+		if status != coordinator.StatusConfigError {
+			return loadErr // a bad flag is no state of the system
+		}
+		d.add("config", checkFail, f.Hint, "%s", f.Message)
+	} else {
+		file := config.UserFile(inv.Getenv)
+		if _, err := os.Stat(file); err != nil {
+			file = "no user config (it would be " + orWord(file, "in the home directory, but there is none") + ")"
+		}
+		d.add("config", checkOK, "", "%s", file)
+	}
+	inv.out.resultFile = "" // nothing was worked on
+	if loadErr == nil {
+		d.endpoint(ctx)
+	}
+	d.tools(ctx)
+	d.system()
+	d.project()
+	if agents {
+		d.agents()
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	failed := slices.ContainsFunc(d.checks, func(x doctorCheck) bool { return x.Status == checkFail })
+	if failed {
+		inv.code = 1
+	}
+	if inv.form != outputText {
+		return inv.out.printJSON(doctorDocument{"doctor", "ralph.doctor/1", !failed, inv.Version, inv.root, d.checks})
+	}
+	return inv.out.print(d.text())
+}
+
+func orNone(err error) error {
+	if err == nil {
+		return context.Canceled
+	}
+	return err
+}
+
+func (d *doctor) text() string {
+	var b strings.Builder
+	for _, x := range d.checks {
+		detail := x.Detail
+		if d.inv.out.terminal {
+			detail = safe(detail)
+		}
+		// A detail of several lines stays in its column.
+		fmt.Fprintf(&b, "%-5s %-9s %s\n", x.Status, x.Name, strings.ReplaceAll(detail, "\n", "\n                "))
+		if x.Hint != nil {
+			fmt.Fprintf(&b, "      %-9s hint: %s\n", "", safe(*x.Hint))
+		}
+	}
+	return b.String()
+}
+
+// endpoint checks that a model is chosen, there, and answers.
+func (d *doctor) endpoint(ctx context.Context) {
+	if d.inv.Connect == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	ep, client, err := d.inv.Connect(ctx, d.inv.cfg)
+	if err != nil {
+		d.failure("endpoint", err)
+		return
+	}
+	names, err := client.Models(ctx)
+	switch {
+	case err != nil:
+		// Some endpoints list no models and still answer: the answer decides.
+		d.add("endpoint", checkWarn, "", "%s (%s) does not list its models: %s", ep.BaseURL, ep.Source, err)
+	case len(names) > 0 && !slices.Contains(names, ep.Model):
+		hint := ""
+		if best := nearest(ep.Model, names); best != "" {
+			hint = "did you mean " + best + "?"
+		}
+		d.add("endpoint", checkWarn, hint, "%s (%s) is reachable, but does not list the model %q", ep.BaseURL, ep.Source, ep.Model)
+	default:
+		d.add("endpoint", checkOK, "", "%s (%s), %s", ep.BaseURL, ep.Source, plural(len(names), "model"))
+	}
+	began := d.inv.Now()
+	reply, err := client.Complete(ctx, agent.Request{
+		Agent:    mainAgent,
+		Messages: []agent.Message{{Role: agent.RoleUser, Text: "Answer with the single word: ready"}},
+	}, func(agent.Delta) {})
+	if err != nil {
+		d.failure("model", err)
+		return
+	}
+	d.add("model", checkOK, "", "%s answered in %s", orWord(reply.Model, ep.Model), spanText(d.inv.Now().Sub(began)))
+}
+
+func (d *doctor) failure(name string, err error) {
+	_, _, f := ending(err)
+	d.add(name, checkFail, f.Hint, "%s", f.Message)
+}
+
+// tools looks for the programs that the work needs, in the PATH that commands
+// will have.
+func (d *doctor) tools(ctx context.Context) {
+	path := d.inv.Getenv("PATH")
+	switch git := lookPath(path, "git"); {
+	case git == "":
+		d.add("git", checkWarn, "install git: without it Ralph keeps its own record of changes and cannot commit", "not found in PATH")
+	default:
+		d.git(ctx, git)
+	}
+	switch shell := lookPath(path, "bash"); {
+	case shell != "":
+		d.add("shell", checkOK, "", "%s", shell)
+	case lookPath(path, "sh") != "":
+		d.add("shell", checkWarn, "install bash: models write commands for it", "%s only", lookPath(path, "sh"))
+	default:
+		d.add("shell", checkFail, "install bash", "neither bash nor sh found in PATH")
+	}
+	var found []string
+	for _, name := range []string{"go", "node", "npm", "python3", "cargo", "java", "mvn", "gradle", "make", "cmake", "dotnet", "ruby", "php", "rg", "gh"} {
+		if lookPath(path, name) != "" {
+			found = append(found, name)
+		}
+	}
+	d.add("tools", checkOK, "", "%s", orWord(strings.Join(found, ", "), "none of the usual toolchains"))
+}
+
+func (d *doctor) git(ctx context.Context, path string) {
+	runner := proc.New(proc.Options{})
+	res, err := runner.Run(ctx, proc.Spec{Argv: []string{path, "--version"}, Timeout: 10 * time.Second, Env: proc.Environ(d.inv.Environ)})
+	err = errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
+	switch {
+	case err != nil:
+		d.add("git", checkFail, "run git --version yourself", "%s: %s", path, err)
+	case res.ExitCode != 0:
+		d.add("git", checkFail, "run git --version yourself", "%s: exit %d: %s", path, res.ExitCode, oneLine(res.Stdout.String(), 200))
+	default:
+		d.add("git", checkOK, "", "%s, %s", path, oneLine(res.Stdout.String(), 80))
+	}
+}
+
+// system says what the kernel and the terminal offer.
+func (d *doctor) system() {
+	m := proc.Detect()
+	d.add("processes", checkOK, "", "%s; %s", m.Name, m.Detail)
+	state := "commands run unsandboxed: needs --sandbox off or a yes on a terminal"
+	if d.inv.cfg != nil && d.inv.cfg.Sandbox == "off" {
+		state = "off: commands run unsandboxed"
+	}
+	d.add("sandbox", checkWarn, "run Ralph in a container or a VM when the task or the project is not to be trusted",
+		"%s", state)
+	var parts []string
+	for _, s := range []struct {
+		name   string
+		stream any
+	}{{"stdin", d.inv.Stdin}, {"stdout", d.inv.Stdout}, {"stderr", d.inv.Stderr}} {
+		if isTerminal(s.stream) {
+			parts = append(parts, s.name)
+		}
+	}
+	detail := "no terminal: questions cannot be asked"
+	if len(parts) > 0 {
+		detail = strings.Join(parts, ", ") + " on a terminal, TERM=" + orWord(d.inv.Getenv("TERM"), "(not set)")
+	}
+	if f, ok := d.inv.Stderr.(*os.File); ok && isTerminal(f) {
+		if w, h, err := term.GetSize(int(f.Fd())); err == nil {
+			detail += fmt.Sprintf(", %dx%d", w, h)
+		}
+	}
+	if d.inv.Getenv("NO_COLOR") != "" {
+		detail += ", NO_COLOR"
+	}
+	d.add("terminal", checkOK, "", "%s", detail)
+}
+
+// project checks the places where Ralph writes.
+func (d *doctor) project() {
+	root := d.inv.root
+	switch _, err := os.Lstat(filepath.Join(root, ".git")); {
+	case err == nil:
+		d.add("project", checkOK, "", "%s, a git repository", root)
+	default:
+		d.add("project", checkWarn, "git init, if you want commits and diffs of your own", "%s, without git", root)
+	}
+	state := filepath.Join(root, ".ralph")
+	info, err := os.Lstat(state)
+	target := state
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		target = root // Ralph will make the directory
+	case err != nil:
+		d.add("state", checkFail, "", "%s: %s", state, reason(err))
+		return
+	case !info.IsDir():
+		d.add("state", checkFail, "move it away: Ralph keeps its state in a directory of that name", "%s is not a directory", state)
+		return
+	}
+	if err := unix.Access(target, unix.W_OK|unix.X_OK); err != nil {
+		d.add("state", checkFail, "give yourself the right to write there", "%s cannot be written: %s", target, err)
+		return
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(target, &st); err == nil {
+		if free := int64(st.Bavail) * int64(st.Bsize); free < lowSpace {
+			d.add("state", checkWarn, "make room on that filesystem", "%s can be written, %s free", state, sizeText(free))
+			return
+		}
+	}
+	d.add("state", checkOK, "", "%s can be written", state)
+}
+
+// agents looks for the command lines of other agents.
+func (d *doctor) agents() {
+	var found []string
+	for _, name := range []string{"claude", "codex", "gemini", "opencode", "pi"} {
+		if p := lookPath(d.inv.Getenv("PATH"), name); p != "" {
+			found = append(found, name+" ("+p+")")
+		}
+	}
+	d.add("agents", checkOK, "", "%s", orWord(strings.Join(found, ", "), "none found in PATH"))
+}
+
+// lookPath finds a program in the absolute directories of path; "" when there
+// is none.
+func lookPath(path, name string) string {
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		full := filepath.Join(dir, name)
+		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && unix.Access(full, unix.X_OK) == nil {
+			return full
+		}
+	}
+	return ""
+}

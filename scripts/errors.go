@@ -1,0 +1,119 @@
+package scripts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+)
+
+// fault is an error of this face that knows how the program ends by it and the
+// way out.
+type fault struct {
+	status coordinator.Status
+	kind   string
+	text   string
+	hint   string
+	err    error
+}
+
+func (f *fault) Error() string {
+	if f.err == nil {
+		return f.text
+	}
+	return f.text + ": " + f.err.Error()
+}
+
+func (f *fault) Unwrap() error { return f.err }
+
+// usage returns the error of a mistake on the command line: exit 2.
+func usage(hint, format string, args ...any) error {
+	return &fault{status: coordinator.StatusUsage, kind: "usage", text: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// broken returns an error of Ralph's own doing or of its surroundings: exit 1.
+func broken(kind, hint string, err error, format string, args ...any) error {
+	return &fault{status: coordinator.StatusFailed, kind: kind, text: fmt.Sprintf(format, args...), hint: hint, err: err}
+}
+
+// ending says how err ends the program: the status, the signal that caused it
+// (0 for none) and the explanation for the person.
+func ending(err error) (coordinator.Status, int, *coordinator.Failure) {
+	var f *fault
+	var stop *interrupts.Stop
+	switch {
+	case errors.As(err, &f):
+		return f.status, 0, &coordinator.Failure{Kind: f.kind, Message: f.Error(), Hint: f.hint}
+	case errors.Is(err, context.Canceled):
+		return coordinator.StatusInterrupted, 0, &coordinator.Failure{Kind: "interrupted", Message: "interrupted"}
+	}
+	signal := 0
+	if errors.As(err, &stop) {
+		signal = int(stop.Signal)
+	}
+	status, failure := coordinator.Fail(err)
+	if failure == nil {
+		failure = &coordinator.Failure{Kind: "internal", Message: err.Error()}
+	}
+	return status, signal, failure
+}
+
+// exitCode maps a status to the code of the process; signal matters only for
+// an interrupted one.
+func exitCode(s coordinator.Status, signal int) int {
+	switch s {
+	case coordinator.StatusCompleted:
+		return 0
+	case coordinator.StatusUsage:
+		return 2
+	case coordinator.StatusConfigError:
+		return 3
+	case coordinator.StatusProviderError:
+		return 4
+	case coordinator.StatusNeedsInput, coordinator.StatusDenied:
+		return 5
+	case coordinator.StatusLimit:
+		return 6
+	case coordinator.StatusSchemaMismatch:
+		return 7
+	case coordinator.StatusLocked:
+		return 8
+	case coordinator.StatusRetryLater:
+		return 75
+	case coordinator.StatusTimeout:
+		return 124
+	case coordinator.StatusInterrupted:
+		if signal <= 0 {
+			signal = int(syscall.SIGINT)
+		}
+		return 128 + signal
+	default:
+		return 1
+	}
+}
+
+// explain prints an error the way a person reads it. Nothing can be done about
+// a standard error that takes no text, so its own errors are dropped.
+func explain(w io.Writer, message, hint string) {
+	fmt.Fprintf(w, "ralph: error: %s\n", safe(message))
+	if hint != "" {
+		fmt.Fprintf(w, "ralph: hint: %s\n", safe(hint))
+	}
+}
+
+// warn prints one warning line.
+func warn(w io.Writer, text string) {
+	fmt.Fprintf(w, "ralph: warning: %s\n", safe(text))
+}
+
+// httpStatus returns code when it is one, else nil.
+func httpStatus(code int) *int {
+	if code < 100 {
+		return nil
+	}
+	return &code
+}

@@ -1,0 +1,161 @@
+package scripts
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"ralph/memory/config"
+)
+
+// flagValue gathers what a flag was given, unparsed: config.Load checks the
+// values of all sources alike.
+type flagValue struct {
+	kind   config.Kind
+	values []string
+}
+
+func (v *flagValue) Set(s string) error {
+	v.values = append(v.values, s)
+	return nil
+}
+
+func (v *flagValue) String() string { return strings.Join(v.values, ",") }
+
+func (v *flagValue) Type() string { return string(v.kind) }
+
+// addFlags gives fs a flag for each key of the scope.
+func addFlags(fs *pflag.FlagSet, keys []config.Key, scope config.Scope) {
+	for _, k := range keys {
+		if k.Flag == "" || k.Scope != scope {
+			continue
+		}
+		f := fs.VarPF(&flagValue{kind: k.Kind}, k.Flag, k.Short, k.Help)
+		if k.Kind == config.KindBool {
+			f.NoOptDefVal = "true"
+		}
+	}
+}
+
+// given returns the values of the flags that were given, by the key's name.
+func given(fs *pflag.FlagSet, keys []config.Key) (map[string][]string, error) {
+	out := map[string][]string{}
+	for _, k := range keys {
+		if k.Flag == "" {
+			continue
+		}
+		if f := fs.Lookup(k.Flag); f != nil && f.Changed {
+			if v, ok := f.Value.(*flagValue); ok {
+				out[k.Name] = v.values
+			}
+		}
+	}
+	if f := fs.Lookup("json"); f != nil && f.Changed && f.Value.String() == "true" {
+		if v := out["output"]; len(v) > 0 && v[len(v)-1] != outputJSON {
+			return out, usage("--json means --output json: leave one of the two out", "--json contradicts --output %s", v[len(v)-1])
+		}
+		out["output"] = []string{outputJSON}
+	}
+	return out, nil
+}
+
+// firstWord returns the index of the first argument that is neither a flag
+// nor the value of one, or len(args), and whether "--" stands before it.
+func firstWord(args []string, fs *pflag.FlagSet) (index int, dashed bool) {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg == "--":
+			return i + 1, true
+		case !strings.HasPrefix(arg, "-") || arg == "-":
+			return i, false
+		case strings.HasPrefix(arg, "--"):
+			name, _, hasValue := strings.Cut(arg[2:], "=")
+			if f := fs.Lookup(name); f != nil && !hasValue && f.NoOptDefVal == "" {
+				i++
+			}
+		default:
+			if takesNext(arg[1:], fs) {
+				i++
+			}
+		}
+	}
+	return len(args), false
+}
+
+// takesNext says whether the last letter of a cluster of short flags is one
+// that takes the next argument as its value.
+func takesNext(letters string, fs *pflag.FlagSet) bool {
+	for i := range len(letters) {
+		f := fs.ShorthandLookup(letters[i : i+1])
+		if f == nil {
+			return false
+		}
+		if f.NoOptDefVal == "" {
+			return i == len(letters)-1
+		}
+	}
+	return false
+}
+
+// guessOutput finds the form of output that was asked for in arguments that
+// cannot be parsed.
+func guessOutput(args []string, getenv func(string) string) string {
+	form := guessFlag(args, "output", getenv("RALPH_OUTPUT"))
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if arg == "--json" || arg == "--json=true" {
+			form = outputJSON
+		}
+	}
+	if form == outputJSON || form == outputJSONL {
+		return form
+	}
+	return outputText
+}
+
+// flagFault turns an error of the flag parser into one for the user.
+func flagFault(err error, fs *pflag.FlagSet) error {
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	const all = "ralph --help lists the flags; flags stand before the task"
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return usage(all, "unknown flag -%s", unknown.GetSpecifiedName())
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		var names []string
+		fs.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		slices.Sort(names)
+		if best := nearest(strings.ReplaceAll(name, "_", "-"), names); best != "" {
+			return usage(all, "unknown flag --%s; did you mean --%s?", name, best)
+		}
+		return usage(all, "unknown flag --%s", name)
+	case errors.As(err, &missing):
+		return usage(all, "flag --%s needs a value", missing.GetFlag().Name)
+	case errors.As(err, &invalid):
+		return usage(all, "flag --%s: %q is not valid", invalid.GetFlag().Name, invalid.GetValue())
+	}
+	return usage(all, "%s", fmt.Sprint(err))
+}
+
+// guessFlag finds the value of a flag in arguments that cannot be parsed.
+func guessFlag(args []string, name, otherwise string) string {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			otherwise = value
+		} else if arg == "--"+name && i+1 < len(args) {
+			otherwise = args[i+1]
+		}
+	}
+	return otherwise
+}

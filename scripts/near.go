@@ -1,0 +1,100 @@
+package scripts
+
+import (
+	"slices"
+	"strings"
+)
+
+// later lists the words that are commands of Ralph, though not of this
+// version. They are never taken for a task, so that a script does not change
+// its meaning when they come.
+func later() []string {
+	return []string{
+		"run", "script", "status", "monitor", "logs", "attach", "send", "pause", "resume", "stop", "plan",
+		"sessions", "report", "analyze", "insights", "compare", "init", "recover",
+	}
+}
+
+// guardTask refuses words that were most likely meant as a command. known are
+// the commands with the words that they take.
+func guardTask(words []string, known map[string][]string) error {
+	first := words[0]
+	asTask := "ralph -- " + strings.Join(words, " ")
+	if slices.Contains(later(), first) {
+		return usage("to pass it as a task: "+asTask, "this version has no command %q yet", first)
+	}
+	// A word that comes with a flag, or with what the command takes, was meant
+	// as a command too: task text does not begin like that.
+	lone := len(words) == 1 || strings.HasPrefix(words[1], "-")
+	names := later()
+	for name := range known {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	best := nearest(first, names)
+	if best == "" || strings.ContainsAny(first, " \t\n") {
+		return nil
+	}
+	if !lone && !(len(words) == 2 && slices.Contains(known[best], words[1])) {
+		return nil
+	}
+	if slices.Contains(later(), best) {
+		return usage("to pass it as a task: "+asTask,
+			"unknown command %q; the nearest is %q, which this version does not have yet", first, best)
+	}
+	return usage("to pass it as a task: "+asTask, "unknown command %q; did you mean %q?", first, "ralph "+best)
+}
+
+// nearest returns the candidate that word is most likely a slip of, or "": one
+// or two slips of the keyboard away, or begun by it.
+func nearest(word string, candidates []string) string {
+	word = strings.ToLower(word)
+	allowed := 1
+	if len(word) >= 5 {
+		allowed = 2
+	}
+	best, at := "", allowed+1
+	for _, c := range candidates {
+		if d := distance(word, c); d < at {
+			best, at = c, d
+		}
+	}
+	if best != "" || len(word) < 3 {
+		return best
+	}
+	for _, c := range candidates {
+		if strings.HasPrefix(c, word) {
+			return c
+		}
+	}
+	return ""
+}
+
+// distance counts insertions, deletions, substitutions and swaps of
+// neighbours. Long words are simply far apart.
+func distance(a, b string) int {
+	const longest = 40
+	if len(a) > longest || len(b) > longest {
+		return longest
+	}
+	var older, before [longest + 1]int
+	var row [longest + 1]int
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		older, before = before, row
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(row[j-1]+1, before[j]+1, before[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], older[j-2]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,242 @@
+package scripts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"ralph/coordinator"
+	"ralph/memory/config"
+	"ralph/workers/agent"
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+// flags returns the values of the flags given, and takes from them at once
+// what an early error needs: the form of the output and the result file.
+func (inv *invocation) flags(c *cobra.Command) (map[string][]string, error) {
+	flags, err := given(c.Flags(), inv.keys)
+	inv.parsed = true
+	if v := flags["output"]; len(v) > 0 {
+		inv.form = guessOutput([]string{"--output=" + v[len(v)-1]}, inv.Getenv)
+	}
+	if v := flags["result_file"]; len(v) > 0 {
+		inv.out.resultFile = v[len(v)-1]
+	}
+	return flags, err
+}
+
+// load finds the directory, the project and the configuration, and with them
+// the form of the output.
+func (inv *invocation) load(c *cobra.Command) error {
+	flags, err := inv.flags(c)
+	if err != nil {
+		return err
+	}
+	dir := inv.Getenv("RALPH_DIR")
+	if v := flags["dir"]; len(v) > 0 {
+		dir = v[len(v)-1]
+	}
+	if err := inv.locate(dir); err != nil {
+		return err
+	}
+	cfg, err := inv.configure(flags)
+	if err == nil && cfg.Dir != dir {
+		// The user's own config names another directory, whose project config
+		// is the one that counts.
+		if err = inv.locate(cfg.Dir); err == nil {
+			cfg, err = inv.configure(flags)
+		}
+	}
+	inv.cfg = cfg
+	if cfg.Output != "" {
+		inv.form = cfg.Output
+	}
+	inv.out.resultFile, inv.out.lastMessage = cfg.ResultFile, cfg.LastMessage
+	if err != nil {
+		return configFault(err)
+	}
+	for _, w := range cfg.Warnings {
+		inv.warning(w)
+	}
+	return nil
+}
+
+func (inv *invocation) configure(flags map[string][]string) (*config.Config, error) {
+	return config.Load(config.Sources{
+		Flags: flags, Environ: inv.Environ,
+		UserFile:    config.UserFile(inv.Getenv),
+		ProjectFile: filepath.Join(inv.root, ".ralph", "config.yaml"),
+	})
+}
+
+// configFault says whether a configuration error is one of the command line.
+func configFault(err error) error {
+	var e *config.Error
+	var f *fault
+	switch {
+	case errors.As(err, &f):
+		return err
+	case errors.Is(err, config.ErrFlag):
+		return usage("ralph --help lists the flags and their values", "%s", err)
+	case errors.As(err, &e):
+		return &fault{status: coordinator.StatusConfigError, kind: "config", text: e.Error(), hint: e.Hint()}
+	}
+	return &fault{status: coordinator.StatusConfigError, kind: "config", text: "read the configuration", err: err}
+}
+
+// locate sets where the work is done: dir, as given, and the project around it.
+func (inv *invocation) locate(dir string) error {
+	full, err := filepath.EvalSymlinks(inv.fromHere(dir))
+	if err != nil {
+		return usage("-C takes a directory that exists", "directory %q: %s", orWord(dir, inv.Dir), reason(err))
+	}
+	info, err := os.Stat(full)
+	switch {
+	case err != nil:
+		return usage("-C takes a directory that exists", "directory %q: %s", dir, reason(err))
+	case !info.IsDir():
+		return usage("-C takes a directory that exists", "%q is not a directory", dir)
+	}
+	inv.dir, inv.root = full, full
+	loc, err := git.Find(full)
+	switch {
+	case err == nil:
+		inv.root = loc.Root
+	case !errors.Is(err, git.ErrNoRepository):
+		inv.warning(fmt.Sprintf("the git repository around %q cannot be used: %s", full, reason(err)))
+	}
+	inv.result.ProjectRoot = optional(inv.root)
+	return nil
+}
+
+// oneShot does one task: the main job of the program.
+func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []string) error {
+	if len(words) == 0 {
+		if _, err := inv.flags(c); err != nil {
+			return err
+		}
+		if inv.form == outputText {
+			fmt.Fprint(inv.Stderr, shortHelp)
+		}
+		return checkTask("", "no task given", `ralph "what to do" gives Ralph a task; ralph - reads it from standard input`)
+	}
+	if err := inv.load(c); err != nil {
+		return err
+	}
+	if inv.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, inv.cfg.Timeout)
+		defer cancel()
+	}
+	job, err := inv.job(ctx, words)
+	if err != nil {
+		return err
+	}
+	if inv.form == outputJSONL {
+		inv.out.events = newEventWriter(inv.out, inv.result.RunID, inv.Now)
+	}
+	p := inv.newProgress()
+	co, err := inv.open(ctx, "one-shot", p)
+	if err != nil {
+		p.close()
+		return err
+	}
+	// Closing waits for what the work started; the result goes out first.
+	defer inv.shut(co)
+	outcome := inv.run(ctx, co, job, p)
+	for _, w := range outcome.Warnings {
+		inv.showWarningOnce(w)
+	}
+	inv.result.fill(outcome)
+	ep := co.Endpoint()
+	inv.result.Model, inv.result.Provider = optional(ep.Model), optional(ep.Provider)
+	inv.result.DurationMS = inv.Now().Sub(inv.result.StartedAt).Milliseconds()
+	if !job.DryRun {
+		inv.record(co)
+	}
+	if inv.out.events == nil {
+		p.summary(inv.result)
+	}
+	inv.code = inv.finish()
+	return nil
+}
+
+// job gathers what the coordinator needs to know about the task.
+func (inv *invocation) job(ctx context.Context, words []string) (coordinator.Job, error) {
+	j := coordinator.Job{DryRun: inv.cfg.DryRun}
+	var err error
+	if inv.cfg.Schema != "" {
+		if j.Schema, err = readSchema(inv.fromHere(inv.cfg.Schema)); err != nil {
+			return j, err
+		}
+	}
+	if j.Files, err = gather(inv.root, inv.dir, inv.cfg.Files, inv.warning); err != nil {
+		return j, err
+	}
+	j.Task, j.Context, err = inv.readTask(ctx, words)
+	return j, err
+}
+
+// open opens the project's coordinator.
+func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
+	runner := proc.New(proc.Options{})
+	ask := inv.newAsker(p.suspend)
+	p.asks = ask != nil
+	co, err := inv.Open(ctx, coordinator.Options{
+		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holder,
+		Session: inv.cfg.Session, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now,
+	})
+	if err != nil {
+		return nil, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
+	}
+	return co, nil
+}
+
+// eyes returns what sees the events: the event stream or the person.
+func (inv *invocation) eyes(p *progress) func(agent.Event) {
+	return func(e agent.Event) {
+		if inv.out.events == nil {
+			p.event(e)
+			return
+		}
+		// An error of standard output has ended ctx by now.
+		_ = inv.out.events.event(e)
+		if e.Type == agent.EventWarning {
+			p.event(e)
+		}
+	}
+}
+
+// run has the coordinator work, and takes the progress off the screen however
+// it ends.
+func (inv *invocation) run(ctx context.Context, co Coordinator, j coordinator.Job, p *progress) coordinator.Outcome {
+	defer p.close()
+	return co.Run(ctx, j)
+}
+
+func (inv *invocation) shut(co Coordinator) {
+	if err := co.Close(); err != nil {
+		inv.showWarning(err.Error())
+	}
+}
+
+// note tells the person something that is no warning.
+func (inv *invocation) note(text string) {
+	if inv.cfg == nil || !inv.cfg.Quiet {
+		fmt.Fprintf(inv.Stderr, "ralph: %s\n", safe(text))
+	}
+}
+
+// showWarningOnce shows a warning that the coordinator reports in the document
+// itself.
+func (inv *invocation) showWarningOnce(text string) {
+	if !inv.warned[text] {
+		inv.warned[text] = true
+		inv.showWarning(text)
+	}
+}

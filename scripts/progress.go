@@ -1,0 +1,335 @@
+package scripts
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+
+	"ralph/workers/agent"
+)
+
+// progress tells a person on standard error what is going on: a line for each
+// thing done and, on a terminal, a live line below them. It is safe for
+// concurrent use; close ends its goroutine.
+type progress struct {
+	w       io.Writer
+	quiet   bool
+	verbose bool
+	now     func() time.Time
+	warning func(string)
+	width   func() int // 0: no live line
+	asks    bool       // the person is asked directly, and sees the question there
+
+	done chan struct{}
+	wg   sync.WaitGroup
+
+	mu        sync.Mutex // guards the fields below
+	live      bool       // the live line is on the screen
+	suspended int
+	doing     string
+	began     time.Time
+	tokens    int
+	calls     map[string]string // what each running call does
+	reasoning strings.Builder
+}
+
+// newProgress returns a progress; quiet silences everything but warnings.
+func (inv *invocation) newProgress() *progress {
+	p := &progress{
+		w: inv.Stderr, now: inv.Now, began: inv.Now(), warning: inv.showWarningOnce,
+		quiet: inv.cfg.Quiet, verbose: inv.cfg.Verbose, calls: map[string]string{}, done: make(chan struct{}),
+	}
+	if f, ok := inv.Stderr.(*os.File); ok && !p.quiet && inv.out.terminal && isTerminal(f) &&
+		inv.Getenv("NO_COLOR") == "" && inv.Getenv("TERM") != "dumb" {
+		p.width = func() int {
+			w, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 0
+			}
+			return w
+		}
+		p.wg.Go(p.tick)
+	}
+	return p
+}
+
+// close takes the live line away and waits for the goroutine.
+func (p *progress) close() {
+	close(p.done)
+	p.wg.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+// suspend takes the live line away until the returned function is called.
+func (p *progress) suspend() (resume func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	p.suspended++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.suspended--
+	}
+}
+
+func (p *progress) tick() {
+	t := time.NewTicker(250 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-t.C:
+			p.mu.Lock()
+			p.draw()
+			p.mu.Unlock()
+		}
+	}
+}
+
+// draw shows the live line, cut to the width so that it never wraps.
+func (p *progress) draw() {
+	if p.width == nil || p.suspended > 0 {
+		return
+	}
+	width := p.width()
+	if width < 10 {
+		return
+	}
+	line := fmt.Sprintf("%s · %s", p.doing, spanText(p.now().Sub(p.began)))
+	if p.doing == "" {
+		line = strings.TrimPrefix(line, " · ")
+	}
+	if p.tokens > 0 {
+		line += " · " + countText(p.tokens) + " tok"
+	}
+	fmt.Fprint(p.w, "\r\x1b[K", ansi.Truncate(line, width-1, "…"))
+	p.live = true
+}
+
+func (p *progress) clear() {
+	if p.live {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.live = false
+	}
+}
+
+// line prints one line above the live line.
+func (p *progress) line(format string, args ...any) {
+	if p.quiet {
+		return
+	}
+	p.clear()
+	fmt.Fprintf(p.w, format+"\n", args...)
+	p.draw()
+}
+
+// event shows one event.
+func (p *progress) event(e agent.Event) {
+	if e.Type == agent.EventWarning {
+		resume := p.suspend()
+		p.warning(e.Text)
+		resume()
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.Type != agent.EventReasoning {
+		p.flushReasoning()
+	}
+	switch e.Type {
+	case agent.EventStart:
+		if p.verbose {
+			p.line("ralph: model %s, sandbox %s, run %s", safe(e.Model), safe(e.Sandbox), safe(e.RunID))
+		}
+	case agent.EventTurnStart:
+		p.doing = "thinking"
+	case agent.EventMessageDelta:
+		p.doing = "writing"
+	case agent.EventReasoning:
+		p.reasoning.WriteString(e.Text)
+		p.doing = "reasoning"
+	case agent.EventMessage:
+		// What the model says between tool calls tells a person more than the
+		// calls; the last message is the answer and goes to standard output.
+		if p.verbose {
+			p.line("ralph: %s", oneLine(e.Text, 200))
+		}
+	case agent.EventToolStart:
+		what := strings.TrimSpace(e.Tool + " " + subject(e.Args))
+		p.calls[e.CallID] = what
+		p.doing = oneLine(what, 60)
+	case agent.EventToolEnd:
+		p.toolEnd(e)
+	case agent.EventUsage:
+		if e.Usage != nil {
+			p.tokens += e.Usage.Total
+		}
+	default:
+		p.rare(e)
+	}
+}
+
+// rare shows the events that come seldom.
+func (p *progress) rare(e agent.Event) {
+	switch e.Type {
+	case agent.EventPermission:
+		if e.Status == "denied" {
+			p.line("ralph: denied %s: %s (%s)", safe(e.Tool), oneLine(e.Text, 120), oneLine(e.Rule, 80))
+		}
+	case agent.EventAsk:
+		if !p.asks {
+			p.line("ralph: asked: %s", oneLine(e.Text, 120))
+		}
+	case agent.EventRetry:
+		p.line("ralph: try %d failed: %s; next in %s", e.Attempt, oneLine(e.Reason, 120),
+			spanText(time.Duration(e.WaitMS)*time.Millisecond))
+	case agent.EventCompact:
+		p.line("ralph: %s", oneLine(orWord(e.Text, "the conversation was compacted"), 120))
+	case agent.EventGate:
+		p.line("ralph: check %s: %s", oneLine(e.Text, 100), p.verdict(e))
+	case agent.EventTaskStart, agent.EventTaskEnd:
+		p.line("ralph: %s %s %s", safe(e.TaskID), orWord(safe(e.Status), "begins"), oneLine(e.Text, 100))
+	case agent.EventChildStart, agent.EventChildEnd:
+		p.line("ralph: agent %s %s %s", safe(e.Agent), orWord(safe(e.Status), "begins"), oneLine(e.Text, 100))
+	case agent.EventInterrupt:
+		p.line("ralph: %s", oneLine(orWord(e.Reason, "interrupted"), 120))
+	}
+}
+
+func (p *progress) toolEnd(e agent.Event) {
+	what := p.calls[e.CallID]
+	delete(p.calls, e.CallID)
+	if what == "" {
+		what = e.Tool
+	}
+	p.line("  %s: %s", oneLine(what, 100), p.verdict(e))
+	p.doing = "thinking"
+	if !p.verbose || e.Output == "" {
+		return
+	}
+	for i, text := range strings.Split(strings.TrimRight(safe(e.Output), "\n"), "\n") {
+		if i == 8 {
+			p.line("    …")
+			break
+		}
+		p.line("    %s", text)
+	}
+}
+
+// verdict says in a few words how a call or a check ended.
+func (p *progress) verdict(e agent.Event) string {
+	var words []string
+	failed := e.OK != nil && !*e.OK
+	switch {
+	case e.Denied:
+		words = append(words, "denied")
+	case e.Type == agent.EventToolEnd && e.Text != "":
+		words = append(words, oneLine(e.Text, 80))
+		if failed && e.ExitCode == nil && !strings.Contains(e.Text, "fail") {
+			words = append(words, "failed")
+		}
+	case e.ExitCode != nil:
+		words = append(words, fmt.Sprintf("exit %d", *e.ExitCode))
+	case failed:
+		words = append(words, "failed")
+	default:
+		words = append(words, "ok")
+	}
+	if e.DurationMS != nil && *e.DurationMS >= 1000 {
+		words = append(words, spanText(time.Duration(*e.DurationMS)*time.Millisecond))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (p *progress) flushReasoning() {
+	if p.verbose && p.reasoning.Len() > 0 {
+		for line := range strings.Lines(strings.TrimSpace(p.reasoning.String())) {
+			p.line("  | %s", strings.TrimRight(safe(line), "\n"))
+		}
+	}
+	p.reasoning.Reset()
+}
+
+// summary prints the last line: how the run went.
+func (p *progress) summary(r *Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	words := []string{string(r.Status), spanText(time.Duration(r.DurationMS) * time.Millisecond), plural(r.Turns, "turn")}
+	if r.Usage.Total > 0 {
+		words = append(words, countText(r.Usage.Total)+" tokens")
+	}
+	if r.CostUSD != nil {
+		words = append(words, fmt.Sprintf("$%.4f", *r.CostUSD))
+	}
+	if len(r.Files) > 0 {
+		words = append(words, plural(len(r.Files), "file")+" changed")
+	}
+	if len(r.Commits) > 0 {
+		words = append(words, plural(len(r.Commits), "commit"))
+	}
+	if r.Verified {
+		words = append(words, "verified")
+	}
+	p.line("ralph: %s", strings.Join(words, " · "))
+}
+
+// subject picks from a call's arguments the one that a person wants to see.
+func subject(args json.RawMessage) string {
+	var object map[string]any
+	if json.Unmarshal(args, &object) != nil {
+		return ""
+	}
+	for _, name := range []string{"command", "path", "pattern", "url", "action", "title", "text", "question", "name", "what"} {
+		if s, ok := object[name].(string); ok && s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func spanText(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func countText(n int) string {
+	switch {
+	case n >= 1_000_000:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	case n >= 1000:
+		return fmt.Sprintf("%.1fk", float64(n)/1e3)
+	}
+	return fmt.Sprint(n)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func orWord(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

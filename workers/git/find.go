@@ -1,0 +1,129 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Find looks for the work tree that dir is in, upwards, by reading .git entries;
+// it starts no process. Symlinks in dir are resolved first. It returns
+// ErrNoRepository outside a work tree, which includes a bare repository and the
+// inside of a .git directory.
+func Find(dir string) (Location, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return Location{}, fmt.Errorf("find repository of %q: %w", dir, err)
+	}
+	for at := abs; ; at = filepath.Dir(at) {
+		if isGitDir(at) {
+			break
+		}
+		loc, ok, err := locate(at)
+		if err != nil {
+			return Location{}, fmt.Errorf("find repository of %q: %w", dir, err)
+		}
+		if ok {
+			return loc, nil
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	return Location{}, fmt.Errorf("find repository of %q: %w", dir, ErrNoRepository)
+}
+
+// locate looks at the .git entry of one directory. One that is no repository
+// does not count, as with git itself.
+func locate(root string) (Location, bool, error) {
+	entry := filepath.Join(root, ".git")
+	info, err := os.Stat(entry)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return Location{}, false, nil
+	}
+	if err != nil {
+		return Location{}, false, err
+	}
+	if info.IsDir() {
+		gitDir, err := filepath.EvalSymlinks(entry)
+		if err != nil || !isGitDir(gitDir) {
+			return Location{}, false, err
+		}
+		return complete(root, gitDir)
+	}
+	b, err := readSmall(entry)
+	if err != nil {
+		return Location{}, false, err
+	}
+	target, ok := strings.CutPrefix(strings.TrimRight(b, "\r\n"), "gitdir: ")
+	if !ok {
+		return Location{}, false, nil
+	}
+	gitDir, err := filepath.EvalSymlinks(from(root, target))
+	if err != nil || !isGitDir(gitDir) {
+		// The repository that it names was moved or deleted.
+		return Location{}, false, nil
+	}
+	return complete(root, gitDir)
+}
+
+func complete(root, gitDir string) (Location, bool, error) {
+	loc := Location{Root: root, GitDir: gitDir, CommonDir: gitDir}
+	b, err := readSmall(filepath.Join(gitDir, "commondir"))
+	switch {
+	case err == nil:
+		common, err := filepath.EvalSymlinks(from(gitDir, strings.TrimRight(b, "\r\n")))
+		if err != nil {
+			return Location{}, false, err
+		}
+		loc.CommonDir, loc.Worktree = common, common != gitDir
+	case !errors.Is(err, fs.ErrNotExist):
+		return Location{}, false, err
+	}
+	loc.Submodule = strings.Contains(filepath.ToSlash(loc.CommonDir), "/.git/modules/")
+	return loc, true, nil
+}
+
+// isGitDir says that dir looks like the inside of a repository, or of the part
+// that a linked worktree has for itself.
+func isGitDir(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
+		return false
+	}
+	if _, err := os.Stat(filepath.Join(dir, "commondir")); err == nil {
+		return true
+	}
+	objects, err := os.Stat(filepath.Join(dir, "objects"))
+	if err != nil || !objects.IsDir() {
+		return false
+	}
+	refs, err := os.Stat(filepath.Join(dir, "refs"))
+	return err == nil && refs.IsDir()
+}
+
+func from(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// readSmall reads a file of git that holds one line.
+func readSmall(path string) (string, error) {
+	const most = 64 << 10
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return "", fmt.Errorf("read %q: not a small regular file", path)
+	}
+	b, err := os.ReadFile(path)
+	return string(b), err
+}

@@ -1,0 +1,257 @@
+package git
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	modeNone    = "000000"
+	modeLink    = "120000"
+	modeGitlink = "160000"
+	modeExec    = "100755"
+)
+
+// Restore puts the files that differ between two checkpoints back as they were
+// in before, and gives what it did (from after to before). Everything is
+// checked and fetched before the first file is touched: *EditedError names the
+// files that are no longer as in after. Each file is then replaced in one step.
+// Ralph's own state files, ignored files and submodules stay as they are.
+func (c *Checkpoints) Restore(ctx context.Context, before, after Checkpoint) ([]FileChange, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	undo, err := c.compare(ctx, after, before, "--no-renames")
+	if err != nil {
+		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+	}
+	undo = slices.DeleteFunc(undo, func(e entry) bool { return e.oldMode == modeGitlink || e.newMode == modeGitlink })
+	if len(undo) == 0 {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(c.root)
+	if err != nil {
+		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+	}
+	defer func() { _ = root.Close() }()
+	edited, err := c.edited(ctx, root, undo, after)
+	if err != nil {
+		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+	}
+	if len(edited) > 0 {
+		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, &EditedError{Paths: edited})
+	}
+	x, err := newIndex(c.stateDir, "")
+	if err != nil {
+		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+	}
+	defer x.remove()
+	staged := filepath.Join(x.dir, "files")
+	if err := c.stage(ctx, x, staged, undo, before); err != nil {
+		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, context.Cause(ctx))
+	}
+	// From the first file on it is seen through.
+	if err := writeBack(root, filepath.Join(staged, filepath.FromSlash(c.prefix)), undo); err != nil {
+		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+	}
+	return fileChanges(undo), nil
+}
+
+// edited names those files of undo that are not as in after.
+func (c *Checkpoints) edited(ctx context.Context, root *os.Root, undo []entry, after Checkpoint) ([]string, error) {
+	now, err := c.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	drift, err := c.compare(ctx, after, Checkpoint{ID: "now", Tree: now}, "--no-renames")
+	if err != nil {
+		return nil, err
+	}
+	differs := map[string]bool{}
+	for _, e := range drift {
+		differs[e.path] = true
+	}
+	goes := map[string]bool{}
+	for _, e := range undo {
+		if e.newMode == modeNone {
+			goes[e.path] = true
+		}
+	}
+	var edited []string
+	for _, e := range undo {
+		if differs[e.path] || e.oldMode == modeNone && obstructed(root, e.path, goes) {
+			edited = append(edited, e.path)
+		}
+	}
+	slices.Sort(edited)
+	return edited, nil
+}
+
+// obstructed says that something which no checkpoint knows, such as an ignored
+// file, is where a file has to go.
+func obstructed(root *os.Root, name string, goes map[string]bool) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if info, err := root.Lstat(dir); err == nil && !info.IsDir() {
+			return !goes[dir]
+		}
+	}
+	info, err := root.Lstat(name)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+	}
+	if !info.IsDir() {
+		return true
+	}
+	found := errors.New("found")
+	return fs.WalkDir(root.FS(), name, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !goes[p] {
+			err = found
+		}
+		return err
+	}) != nil
+}
+
+// stage writes the files as they were into a new directory, through git, so that
+// line ends come out as the user's git makes them.
+func (c *Checkpoints) stage(ctx context.Context, x index, dir string, undo []entry, before Checkpoint) error {
+	var names []string
+	for _, e := range undo {
+		if e.newMode != modeNone {
+			names = append(names, c.prefix+e.path)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if _, err := c.run(ctx, call{args: []string{"read-tree", before.Commit}, env: x.env()}); err != nil {
+		return err
+	}
+	args := []string{"checkout-index", "--prefix=" + dir + "/", "--ignore-skip-worktree-bits", "-z", "--stdin"}
+	_, err := c.run(ctx, call{args: args, stdin: nulList(names), env: x.env()})
+	return err
+}
+
+// writeBack removes and writes files. Removing comes first: a file can be where
+// a directory has to be, and the other way round.
+func writeBack(root *os.Root, staged string, undo []entry) error {
+	for _, e := range undo {
+		if e.newMode != modeNone {
+			continue
+		}
+		if err := root.Remove(e.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove %q: %w", e.path, err)
+		}
+		// Directories that are empty now go too, as with git; others refuse.
+		for dir := path.Dir(e.path); dir != "." && root.Remove(dir) == nil; dir = path.Dir(dir) {
+		}
+	}
+	for _, e := range undo {
+		if e.newMode == modeNone {
+			continue
+		}
+		if err := putBack(root, filepath.Join(staged, filepath.FromSlash(e.path)), e); err != nil {
+			return fmt.Errorf("write %q: %w", e.path, err)
+		}
+	}
+	return nil
+}
+
+// putBack replaces one file by a staged one in one step.
+func putBack(root *os.Root, staged string, e entry) error {
+	dir := path.Dir(e.path)
+	if err := root.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if info, err := root.Lstat(e.path); err == nil && info.IsDir() {
+		if err := removeEmpty(root, e.path); err != nil {
+			return err
+		}
+	}
+	temp := path.Join(dir, ".ralph-"+strings.ToLower(rand.Text()[:12]))
+	var err error
+	if e.newMode == modeLink {
+		var target string
+		if target, err = os.Readlink(staged); err == nil {
+			err = root.Symlink(target, temp)
+		}
+	} else {
+		err = copyInto(root, staged, temp, permission(root, staged, e))
+	}
+	if err == nil {
+		err = root.Rename(temp, e.path)
+	}
+	if err != nil {
+		_ = root.Remove(temp) // the first error is the one to report
+	}
+	return err
+}
+
+// removeEmpty removes a directory that holds nothing but empty directories.
+func removeEmpty(root *os.Root, dir string) error {
+	var dirs []string
+	err := fs.WalkDir(root.FS(), dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil {
+			dirs = append(dirs, p)
+		}
+		return err
+	})
+	for _, d := range slices.Backward(dirs) {
+		if err == nil {
+			err = root.Remove(d)
+		}
+	}
+	return err
+}
+
+// permission keeps what the file has now, but for being executable; a new one
+// gets what git gives it.
+func permission(root *os.Root, staged string, e entry) fs.FileMode {
+	perm := fs.FileMode(0o644)
+	if info, err := os.Lstat(staged); err == nil {
+		perm = info.Mode().Perm()
+	}
+	info, err := root.Lstat(e.path)
+	if err != nil || !info.Mode().IsRegular() {
+		return perm
+	}
+	perm = info.Mode().Perm()
+	if e.newMode == modeExec {
+		return perm | perm>>2&0o111
+	}
+	return perm &^ 0o111
+}
+
+func copyInto(root *os.Root, from, to string, perm fs.FileMode) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Chmod(perm)
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,352 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	hardGrace = 100 * time.Millisecond  // between INT and KILL of a hard stop
+	intGrace  = 500 * time.Millisecond  // between INT and TERM of a polite end
+	termGrace = 1500 * time.Millisecond // between TERM and KILL of a polite end
+	killGrace = 2 * time.Second         // for the kernel to end what was killed
+	pipeGrace = 100 * time.Millisecond  // for a pipe that something outside our tree holds open
+)
+
+// command is one started command, in the foreground or in the background.
+type command struct {
+	spec  Spec
+	began time.Time
+	tree  *tree
+	rec   *recorder
+
+	stop     chan struct{} // closed by halt
+	stopOnce sync.Once
+
+	pipes   []*os.File // read ends, one for each stream
+	readers sync.WaitGroup
+	stdin   *os.File      // write end of the pipe that feeds a Reader; may be nil
+	fed     chan struct{} // closed when the Reader is done; nil without stdin
+
+	// survivors is set before finished is closed.
+	survivors []Process
+	finished  chan struct{}
+}
+
+// end says what brought a command to its end.
+type end int
+
+const (
+	endItself end = iota
+	endContext
+	endHalt
+	endTimeout
+)
+
+// start starts the command and the readers of its output.
+func start(s Spec) (*command, error) {
+	tag := newTag()
+	env := environ(s, tag.text())
+	path, err := resolve(s, env)
+	if err != nil {
+		return nil, err
+	}
+	c := &command{spec: s, rec: newRecorder(s), stop: make(chan struct{}), finished: make(chan struct{})}
+	files, err := c.openStdio()
+	defer func() {
+		for _, f := range files.ours {
+			_ = syscall.Close(f)
+		}
+	}()
+	if err != nil {
+		c.closePipes()
+		return nil, &Error{Op: "open pipes for", Path: s.name(), Err: err, Hint: startError("", err).Hint}
+	}
+	c.began = time.Now()
+	c.tree, err = startTree(tag, path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: env, Files: files.child[:]})
+	if err != nil {
+		c.closePipes()
+		e := startError(path, err)
+		e.Path = s.name()
+		return nil, e
+	}
+	for i, p := range c.pipes {
+		c.readers.Add(1)
+		go c.read(i, p)
+	}
+	if c.stdin != nil {
+		c.fed = make(chan struct{})
+		go c.feed()
+	}
+	return c, nil
+}
+
+// stdio is the files of a child; ours are those to be closed after the fork.
+type stdio struct {
+	child [3]uintptr
+	ours  []int
+}
+
+func (c *command) openStdio() (stdio, error) {
+	var f stdio
+	switch in := c.spec.Stdin.(type) {
+	case nil:
+		fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return f, err
+		}
+		f.ours = append(f.ours, fd)
+		f.child[0] = uintptr(fd)
+	case *os.File:
+		f.child[0] = in.Fd()
+	default:
+		r, w, err := pipe()
+		if err != nil {
+			return f, err
+		}
+		f.ours = append(f.ours, r)
+		f.child[0] = uintptr(r)
+		c.stdin = pollable(w, "stdin")
+	}
+	n := 1
+	if c.spec.Split {
+		n = 2
+	}
+	for i := range n {
+		r, w, err := pipe()
+		if err != nil {
+			return f, err
+		}
+		f.ours = append(f.ours, w)
+		c.pipes = append(c.pipes, pollable(r, "output"))
+		f.child[1+i], f.child[2] = uintptr(w), uintptr(w)
+	}
+	return f, nil
+}
+
+// pollable makes a file whose reads and writes end when it is closed.
+func pollable(fd int, name string) *os.File {
+	// A blocking descriptor would still work, only less promptly.
+	_ = syscall.SetNonblock(fd, true)
+	return os.NewFile(uintptr(fd), name)
+}
+
+func (c *command) closePipes() {
+	for _, p := range c.pipes {
+		_ = p.Close()
+	}
+	if c.stdin != nil {
+		_ = c.stdin.Close()
+	}
+}
+
+// read records one stream until its end, or until its deadline passes because
+// something outside our tree holds the pipe open.
+func (c *command) read(stream int, p *os.File) {
+	defer c.readers.Done()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := p.Read(buf)
+		if n > 0 {
+			c.rec.write(stream, buf[:n])
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.readRest(stream, p, buf)
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// readRest takes what is in the pipe already; all that our tree has written is
+// there. It never blocks.
+func (c *command) readRest(stream int, p *os.File, buf []byte) {
+	const most = 1 << 20 // the largest pipe of an unprivileged user
+	if p.SetReadDeadline(time.Time{}) != nil {
+		return
+	}
+	conn, err := p.SyscallConn()
+	if err != nil {
+		return
+	}
+	// The callback returns true, so this does not wait for more; an error of
+	// the pipe is its end.
+	_ = conn.Read(func(fd uintptr) bool {
+		for got := 0; got < most; {
+			n, err := syscall.Read(int(fd), buf)
+			if err == syscall.EINTR {
+				continue
+			}
+			if n <= 0 || err != nil {
+				return true
+			}
+			c.rec.write(stream, buf[:n])
+			got += n
+		}
+		return true
+	})
+}
+
+// feed copies Stdin into the pipe. That the command does not read it all is its
+// own affair.
+func (c *command) feed() {
+	defer close(c.fed)
+	_, _ = io.Copy(c.stdin, c.spec.Stdin)
+	_ = c.stdin.Close()
+}
+
+// halt asks for a hard stop. It does not wait and may be called often.
+func (c *command) halt() { c.stopOnce.Do(func() { close(c.stop) }) }
+
+// wait brings the command to its end and collects what is known. It is called
+// once.
+func (c *command) wait(ctx context.Context) (Result, error) {
+	defer close(c.finished)
+	why := c.await(ctx)
+	var res Result
+	status, dead := c.tree.reap()
+	res.Killed, c.survivors = c.tree.sweep(dead)
+	c.drain()
+	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
+	res.OutputErr = c.rec.close()
+	res.Duration = time.Since(c.began)
+	res.TimedOut = why == endTimeout
+	if dead && status.Signaled() {
+		res.ExitCode = 128 + int(status.Signal())
+		res.Signal = signalName(status.Signal())
+	} else if dead {
+		res.ExitCode = status.ExitStatus()
+	} else {
+		res.ExitCode = 128 + int(syscall.SIGKILL)
+		res.Signal = signalName(syscall.SIGKILL)
+	}
+	var err error
+	switch {
+	case why == endContext, why == endTimeout && ctx.Err() != nil:
+		err = fmt.Errorf("run %q: %w", c.spec.name(), context.Cause(ctx))
+	case why == endHalt:
+		err = fmt.Errorf("run %q: %w", c.spec.name(), ErrClosed)
+	}
+	if len(c.survivors) > 0 {
+		err = errors.Join(err, fmt.Errorf("run %q: %w", c.spec.name(), &SurvivorError{Processes: c.survivors}))
+	}
+	return res, err
+}
+
+// await returns when the leader is dead, or could not be killed.
+func (c *command) await(ctx context.Context) end {
+	var timeout <-chan time.Time
+	if c.spec.Timeout > 0 {
+		t := time.NewTimer(c.spec.Timeout)
+		defer t.Stop()
+		timeout = t.C
+	}
+	why := endItself
+	select {
+	case <-c.tree.exited:
+		return why
+	case <-ctx.Done():
+		why = endContext
+	case <-c.stop:
+		why = endHalt
+	case <-timeout:
+		why = endTimeout
+	}
+	select {
+	case <-c.tree.exited: // it was first after all
+		return endItself
+	default:
+	}
+	c.tree.signal(syscall.SIGINT)
+	if why == endTimeout {
+		// A stopped process acts on INT and TERM only when it goes on.
+		c.tree.signal(syscall.SIGCONT)
+		if c.pause(ctx, intGrace) {
+			return why
+		}
+		if ctx.Err() == nil {
+			c.tree.signal(syscall.SIGTERM)
+			if c.pause(ctx, termGrace) {
+				return why
+			}
+		}
+	} else if c.linger(hardGrace) {
+		return why
+	}
+	c.tree.signal(syscall.SIGKILL)
+	c.linger(killGrace)
+	return why
+}
+
+// pause waits for the leader's death for at most d, less when a hard stop comes
+// in, and says whether it died.
+func (c *command) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c.tree.exited:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.stop:
+	}
+	return false
+}
+
+func (c *command) linger(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c.tree.exited:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// drain ends the readers. Nothing of ours writes any more, so they are at the
+// end of their pipes unless something else holds these open.
+func (c *command) drain() {
+	for _, p := range c.pipes {
+		// A file that takes no deadline was never put into non-blocking mode;
+		// closing it below ends nothing then, its reader ends with the holder.
+		_ = p.SetReadDeadline(time.Now().Add(pipeGrace))
+	}
+	c.readers.Wait()
+	c.closePipes()
+	if c.fed != nil {
+		t := time.NewTimer(pipeGrace)
+		defer t.Stop()
+		select {
+		case <-c.fed:
+		case <-t.C:
+		}
+	}
+}
+
+func signalName(s syscall.Signal) string {
+	names := [...]struct {
+		s    syscall.Signal
+		name string
+	}{
+		{syscall.SIGHUP, "SIGHUP"}, {syscall.SIGINT, "SIGINT"}, {syscall.SIGQUIT, "SIGQUIT"}, {syscall.SIGILL, "SIGILL"},
+		{syscall.SIGTRAP, "SIGTRAP"}, {syscall.SIGABRT, "SIGABRT"}, {syscall.SIGBUS, "SIGBUS"}, {syscall.SIGFPE, "SIGFPE"},
+		{syscall.SIGKILL, "SIGKILL"}, {syscall.SIGUSR1, "SIGUSR1"}, {syscall.SIGSEGV, "SIGSEGV"}, {syscall.SIGUSR2, "SIGUSR2"},
+		{syscall.SIGPIPE, "SIGPIPE"}, {syscall.SIGALRM, "SIGALRM"}, {syscall.SIGTERM, "SIGTERM"}, {syscall.SIGXCPU, "SIGXCPU"},
+		{syscall.SIGXFSZ, "SIGXFSZ"}, {syscall.SIGSYS, "SIGSYS"},
+	}
+	for _, n := range names {
+		if n.s == s {
+			return n.name
+		}
+	}
+	return fmt.Sprintf("signal %d", int(s))
+}

@@ -1,0 +1,115 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// stat is what /proc says about one process.
+type stat struct {
+	pid, ppid, pgid, sid int
+	state                byte
+	start                uint64 // clock ticks since boot
+}
+
+// pids lists all processes.
+func pids() []int {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = d.Close() }()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	out := make([]int, 0, len(names))
+	for _, n := range names {
+		if pid, err := strconv.Atoi(n); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// processes reads the whole table.
+func processes() []stat {
+	list := pids()
+	out := make([]stat, 0, len(list))
+	for _, pid := range list {
+		if st, ok := readStat(pid); ok {
+			out = append(out, st)
+		}
+	}
+	return out
+}
+
+func readStat(pid int) (stat, bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, false
+	}
+	return parseStat(b)
+}
+
+// parseStat reads proc_pid_stat(5). The name is in parentheses and may hold
+// anything, so the fields count from the last one.
+func parseStat(b []byte) (stat, bool) {
+	open, last := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 1 || last < open {
+		return stat{}, false
+	}
+	f := bytes.Fields(b[last+1:])
+	if len(f) < 20 || len(f[0]) != 1 {
+		return stat{}, false
+	}
+	var st stat
+	var bad bool
+	number := func(b []byte) int {
+		n, err := strconv.Atoi(string(b))
+		bad = bad || err != nil
+		return n
+	}
+	st.pid = number(bytes.TrimSpace(b[:open]))
+	st.state = f[0][0]
+	st.ppid, st.pgid, st.sid = number(f[1]), number(f[2]), number(f[3])
+	start, err := strconv.ParseUint(string(f[19]), 10, 64)
+	st.start = start
+	return st, !bad && err == nil
+}
+
+// environTags are the tags in the environment that a process was started with,
+// the outermost first.
+func environTags(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return nil
+	}
+	for kv := range bytes.SplitSeq(b, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(tagName+"=")); ok {
+			return strings.Split(string(v), "/")
+		}
+	}
+	return nil
+}
+
+// commandLine is a command line for people.
+func commandLine(pid int) string {
+	const most = 200
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err == nil && len(b) > 0 {
+		s := strings.TrimRight(strings.ReplaceAll(string(b), "\x00", " "), " ")
+		if len(s) > most {
+			s = strings.ToValidUTF8(s[:most], "") + "…"
+		}
+		return s
+	}
+	b, err = os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return "gone"
+	}
+	return "[" + strings.TrimSpace(string(b)) + "]"
+}

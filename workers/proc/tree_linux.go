@@ -1,0 +1,157 @@
+package proc
+
+import (
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree is a leader and all that descends from it.
+type tree struct {
+	tag    tag
+	pid    int
+	start  uint64
+	exited chan struct{} // closed when the leader is dead; it is not reaped yet
+
+	mu        sync.Mutex // guards all below, and the leader's pid while it is used
+	reaped    bool
+	abandoned bool
+}
+
+// startTree forks on a thread that stays parked until the leader is dead: the
+// parent-death signal follows the thread that forked, not the process.
+func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr) (*tree, error) {
+	attr.Sys = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	t := &tree{tag: g, exited: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := children().fork(t, path, argv, attr)
+		started <- err
+		if err == nil {
+			t.watch()
+		}
+	}()
+	return t, <-started
+}
+
+// watch waits for the leader's death without reaping it, so that its pid names
+// it, its group and its session as long as they are in use.
+func (t *tree) watch() {
+	for unix.Waitid(unix.P_PID, t.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	close(t.exited)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned {
+		t.reapLocked()
+	}
+}
+
+// signal sends to the leader's process group.
+func (t *tree) signal(s syscall.Signal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.reaped {
+		// The group can be refused only when all of it belongs to another user;
+		// the sweep reports what is left then.
+		_ = syscall.Kill(-t.pid, s)
+	}
+}
+
+// reap takes the leader's status. It is false when the leader is still alive;
+// it is then reaped whenever it dies.
+func (t *tree) reap() (syscall.WaitStatus, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-t.exited:
+		return t.reapLocked(), true
+	default:
+		t.abandoned = true
+		return 0, false
+	}
+}
+
+func (t *tree) reapLocked() syscall.WaitStatus {
+	var ws syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(t.pid, &ws, 0, nil)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	t.reaped = true
+	return ws
+}
+
+// sweep ends what is left of the tree and proves that nothing is. dead says
+// that the leader has been reaped.
+func (t *tree) sweep(dead bool) (killed, left []Process) {
+	tb := children()
+	defer tb.leave(t)
+	if dead && tb.quiet(t) {
+		return nil, nil
+	}
+	seen := map[Process]bool{}
+	deadline := time.Now().Add(killGrace)
+	for clean := 0; ; {
+		members := tb.round(t)
+		if len(members) == 0 {
+			// One look at /proc is not atomic: something that forks and exits all
+			// the time can slip through. What had to be killed once is looked at
+			// twice.
+			clean++
+			if clean > 1 || len(seen) == 0 {
+				return killed, nil
+			}
+			continue
+		}
+		clean = 0
+		for _, m := range members {
+			if key := (Process{PID: m.PID, Start: m.Start}); !seen[key] {
+				seen[key] = true
+				killed = append(killed, m)
+			}
+		}
+		if time.Now().After(deadline) {
+			return killed, members
+		}
+		awaitDeath(members)
+	}
+}
+
+// awaitDeath returns when all of them are dead, or after 10 ms.
+func awaitDeath(ps []Process) {
+	fds := make([]unix.PollFd, 0, len(ps))
+	for _, p := range ps {
+		if fd, err := unix.PidfdOpen(p.PID, 0); err == nil {
+			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		}
+	}
+	defer func() {
+		for _, f := range fds {
+			_ = unix.Close(int(f.Fd))
+		}
+	}()
+	if len(fds) == 0 {
+		time.Sleep(200 * time.Microsecond)
+		return
+	}
+	deadline := time.Now().Add(10 * time.Millisecond)
+	for i := range fds {
+		wait := max(time.Until(deadline).Milliseconds(), 0)
+		// An interrupted poll only means an earlier look.
+		_, _ = unix.Poll(fds[i:i+1], int(wait))
+	}
+}
+
+func pipe() (r, w int, err error) {
+	var p [2]int
+	err = unix.Pipe2(p[:], unix.O_CLOEXEC)
+	return p[0], p[1], err
+}

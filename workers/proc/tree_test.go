@@ -1,0 +1,321 @@
+//go:build linux
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// shapes of running work; M is the marker. Each leaves something behind when
+// the script ends.
+func shapes() map[string]string {
+	return map[string]string{
+		"plain":                `:`,
+		"deaf":                 `trap '' INT TERM HUP; sleep M &`,
+		"background":           `sleep M &`,
+		"setsid":               `(setsid sleep M &)`,
+		"double fork":          `(sh -c 'sleep M & exit 0' &)`,
+		"pipe":                 `sleep M | cat &`,
+		"process substitution": `cat <(sleep M) > >(cat) &`,
+		"fork loop":            `for i in 1 2 3 4 5 6 7 8 9 10; do (sleep M & sleep M &) & done`,
+		"cleared environment":  `env -i setsid /bin/sh -c 'setsid sleep M & exit 0' &`,
+		"holds the pipe":       `sleep M 2>&1 & (setsid sleep M &)`,
+		"stopped":              `sleep M & kill -STOP $!`,
+		"stopped in a session": `setsid sh -c 'kill -STOP $$; sleep M' & sleep 0.02`,
+		"hops":                 `cat >hop <<'E'` + "\n" + `[ "$1" -gt 0 ] && setsid sh ./hop $(($1-1)) M & exit` + "\nE\nsh ./hop 100 M &",
+	}
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	r := newRunner(t)
+	ends := map[string]struct {
+		wait    string
+		timeout time.Duration
+		cancel  time.Duration
+	}{
+		"normal end": {},
+		"late end":   {wait: "sleep 0.1"},
+		"timeout":    {wait: "while :; do sleep M; done", timeout: 150 * time.Millisecond},
+		"cancel":     {wait: "while :; do sleep M; done", cancel: 100 * time.Millisecond},
+	}
+	t.Run("all", func(t *testing.T) {
+		for shape, script := range shapes() {
+			for how, end := range ends {
+				t.Run(shape+"/"+how, func(t *testing.T) {
+					t.Parallel()
+					mark := marker()
+					text := strings.ReplaceAll(script+"\n"+end.wait+"\nexit 7", "M", mark)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if end.cancel > 0 {
+						defer time.AfterFunc(end.cancel, cancel).Stop()
+					}
+					start := time.Now()
+					res, err := r.Run(ctx, Spec{Argv: []string{"bash", "-c", text}, Dir: t.TempDir(), Timeout: end.timeout})
+					took := time.Since(start)
+					noneAlive(t, mark)
+					switch {
+					case end.cancel > 0:
+						if !errors.Is(err, context.Canceled) || res.TimedOut {
+							t.Errorf("cancelled: %+v %v", res, err)
+						}
+					case err != nil:
+						t.Error(err)
+					case end.timeout > 0:
+						if !res.TimedOut || res.ExitCode <= 128 || res.Signal == "" {
+							t.Errorf("timed out: %+v", res)
+						}
+					case res.ExitCode != 7 || res.TimedOut:
+						t.Errorf("ended: %+v", res)
+					}
+					if took > 6*time.Second {
+						t.Errorf("took %v", took)
+					}
+				})
+			}
+		}
+	})
+	if z := zombies(t); len(z) > 0 {
+		t.Errorf("not reaped:\n%s", strings.Join(z, "\n"))
+	}
+}
+
+func TestKilledNamesWhatWasLeft(t *testing.T) {
+	mark := marker()
+	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"sh", "-c", "sleep " + mark + " & exec 1>&- 2>&-; sleep 0.05"}})
+	if err != nil || len(res.Killed) != 1 || res.Killed[0].Command != "sleep "+mark || res.Killed[0].PID == 0 || res.Killed[0].Start == 0 {
+		t.Errorf("%+v %v", res.Killed, err)
+	}
+}
+
+// An orphan without any mark is still a child of ours.
+func TestUnmarkedOrphan(t *testing.T) {
+	mark := marker()
+	script := `bash -c 'ulimit -R unlimited 2>/dev/null; exec env -i setsid /bin/sh -c "setsid sleep M & exit 0"' & sleep 0.1`
+	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"bash", "-c", strings.ReplaceAll(script, "M", mark)}})
+	if err != nil || len(res.Killed) != 1 {
+		t.Errorf("%+v %v", res, err)
+	}
+	noneAlive(t, mark)
+}
+
+// Eight commands end beside one whose only process is an orphan with a cleared
+// environment in a session of its own. It must not be taken for theirs.
+func TestRunsDoNotKillEachOther(t *testing.T) {
+	r := newRunner(t)
+	dir := t.TempDir()
+	script := `env -i /usr/bin/setsid /bin/sh -c '(setsid sh -c "sleep 0.6; echo alive >alive" &)'; while [ ! -e alive ]; do sleep 0.02; done`
+	long, err := r.Start(t.Context(), Spec{Argv: []string{"sh", "-c", script}, Dir: dir, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			mark := marker()
+			for range 4 {
+				res, err := r.Run(t.Context(), Spec{Argv: []string{"sh", "-c", fmt.Sprintf("sleep %s & (setsid sleep %s &); sleep 0.03; exit %d", mark, mark, i)}})
+				if err != nil || res.ExitCode != i || len(res.Killed) != 2 {
+					t.Errorf("run %d: %+v %v", i, res, err)
+				}
+			}
+			noneAlive(t, mark)
+		})
+	}
+	wg.Wait()
+	select {
+	case <-long.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the long one hangs")
+	}
+	if res, _ := long.Result(); res.ExitCode != 0 || res.TimedOut {
+		t.Errorf("the long one was hurt: %+v", res)
+	}
+}
+
+// A script that waits for its daemon to go away must see it go: as the subreaper
+// we have to reap it.
+func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
+	script := `pid=$(sh -c 'sleep 0.1 >/dev/null 2>&1 & echo $!'); while kill -0 $pid 2>/dev/null; do sleep 0.01; done; echo gone`
+	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"sh", "-c", script}, Timeout: 5 * time.Second})
+	if err != nil || res.TimedOut || res.Stdout.String() != "gone\n" {
+		t.Errorf("%+v %v", res, err)
+	}
+}
+
+// Children of other code in this process are neither killed nor reaped.
+func TestOtherChildrenAreLeftAlone(t *testing.T) {
+	mark := marker()
+	other := exec.Command("sh", "-c", "sleep 0.2; exit 5 # "+mark)
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := newRunner(t)
+	for range 20 {
+		if res, err := r.Run(t.Context(), Spec{Argv: []string{"sh", "-c", "sleep 0.01 & sleep 0.01"}}); err != nil {
+			t.Errorf("%+v %v", res, err)
+		}
+	}
+	err := other.Wait()
+	var ee *exec.ExitError
+	if !errors.As(err, &ee) || ee.ExitCode() != 5 {
+		t.Errorf("the other child: %v", err)
+	}
+}
+
+// kill -9 of Ralph takes the leader along.
+func TestParentDeath(t *testing.T) {
+	mark := marker()
+	ralph := exec.Command(os.Args[0])
+	ralph.Env = append(os.Environ(), "PROC_TEST_VICTIM="+mark)
+	if err := ralph.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the command runs", func() bool {
+		for _, p := range alive(t, mark) {
+			if strings.Contains(p, "sleep "+mark) {
+				return true
+			}
+		}
+		return false
+	})
+	if err := ralph.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = ralph.Wait()
+	until(t, "the command is gone", func() bool { return len(alive(t, mark)) == 0 })
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so after 10 s: %s", what)
+		}
+	}
+}
+
+// A pipe that something outside the tree holds open does not delay the end, and
+// what was written before it is not lost.
+func TestForeignHolderOfThePipe(t *testing.T) {
+	dir := t.TempDir()
+	holder := exec.Command("sh", "-c", `while [ ! -e pid ]; do sleep 0.01; done; exec 3>/proc/$(cat pid)/fd/1; touch held; sleep 3`)
+	holder.Dir = dir
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	script := `echo $$ >p; mv p pid; while [ ! -e held ]; do sleep 0.01; done; head -c 60000 /dev/zero`
+	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"sh", "-c", script}, Dir: dir, Timeout: 10 * time.Second})
+	if err != nil || res.Stdout.Bytes != 60000 || res.TimedOut {
+		t.Errorf("%d bytes, %v", res.Stdout.Bytes, err)
+	}
+	if took := time.Since(start); took > 2500*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+	if err := holder.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = holder.Wait()
+}
+
+func TestNestedTag(t *testing.T) {
+	t.Setenv(tagName, "outer")
+	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"sh", "-c", "echo $RALPH_TAG"}})
+	if err != nil || !strings.HasPrefix(res.Stdout.String(), "outer/") {
+		t.Errorf("%q %v", res.Stdout.String(), err)
+	}
+}
+
+func TestDetect(t *testing.T) {
+	m := Detect()
+	if !strings.Contains(m.Name, "session") || m.Detail == "" {
+		t.Errorf("%+v", m)
+	}
+	t.Log(m)
+}
+
+func TestParseStat(t *testing.T) {
+	line := "42 (a) R (b)) S 7 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0"
+	got, ok := parseStat([]byte(line))
+	if want := (stat{pid: 42, ppid: 7, pgid: 40, sid: 41, state: 'S', start: 12345}); !ok || got != want {
+		t.Errorf("%+v %v", got, ok)
+	}
+	for _, bad := range []string{"", "42", "42 (a", "42 (a) S", "x (a) S 7 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345"} {
+		if got, ok := parseStat([]byte(bad)); ok {
+			t.Errorf("%q: %+v", bad, got)
+		}
+	}
+	self, ok := readStat(os.Getpid())
+	if !ok || self.ppid != os.Getppid() || self.start == 0 {
+		t.Errorf("self: %+v", self)
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("42 (a) R (b)) S 7 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0"))
+	f.Add([]byte("1 () S"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if st, ok := parseStat(b); ok && st.state == 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestEnvironTags(t *testing.T) {
+	cmd := exec.Command("sleep", marker())
+	cmd.Env = []string{"A=1", tagName + "=x/y"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	got := environTags(cmd.Process.Pid)
+	if len(got) != 2 || got[1] != "y" {
+		t.Errorf("%v", got)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+}
+
+func BenchmarkRun(b *testing.B) {
+	for name, argv := range map[string][]string{
+		"clean": {"true"}, "leftovers": {"sh", "-c", "sleep 100 & (setsid sleep 100 &)"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := newRunner(b)
+			for b.Loop() {
+				if _, err := r.Run(b.Context(), Spec{Argv: argv}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("beside a job", func(b *testing.B) {
+		r := newRunner(b)
+		if _, err := r.Start(b.Context(), Spec{Argv: []string{"sleep", "100"}}); err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if _, err := r.Run(b.Context(), Spec{Argv: []string{"true"}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("os/exec", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := exec.Command(filepath.Join("/bin", "true")).CombinedOutput(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,18 @@
+// Package tools holds what a model can do in a project: read, write, edit,
+// list, glob, grep, shell, git and fetch, and the tools that keep Ralph's own
+// notes: task, todo, goal, note, learn, record_feature, ask_user and finish.
+// One tool is one .go file and one .md file; the .md is what the model is told.
+//
+// It owns the confinement of file access (Workspace), the decoding of arguments
+// (Define) and the shape of results: what Ralph says of a result is in its Head,
+// never inside the data. It starts no process by itself (workers/proc does),
+// decides no permission and stores no state: notes go to the Notebook it is
+// given.
+//
+//	files, err := tools.OpenWorkspace(root)
+//	if err != nil {
+//		return err
+//	}
+//	defer files.Close()
+//	loop.Tools = tools.All(&tools.Env{Root: root, Files: files, Proc: runner})
+package tools

@@ -1,0 +1,169 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"ralph/workers/agent"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func allSpecs(t testing.TB) []spec {
+	t.Helper()
+	files, err := OpenWorkspace(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { files.Close() })
+	return newBox(&Env{Root: files.real, Files: files, Notebook: &fakeNotebook{}}).specs()
+}
+
+func TestSchemasAreGenerated(t *testing.T) {
+	var want bytes.Buffer
+	want.WriteString("{\n")
+	specs := allSpecs(t)
+	for i, s := range specs {
+		schema, err := schemaOf(s.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _ := json.Marshal(s.name)
+		want.Write(name)
+		want.WriteString(": ")
+		want.Write(schema)
+		if i < len(specs)-1 {
+			want.WriteByte(',')
+		}
+		want.WriteByte('\n')
+	}
+	want.WriteString("}\n")
+	if *update {
+		if err := os.WriteFile("testdata/schemas.json", want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if d := cmp.Diff(want.String(), string(schemasJSON)); d != "" {
+		t.Errorf("testdata/schemas.json is old, run go test -update (-generated +file):\n%s", d)
+	}
+}
+
+func TestSchemasAreStrictAndSmall(t *testing.T) {
+	texts := schemaTexts()
+	docs, schemas := 0, 0
+	for _, s := range allSpecs(t) {
+		docs += len(s.doc)
+		schemas += len(texts[s.name])
+		var m map[string]any
+		if err := json.Unmarshal(texts[s.name], &m); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		if m["additionalProperties"] != false {
+			t.Errorf("%s: open to unknown fields", s.name)
+		}
+		if strings.Contains(string(texts[s.name]), "null") {
+			t.Errorf("%s: null in the schema: %s", s.name, texts[s.name])
+		}
+		if s.doc == "" {
+			t.Errorf("%s: no description", s.name)
+		}
+		if err := resolved(t, texts[s.name]).Validate(parsed(t, s.example)); err != nil {
+			t.Errorf("%s: the example does not fit: %v", s.name, err)
+		}
+	}
+	t.Logf("descriptions %d bytes, schemas %d bytes", docs, schemas)
+	if docs > 4500 || docs+schemas > 5900 {
+		t.Errorf("descriptions %d bytes, schemas %d bytes: a request must stay small", docs, schemas)
+	}
+}
+
+func TestAllIsStableAndQuick(t *testing.T) {
+	files, err := OpenWorkspace(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	e := &Env{Root: files.real, Files: files, Notebook: &fakeNotebook{}}
+	names := func(tools []agent.Tool) (all []string) {
+		for _, t := range tools {
+			all = append(all, t.Name)
+		}
+		return all
+	}
+	want := strings.Fields("read write edit list glob grep shell git fetch task todo goal note learn record_feature ask_user finish")
+	if d := cmp.Diff(want, names(All(e))); d != "" {
+		t.Error(d)
+	}
+	e.Notebook = nil
+	want = strings.Fields("read write edit list glob grep shell git fetch ask_user finish")
+	if d := cmp.Diff(want, names(All(e))); d != "" {
+		t.Error(d)
+	}
+	best := time.Hour
+	for range 20 {
+		began := time.Now()
+		All(e)
+		best = min(best, time.Since(began))
+	}
+	if best > 2*time.Millisecond {
+		t.Errorf("All takes %v", best)
+	}
+}
+
+func TestSchemaForRefusesWhatItCannotSay(t *testing.T) {
+	type bad struct {
+		N int `json:"n" min:"few"`
+	}
+	if _, err := SchemaFor[bad](); err == nil || !strings.Contains(err.Error(), "tag min") {
+		t.Errorf("got %v", err)
+	}
+	type loop struct {
+		F func() `json:"f"`
+	}
+	if _, err := SchemaFor[loop](); err == nil {
+		t.Error("a function has no schema")
+	}
+}
+
+func resolved(t testing.TB, schema []byte) *jsonschema.Resolved {
+	t.Helper()
+	var s jsonschema.Schema
+	if err := json.Unmarshal(schema, &s); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func parsed(t testing.TB, text string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+func BenchmarkAll(b *testing.B) {
+	files, err := OpenWorkspace(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer files.Close()
+	e := &Env{Root: files.real, Files: files, Notebook: &fakeNotebook{}}
+	for b.Loop() {
+		All(e)
+	}
+}

@@ -1,0 +1,290 @@
+package tools
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"ralph/workers/agent"
+	"ralph/workers/proc"
+)
+
+//go:embed shell.md
+var shellDoc string
+
+type shellArgs struct {
+	Command    string  `json:"command,omitempty"`
+	Timeout    float64 `json:"timeout_seconds,omitempty" max:"3600"`
+	Workdir    string  `json:"workdir,omitempty"`
+	Background bool    `json:"background,omitempty"`
+	Action     string  `json:"action,omitempty" enum:"output,stop,list"`
+	Job        string  `json:"job,omitempty"`
+}
+
+func (b *box) shellTool() spec {
+	return define("shell", shellDoc, `{"command":"go test ./...","timeout_seconds":300}`, agent.EffectChange, b.runShell)
+}
+
+func (b *box) runShell(ctx context.Context, a shellArgs) (agent.Result, error) {
+	switch {
+	case b.Proc == nil:
+		return agent.Result{}, errors.New("shell: no command can be run here")
+	case a.Action != "":
+		return b.jobAction(ctx, a)
+	case strings.TrimSpace(a.Command) == "":
+		return agent.Result{}, errors.New(`shell: the command is empty; example: {"command":"go test ./..."}`)
+	case strings.ContainsRune(a.Command, 0):
+		return agent.Result{}, errors.New("shell: the command holds a NUL byte")
+	}
+	s, label, err := b.commandSpec(a)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if a.Background {
+		return b.startJob(ctx, a, s, label)
+	}
+	r, err := b.Proc.Run(ctx, s)
+	var failed *proc.Error
+	if errors.As(err, &failed) {
+		return agent.Result{}, fmt.Errorf("shell: %w", err)
+	}
+	return b.commandResult(a.Command, r, r.Stdout, label, err), nil
+}
+
+// commandSpec is how a command is run: by bash where there is one, in a
+// directory below the root, without prompts, pagers and colours.
+func (b *box) commandSpec(a shellArgs) (s proc.Spec, label string, err error) {
+	dir, at, err := b.Files.OpenDir(or(a.Workdir, "."))
+	if err != nil {
+		return s, "", err
+	}
+	_ = dir.Close() // only looked at
+	file, label, err := b.reserve("shell")
+	if err != nil {
+		return s, "", fmt.Errorf("shell: %w", err)
+	}
+	timeout := b.CommandTimeout
+	if a.Background {
+		timeout = 0
+	}
+	if a.Timeout > 0 {
+		timeout = time.Duration(a.Timeout * float64(time.Second))
+	}
+	return proc.Spec{
+		Argv: []string{b.shell(), "-c", a.Command},
+		Dir:  filepath.Join(b.Files.real, filepath.FromSlash(at)),
+		Env: append(proc.Environ(os.Environ()), "NO_COLOR=1", "TERM=dumb", "PAGER=cat",
+			"GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0"),
+		Timeout:    timeout,
+		MaxBytes:   b.MaxOutputBytes,
+		OutputFile: file,
+	}, label, nil
+}
+
+// findShell prefers bash, which models write for.
+func findShell() string {
+	for _, name := range []string{"bash", "sh"} {
+		if at, err := exec.LookPath(name); err == nil && filepath.IsAbs(at) {
+			return at
+		}
+	}
+	return "/bin/sh"
+}
+
+// commandResult describes a command that ended; err is why it was ended early.
+func (b *box) commandResult(command string, r proc.Result, out proc.Capture, label string, err error) agent.Result {
+	text, notice := b.captured(out, label)
+	took := r.Duration.Round(time.Millisecond)
+	res := agent.Result{
+		Text:   text,
+		Failed: err != nil || r.TimedOut || r.ExitCode != 0,
+		Brief:  fmt.Sprintf("exit %d", r.ExitCode),
+		Command: &agent.CommandRun{
+			Command: command, ExitCode: r.ExitCode, Duration: r.Duration, TimedOut: r.TimedOut,
+		},
+	}
+	first := fmt.Sprintf("exit %d after %v", r.ExitCode, took)
+	switch {
+	case r.TimedOut:
+		first = fmt.Sprintf("timed out and ended after %v (exit %d)", took, r.ExitCode)
+		res.Brief = "timed out"
+	case err != nil:
+		first = fmt.Sprintf("ended after %v: %v", took, err)
+		res.Brief = "stopped"
+	case r.Signal != "":
+		first += ", killed by " + r.Signal
+	}
+	left := ""
+	if len(r.Killed) > 0 {
+		left = count(len(r.Killed), "process") + " left running by it ended: " + r.Killed[0].Command + " (to keep one running use background)"
+	}
+	odd := ""
+	if r.OutputErr != nil {
+		odd = r.OutputErr.Error()
+	}
+	if text == "" {
+		first += ", no output"
+	}
+	res.Head = head(first, left, notice, odd)
+	return res
+}
+
+// captured joins what was kept of an output at whole lines. Where the middle is
+// missing the notice says between which lines, because nothing of Ralph's may
+// stand in the data.
+func (b *box) captured(c proc.Capture, label string) (text, notice string) {
+	if !c.Truncated() {
+		text, _ = visible(append(append([]byte{}, c.Head...), c.Tail...))
+		return b.grown(text, "")
+	}
+	first, _ := visible(c.Head)
+	last, _ := visible(c.Tail)
+	if i := strings.LastIndexByte(first, '\n'); i >= 0 {
+		first = first[:i+1]
+	} else {
+		first += "\n"
+	}
+	if i := strings.IndexByte(last, '\n'); i >= 0 && i+1 < len(last) {
+		last = last[i+1:]
+	}
+	notice = fmt.Sprintf("cut: the first %s, then the last %d, of %d bytes", count(countLines(first), "line"), countLines(last), c.Bytes)
+	if c.File != "" && label != "" {
+		notice += "; all of it: " + label
+	}
+	return b.grown(first+last, notice)
+}
+
+// grown cuts output that was within the limit until its bytes that are no text
+// were made visible.
+func (b *box) grown(text, notice string) (string, string) {
+	if len(text) <= b.MaxOutputBytes+1 {
+		return text, notice
+	}
+	return cutText(text, b.MaxOutputBytes), head(notice, "most of the output is not text: its beginning is shown")
+}
+
+// jobs are the background commands of one agent. Those of others, which the same
+// proc.Runner may hold, are not shown.
+type jobs struct {
+	mu  sync.Mutex
+	all []*job // guarded by mu
+}
+
+type job struct {
+	*proc.Job
+	command  string
+	label    string
+	reported bool // its end was told; guarded by jobs.mu
+}
+
+// startGrace is how long the start of a background job waits for an early end,
+// which is mostly a mistake in the command.
+const startGrace = 200 * time.Millisecond
+
+func (b *box) startJob(ctx context.Context, a shellArgs, s proc.Spec, label string) (agent.Result, error) {
+	p, err := b.Proc.Start(ctx, s)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("shell: %w", err)
+	}
+	j := &job{Job: p, command: a.Command, label: label}
+	b.jobs.mu.Lock()
+	b.jobs.all = append(b.jobs.all, j)
+	b.jobs.mu.Unlock()
+	early := time.NewTimer(startGrace)
+	defer early.Stop()
+	select {
+	case <-j.Done():
+		return b.jobResult(j), nil
+	case <-early.C:
+	case <-ctx.Done():
+	}
+	return agent.Result{
+		Head:  fmt.Sprintf("%s runs in the background; look at it with action=output, end it with action=stop", j.ID()),
+		Brief: j.ID(),
+	}, nil
+}
+
+func (b *box) jobAction(ctx context.Context, a shellArgs) (agent.Result, error) {
+	if a.Action == "list" {
+		return b.listJobs(), nil
+	}
+	j, err := b.findJob(a.Job)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if a.Action == "stop" {
+		if err := j.Stop(ctx); err != nil {
+			return agent.Result{}, fmt.Errorf("shell: %w", err)
+		}
+		r := b.jobResult(j)
+		r.Failed = false
+		return r, nil
+	}
+	return b.jobResult(j), nil
+}
+
+// jobResult shows a job as it is now. Its end is recorded as a command once.
+func (b *box) jobResult(j *job) agent.Result {
+	r, ended := j.Result()
+	out := j.Output()
+	if !ended {
+		text, notice := b.captured(out, j.label)
+		ran := time.Since(j.Started()).Round(time.Second)
+		return agent.Result{Head: head(fmt.Sprintf("%s is running since %v", j.ID(), ran), notice), Text: text, Brief: "running"}
+	}
+	res := b.commandResult(j.command, r, out, j.label, nil)
+	res.Head = j.ID() + " ended: " + res.Head
+	b.jobs.mu.Lock()
+	defer b.jobs.mu.Unlock()
+	if j.reported {
+		res.Command = nil
+	}
+	j.reported = true
+	return res
+}
+
+func (b *box) findJob(id string) (*job, error) {
+	b.jobs.mu.Lock()
+	defer b.jobs.mu.Unlock()
+	var ids []string
+	for _, j := range b.jobs.all {
+		if j.ID() == id || id == "" && len(b.jobs.all) == 1 {
+			return j, nil
+		}
+		ids = append(ids, j.ID())
+	}
+	if len(ids) == 0 {
+		return nil, errors.New(`shell: there is no background job; start one with {"command":"…","background":true}`)
+	}
+	return nil, fmt.Errorf("shell: there is no job %q; there are: %s", id, strings.Join(ids, ", "))
+}
+
+func (b *box) listJobs() agent.Result {
+	b.jobs.mu.Lock()
+	all := append([]*job{}, b.jobs.all...)
+	b.jobs.mu.Unlock()
+	var out strings.Builder
+	running := 0
+	for _, j := range all {
+		state := "running"
+		if r, ended := j.Result(); ended {
+			state = fmt.Sprintf("exit %d", r.ExitCode)
+		} else {
+			running++
+		}
+		command, _ := visible([]byte(cutText(j.command, 200)))
+		fmt.Fprintf(&out, "%s\t%s\t%s\n", j.ID(), state, strings.ReplaceAll(command, "\n", "⏎"))
+	}
+	text, notice := b.fit("shell", out.String())
+	return agent.Result{
+		Head: head(fmt.Sprintf("%s, %d running", count(len(all), "job"), running), notice),
+		Text: text, Brief: count(len(all), "job"),
+	}
+}

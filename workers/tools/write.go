@@ -1,0 +1,47 @@
+package tools
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"ralph/workers/agent"
+)
+
+//go:embed write.md
+var writeDoc string
+
+type writeArgs struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+}
+
+// maxChangedBytes bounds the files that write replaces and edit changes.
+const maxChangedBytes = 64 << 20
+
+func (b *box) write() spec {
+	return define("write", writeDoc, `{"path":"docs/plan.md","content":"# Plan\n"}`, agent.EffectChange, b.runWrite)
+}
+
+func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
+	old, err := b.Files.load("write", a.Path, maxChangedBytes)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return agent.Result{}, context.Cause(ctx)
+	}
+	size := fmt.Sprintf("%s, %d bytes", count(countLines(a.Content), "line"), len(a.Content))
+	if old.info != nil && string(old.data) == a.Content {
+		return agent.Result{Head: fmt.Sprintf("%s already has this content: %s", old.path, size), Brief: "unchanged"}, nil
+	}
+	if err := b.Files.store("write", old, []byte(a.Content)); err != nil {
+		return agent.Result{}, err
+	}
+	added, removed := lineChanges(string(old.data), a.Content)
+	brief := changes(added, removed)
+	if old.info == nil {
+		return agent.Result{Head: fmt.Sprintf("created %s: %s", old.path, size), Brief: brief}, nil
+	}
+	return agent.Result{Head: fmt.Sprintf("overwrote %s: %s (%s)", old.path, size, brief), Brief: brief}, nil
+}
