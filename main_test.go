@@ -580,10 +580,11 @@ func exportedNames(f *ast.File) []string {
 	return names
 }
 
-// exportedSpecs counts a block of constants of one type as one name: it is one
-// thing to learn.
+// exportedSpecs leaves out the constants of a declared type, which are the
+// values of that type and no names to learn on their own.
 func exportedSpecs(d *ast.GenDecl) []string {
 	var names []string
+	typed := false
 	for _, spec := range d.Specs {
 		switch sp := spec.(type) {
 		case *ast.TypeSpec:
@@ -591,7 +592,8 @@ func exportedSpecs(d *ast.GenDecl) []string {
 				names = append(names, sp.Name.Name)
 			}
 		case *ast.ValueSpec:
-			if sp.Names[0].IsExported() && (d.Tok != token.CONST || len(names) == 0) {
+			typed = typed || sp.Type != nil
+			if sp.Names[0].IsExported() && !(d.Tok == token.CONST && typed) {
 				names = append(names, sp.Names[0].Name)
 			}
 		}

@@ -151,7 +151,7 @@ func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error
 func (c *Coordinator) runCheck(ctx context.Context, command string) (proc.Result, error) {
 	began := time.Now()
 	res, err := c.opt.Proc.Run(ctx, proc.Spec{
-		Argv:    []string{c.shell(), "-c", command},
+		Argv:    []string{proc.Shell(), "-c", command},
 		Dir:     c.opt.Root,
 		Env:     proc.Environ(os.Environ()),
 		Timeout: c.cfg.CheckTimeout,

@@ -1,9 +1,7 @@
 package coordinator
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
@@ -88,14 +86,4 @@ func (c *Coordinator) commandsFact() string {
 		return "Commands are refused in this run, because nobody is there to approve them; the file tools work."
 	}
 	return "Each command is shown to the user first, who may refuse it."
-}
-
-// shell is the program that reads command lines: bash where there is one.
-func (c *Coordinator) shell() string {
-	for _, dir := range strings.Split(os.Getenv("PATH"), string(os.PathListSeparator)) {
-		if info, err := os.Stat(filepath.Join(dir, "bash")); err == nil && info.Mode()&0o111 != 0 && !info.IsDir() {
-			return filepath.Join(dir, "bash")
-		}
-	}
-	return "/bin/sh"
 }

@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	if top, err = filepath.EvalSymlinks(top); err != nil {
 		return 1, err
 	}
-	s := &stage{Options: o, proc: proc.New(proc.Options{}), root: filepath.Join(top, "slug")}
+	s := &stage{Options: o, proc: proc.New(proc.Options{}), root: filepath.Join(top, "slug"), subjects: map[string]string{}}
 	defer func() { err = errors.Join(err, s.proc.Close(context.WithoutCancel(ctx))) }()
 	if err := s.build(ctx); err != nil {
 		return 1, err
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	s.opening()
 	out, err := s.play(ctx, filepath.Join(top, "cassette.yaml"))
 	switch {
-	case err != nil:
+	case err != nil && out.Status == coordinator.StatusCompleted, out.Status == "":
 		return 1, err
 	case out.Status == coordinator.StatusInterrupted && out.Signal != 0:
 		return 128 + out.Signal, errors.New(out.Reason)
@@ -105,6 +105,8 @@ type stage struct {
 	Options
 	proc *proc.Runner
 	root string
+	// subjects says what each call is about, by the call's id.
+	subjects map[string]string
 }
 
 // run runs a program in the project and returns what it printed.
@@ -156,7 +158,7 @@ func (s *stage) play(ctx context.Context, tape string) (coordinator.Outcome, err
 		return coordinator.Outcome{}, err
 	}
 	co, err := coordinator.Open(ctx, coordinator.Options{
-		Root: s.root, Config: cfg, Proc: s.proc, RunID: s.RunID, Holder: "demo", Eyes: s.see, Getenv: s.Getenv,
+		Root: s.root, Config: cfg, Proc: proc.New(proc.Options{}), RunID: s.RunID, Holder: "demo", Eyes: s.see, Getenv: s.Getenv,
 	})
 	if err != nil {
 		return coordinator.Outcome{}, err

@@ -27,29 +27,27 @@ task     %s
 // see prints an event as one line.
 func (s *stage) see(e agent.Event) {
 	switch e.Type {
+	case agent.EventToolStart:
+		s.subjects[e.CallID] = subject(e)
 	case agent.EventToolEnd:
-		mark := "ok  "
+		mark := "ok"
 		if e.OK != nil && !*e.OK {
 			mark = "fail"
 		}
-		s.printf("  %s %-6s %s\n", mark, e.Tool, e.Text)
-	case agent.EventToolStart:
-		if arg := subject(e); arg != "" {
-			s.printf("       %-6s %s\n", e.Tool, arg)
-		}
+		s.printf("  %-5s %-6s %s\n", mark, e.Tool, strings.Trim(s.subjects[e.CallID]+" · "+e.Text, " ·"))
 	case agent.EventMessage:
 		s.printf("\n%s\n\n", strings.TrimSpace(e.Text))
 	case agent.EventGate:
-		s.printf("  check  %s: exit %d\n", e.Text, *e.ExitCode)
+		s.printf("  check %s · exit %d\n", e.Text, *e.ExitCode)
 	case agent.EventWarning:
-		s.printf("  note   %s\n", e.Text)
+		s.printf("  note  %s\n", e.Text)
 	}
 }
 
 // subject is what a call is about, for one line.
 func subject(e agent.Event) string {
 	args := string(e.Args)
-	for _, key := range []string{`"command":"`, `"path":"`, `"action":"`, `"title":"`} {
+	for _, key := range []string{`"command":"`, `"path":"`, `"action":"`} {
 		if _, rest, ok := strings.Cut(args, key); ok {
 			value, _, _ := strings.Cut(rest, `"`)
 			return clip(value, 60)

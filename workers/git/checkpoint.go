@@ -54,7 +54,7 @@ type seed struct {
 // repository that root is in, nil if there is none. It starts and writes
 // nothing.
 func OpenCheckpoints(p *proc.Runner, root, stateDir string, loc *Location) *Checkpoints {
-	root, stateDir = real(root), real(stateDir)
+	root, stateDir = realPath(root), realPath(stateDir)
 	c := &Checkpoints{root: root, stateDir: stateDir, place: place{proc: p}}
 	if loc != nil {
 		if rel, err := filepath.Rel(loc.Root, root); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
@@ -72,8 +72,8 @@ func OpenCheckpoints(p *proc.Runner, root, stateDir string, loc *Location) *Chec
 	return c
 }
 
-// real is an absolute path without symlinks, as far as it exists.
-func real(p string) string {
+// realPath is an absolute path without symlinks, as far as it exists.
+func realPath(p string) string {
 	abs, err := filepath.Abs(p)
 	if err != nil {
 		return p
@@ -82,7 +82,7 @@ func real(p string) string {
 		return r
 	}
 	if dir := filepath.Dir(abs); dir != abs {
-		return filepath.Join(real(dir), filepath.Base(abs))
+		return filepath.Join(realPath(dir), filepath.Base(abs))
 	}
 	return abs
 }

@@ -29,7 +29,10 @@ func (r *Repo) Commit(ctx context.Context, o CommitOptions) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("git commit: %w", err)
 	}
-	if paths != nil && slices.ContainsFunc(paths, ownPath) {
+	if paths != nil && len(paths) == 0 && !o.All {
+		return "", nothing(r.workTree, true)
+	}
+	if slices.ContainsFunc(paths, ownPath) {
 		return "", &Error{Op: "commit", Path: r.workTree, Err: errors.New(".ralph/ is Ralph's own and is not committed"), Hint: "leave it out of the paths"}
 	}
 	if o.All || slices.Contains(paths, ".") {

@@ -68,6 +68,9 @@ func TestCommitPaths(t *testing.T) {
 			t.Errorf("committed %q", bad)
 		}
 	}
+	if _, err := r.Commit(ctx, CommitOptions{Message: "x", Paths: []string{}}); !errors.Is(err, ErrNothingToCommit) {
+		t.Errorf("no paths: %v", err)
+	}
 	if _, err := r.Commit(ctx, CommitOptions{Message: " \n"}); err == nil {
 		t.Error("empty message")
 	}

@@ -29,7 +29,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	base := real(t.TempDir())
+	base := realPath(t.TempDir())
 	w := &world{t: t, root: filepath.Join(base, "project"), home: filepath.Join(base, "home"), proc: proc.New(proc.Options{})}
 	for _, dir := range []string{w.root, w.home} {
 		if err := os.Mkdir(dir, 0o755); err != nil {

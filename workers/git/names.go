@@ -16,8 +16,12 @@ func checkRevision(rev string) error {
 	return nil
 }
 
-// checkPaths cleans paths relative to the root; none may lead out of it.
+// checkPaths cleans paths relative to the root; none may lead out of it. nil
+// stays nil.
 func checkPaths(paths []string) ([]string, error) {
+	if paths == nil {
+		return nil, nil
+	}
 	out := make([]string, 0, len(paths))
 	for _, p := range paths {
 		clean := path.Clean(p)

@@ -87,7 +87,7 @@ type CommitOptions struct {
 	Message string
 	// Paths, literal and relative to the root, whose content in the work tree is
 	// committed, and nothing else. A directory stands for what is in it. nil
-	// is what All says.
+	// is what All says; an empty list that is not nil is nothing.
 	Paths []string
 	// All takes every change of tracked files and every untracked file; without
 	// it and without Paths everything is taken just the same.
@@ -117,6 +117,8 @@ type FileChange struct {
 // not been touched.
 type EditedError struct{ Paths []string }
 
+// Error says what was tried, on what, and why it did not work.
+// Error lists the paths.
 func (e *EditedError) Error() string {
 	return "changed since, not overwritten: " + strings.Join(e.Paths, ", ")
 }
@@ -132,6 +134,8 @@ type Error struct {
 	Hint string
 }
 
+// Error says what was tried, on what, and why it did not work.
+// Error is "git op in \"path\": cause".
 func (e *Error) Error() string { return fmt.Sprintf("git %s in %q: %v", e.Op, e.Path, e.Err) }
 
 // Unwrap gives the cause.

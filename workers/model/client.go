@@ -174,13 +174,16 @@ func (c *Client) Complete(ctx context.Context, req agent.Request, sink func(agen
 	}
 }
 
-// final prepares the error of the last try for the caller. The key is taken out
-// of whatever the endpoint echoed.
-func (c *Client) final(e *Error) error {
-	e.Op = "complete"
+// scrub takes the key out of whatever the endpoint echoed.
+func (c *Client) scrub(e *Error) {
 	if key := c.opts.Endpoint.Key; len(key) >= 8 {
 		e.Message = strings.ReplaceAll(e.Message, key, "[key]")
 	}
+}
+
+// final prepares the error of the last try for the caller.
+func (c *Client) final(e *Error) error {
+	e.Op = "complete"
 	if e.Kind == KindModelNotFound && !strings.Contains(e.Message, c.opts.Endpoint.Model) {
 		e.Message = fmt.Sprintf("model %q: %s", c.opts.Endpoint.Model, e.Message)
 	}
@@ -245,10 +248,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Models lists the names of the models that the endpoint offers, in its order.
-// It does not retry.
+// It does not retry, and gives up after 15 seconds.
 func (c *Client) Models(ctx context.Context) ([]string, error) {
 	x := &lister{c: c}
-	list, err := c.api(x).ListModels(ctx)
+	lctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	list, err := c.api(x).ListModels(lctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("list models: %w", context.Cause(ctx))
@@ -257,7 +262,7 @@ func (c *Client) Models(ctx context.Context) ([]string, error) {
 		if e == nil {
 			e = transportError(err, c.host)
 		}
-		c.final(e)
+		c.scrub(e)
 		e.Op = "list models"
 		return nil, e
 	}

@@ -111,8 +111,6 @@ func (c *choice) complete(ctx context.Context, end Endpoint) (Endpoint, error) {
 		end.Model = "openrouter/auto"
 		return end, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, listTime, fmt.Errorf("no answer from %s within %v", end.BaseURL, listTime))
-	defer cancel()
 	o := Options{Endpoint: end}
 	if c.HTTP != nil {
 		o.Transport = orTransport(c.HTTP.Transport)

@@ -221,7 +221,7 @@ func (r *Recorder) said(name string, m agent.Message, prompt bool) said {
 		return said{User: &text}
 	case agent.RoleTool:
 		s := said{Tool: &m.CallID, Text: &text}
-		if r.results[[2]string{name, m.CallID}] == m.Text {
+		if answer, ok := r.results[[2]string{name, m.CallID}]; ok && answer != "" && answer == m.Text {
 			s.Text = nil
 		}
 		return s
@@ -272,10 +272,22 @@ func codeOf(k Kind) string {
 	return ""
 }
 
-// Tool records the result of a call before the model is told of it.
+// Tool records the result of a call before the model is told of it. A call
+// without an ID is the first of its name and arguments in the agent's last reply
+// that has no result yet.
 func (r *Recorder) Tool(name string, call agent.Call, res agent.Result) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if a := r.agents[name]; a != nil && call.ID == "" && len(a.msgs) > 0 {
+		args := compact(call.Args)
+		for _, c := range a.msgs[len(a.msgs)-1].Calls {
+			_, done := r.results[[2]string{name, c.ID}]
+			if !done && c.Name == call.Name && compact(wireArgs(c.Args)) == args {
+				call.ID = c.ID
+				break
+			}
+		}
+	}
 	note := &resultNote{
 		Call: call.ID, Name: r.veil.write(call.Name), Head: r.veil.write(res.Head), Text: r.veil.write(res.Text),
 		Failed: res.Failed, Denied: r.veil.write(res.Denied),
@@ -286,8 +298,10 @@ func (r *Recorder) Tool(name string, call agent.Call, res agent.Result) error {
 	}
 	// The transcript may hold the result in other words than it was recorded
 	// with, when redaction spans head and text; then it is written out again.
+	id := [2]string{name, call.ID}
+	r.results[id] = ""
 	if answer := note.result(); r.veil.write(res.Answer()) == answer.Answer() {
-		r.results[[2]string{name, call.ID}] = res.Answer()
+		r.results[id] = res.Answer()
 	}
 	return r.append(entry{Agent: name, Result: note})
 }

@@ -141,6 +141,51 @@ func TestStopWhileWaiting(t *testing.T) {
 	}
 }
 
+// chatter is a body that says something, then keeps its connection busy.
+type chatter struct {
+	ctx  context.Context
+	text string
+}
+
+func (c *chatter) Read(p []byte) (int, error) {
+	if c.text == "" {
+		select {
+		case <-time.After(500 * time.Millisecond):
+			c.text = ": still here\n\n"
+		case <-c.ctx.Done():
+			return 0, c.ctx.Err()
+		}
+	}
+	n := copy(p, c.text)
+	c.text = c.text[n:]
+	return n, nil
+}
+
+func (c *chatter) Close() error { return nil }
+
+// TestChatterAfterTheEnd: keep-alives do not hold back a reply that has its
+// finish reason, and a reply that is whole does not wait for anything.
+func TestChatterAfterTheEnd(t *testing.T) {
+	for body, longest := range map[string]time.Duration{
+		modeltest.Delta(map[string]any{"content": "x"}) + modeltest.Finish("stop"): graceTime,
+		modeltest.Text("x").Body(): 0,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := offline(t, func(_ int, r *http.Request) (*http.Response, error) {
+				resp := response(200, "")
+				resp.Body = &chatter{ctx: r.Context(), text: body}
+				return resp, nil
+			})
+			began := time.Now()
+			r, err := c.Complete(context.Background(), ask("x"), nil)
+			if took := time.Since(began); err != nil || r.Message.Text != "x" || took > longest {
+				t.Errorf("took %v: %+v, %v", took, r, err)
+			}
+			c.Close()
+		})
+	}
+}
+
 // TestSharedWait: while one request waits for a rate limit, another is not sent.
 func TestSharedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

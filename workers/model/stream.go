@@ -45,6 +45,9 @@ func (c *Client) try(ctx context.Context, req agent.Request, sink func(agent.Del
 	t := &try{dialect: c.current()}
 	c.attempt(ctx, req, sink, t)
 	t.took = time.Since(began)
+	if t.err != nil {
+		c.scrub(t.err)
+	}
 	if t.err != nil && t.err.pace == paceBackoff && t.err.Kind == KindRateLimit {
 		if d, ok := waitInWords(t.err.words); ok {
 			t.err.RetryAfter, t.err.pace = d, paceWait
@@ -150,13 +153,19 @@ type watch struct {
 	d      time.Duration
 	first  time.Duration // for the first byte, when longer
 	cancel context.CancelCauseFunc
+	// deadline, when set, ends the reading however much still comes.
+	deadline time.Time
 }
 
 func (w *watch) fire() { w.cancel(errSilent) }
 
 // Read reads from the body. The timer runs only while it waits.
 func (w *watch) Read(p []byte) (int, error) {
-	w.timer.Reset(max(w.d, w.first))
+	d := max(w.d, w.first)
+	if !w.deadline.IsZero() {
+		d = min(d, max(time.Until(w.deadline), 0))
+	}
+	w.timer.Reset(d)
 	w.first = 0
 	n, err := w.r.Read(p)
 	w.timer.Stop()
@@ -204,8 +213,8 @@ func (s *stream) events(ctx context.Context) *Error {
 		if fault != nil || done {
 			return fault
 		}
-		if s.draft.finish != "" {
-			s.watch.d = min(s.watch.d, graceTime)
+		if s.draft.finish != "" && s.watch.deadline.IsZero() {
+			s.watch.deadline = time.Now().Add(min(s.watch.d, graceTime))
 		}
 	}
 }

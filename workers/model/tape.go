@@ -17,7 +17,7 @@ const maxDiffBytes = 16 << 10
 type tapeAgent struct {
 	exchanges []*entry
 	results   map[string]*resultNote // by call
-	ids       map[string]bool        // of the calls in the replies
+	ids       map[string]bool        // of the calls in the replies; true once Tool saw it
 	next      int
 
 	// expected is the recorded transcript up to and with the last reply. raw is
@@ -82,10 +82,10 @@ func (a *tapeAgent) add(e *entry) error {
 		s.Text = &text
 	}
 	for _, c := range e.Reply.Calls {
-		if a.ids[c.ID] {
+		if _, used := a.ids[c.ID]; used {
 			return fmt.Errorf("reply: the id %q is used twice", c.ID)
 		}
-		a.ids[c.ID] = true
+		a.ids[c.ID] = false
 	}
 	a.exchanges = append(a.exchanges, e)
 	return nil
@@ -270,9 +270,27 @@ func added(n *replyNote) []wireMessage {
 	return []wireMessage{{role: string(agent.RoleAssistant), text: n.Text, calls: wireCalls(n.Calls)}}
 }
 
+// callID finds the call of the last reply that call is, and marks it as seen.
+func (a *tapeAgent) callID(call agent.Call, v *veil) string {
+	if call.ID == "" && a.next > 0 {
+		args := compact(v.write(call.Args))
+		for _, c := range wireCalls(a.exchanges[a.next-1].Reply.Calls) {
+			if !a.ids[c.id] && c.name == wireName(call.Name) && c.args == args {
+				call.ID = c.id
+				break
+			}
+		}
+	}
+	if _, ok := a.ids[call.ID]; ok {
+		a.ids[call.ID] = true
+	}
+	return call.ID
+}
+
 // Tool compares the result of a call with the recorded one, when that is marked
 // exact. Other results are compared when the model is told of them. A result
-// that differs is a *MismatchError.
+// that differs is a *MismatchError. A call without an ID is the first of its
+// name and arguments in the agent's last reply that was not seen yet.
 func (r *Replay) Tool(name string, call agent.Call, res agent.Result) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,7 +298,7 @@ func (r *Replay) Tool(name string, call agent.Call, res agent.Result) error {
 	if a == nil {
 		return nil
 	}
-	n := a.results[call.ID]
+	n := a.results[a.callID(call, &r.veil)]
 	if n == nil || !n.Exact {
 		return nil
 	}

@@ -15,9 +15,8 @@ type Job struct {
 	c       *command
 	started time.Time
 	done    chan struct{}
-	// result and err are set before done is closed.
+	// result is set before done is closed.
 	result Result
-	err    error
 }
 
 // Start starts a command in the background. ctx only bounds the start; the
@@ -40,8 +39,9 @@ func (r *Runner) Start(ctx context.Context, s Spec) (*Job, error) {
 		defer r.forget(c)
 		defer close(j.done)
 		// The job outlives the call that started it: its only ends are its own,
-		// Stop and Close.
-		j.result, j.err = c.wait(context.WithoutCancel(ctx))
+		// Stop and Close. An error would say that it was stopped, which who
+		// stopped it knows, or name survivors, which Stop and Close report.
+		j.result, _ = c.wait(context.WithoutCancel(ctx))
 	}()
 	return j, nil
 }

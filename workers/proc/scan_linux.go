@@ -35,15 +35,57 @@ func pids() []int {
 	return out
 }
 
+// everyPID calls look for every process that lives, or was started, while it
+// runs. One listing would miss a process that starts another and ends all the
+// time, each just ahead of the listing; so all pids given out meanwhile are
+// looked at, until none is.
+func everyPID(look func(pid int)) {
+	last := lastPID()
+	for _, pid := range pids() {
+		look(pid)
+	}
+	const most = 1000 // looks after the listing
+	for range most {
+		now := lastPID()
+		if now == last {
+			return
+		}
+		if now < last { // the numbers have started again, or are not told
+			for _, pid := range pids() {
+				look(pid)
+			}
+		}
+		for pid := last + 1; pid <= now; pid++ {
+			look(pid)
+		}
+		last = now
+	}
+}
+
+// lastPID is the pid given out last; 0 if the system does not tell.
+func lastPID() int {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	s := strings.TrimSpace(string(b))
+	pid, err := strconv.Atoi(s[strings.LastIndexByte(s, ' ')+1:])
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
 // processes reads the whole table.
 func processes() []stat {
-	list := pids()
-	out := make([]stat, 0, len(list))
-	for _, pid := range list {
-		if st, ok := readStat(pid); ok {
+	var out []stat
+	seen := map[int]bool{}
+	everyPID(func(pid int) {
+		if st, ok := readStat(pid); ok && !seen[pid] {
+			seen[pid] = true
 			out = append(out, st)
 		}
-	}
+	})
 	return out
 }
 
@@ -79,6 +121,18 @@ func parseStat(b []byte) (stat, bool) {
 	start, err := strconv.ParseUint(string(f[19]), 10, 64)
 	st.start = start
 	return st, !bad && err == nil
+}
+
+// thread says that a number is that of a thread, which a listing leaves out but
+// a number just given out may be.
+func thread(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, ok := strings.Cut(string(b), "\nTgid:\t")
+	tgid, _, _ := strings.Cut(rest, "\n")
+	return ok && tgid != strconv.Itoa(pid)
 }
 
 // environTags are the tags in the environment that a process was started with,

@@ -147,12 +147,9 @@ func (tb *table) quiet(t *tree) bool {
 	if len(tb.active) == 1 && len(tb.foreign) == 0 {
 		return false // there is a child, and it can only be ours
 	}
-	for _, pid := range pids() {
-		if tb.carries(pid, t) {
-			return false
-		}
-	}
-	return true
+	quiet := true
+	everyPID(func(pid int) { quiet = quiet && !tb.carries(pid, t) })
+	return quiet
 }
 
 // childless reaps dead orphans and says whether there is no child at all.
@@ -231,35 +228,51 @@ func (t *tree) isReaped() bool {
 	return t.reaped
 }
 
-// round looks at every process once, reaps the dead and kills the living of t,
-// and gives these.
+// round looks at every process, reaps the dead and kills the living of t, and
+// gives these. What carries our mark is killed on sight: that is quicker than
+// anything can start its successor.
 func (tb *table) round(t *tree) []Process {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	all := processes()
 	var living []Process
+	seen := map[int]bool{}
 	groups := map[int]bool{}
-	for _, p := range tb.members(all, t) {
+	end := func(p stat) {
+		if seen[p.pid] || thread(p.pid) {
+			return
+		}
 		if p.state == 'Z' || p.state == 'X' {
 			if p.ppid == tb.self.pid && !tb.leads(p.pid) {
 				tb.reapOrphan(p.pid)
 			}
-			continue
+			return
 		}
+		seen[p.pid] = true
 		proc := Process{PID: p.pid, Start: p.start, Command: commandLine(p.pid)}
 		living = append(living, proc)
-		if p.ppid == tb.self.pid {
+		if p.ppid == tb.self.pid && !tb.leads(p.pid) {
 			tb.killed[p.pid] = true
 		}
 		kill(proc, groups[p.pgid])
 		groups[p.pgid] = true
+	}
+	everyPID(func(pid int) {
+		if !tb.carries(pid, t) {
+			return
+		}
+		if p, ok := readStat(pid); ok {
+			end(p)
+		}
+	})
+	for _, p := range tb.members(processes(), t) {
+		end(p)
 	}
 	return living
 }
 
 // members picks what belongs to t. As we are the subreaper, everything that our
 // commands started descends from a child of ours; only the children have to be
-// told apart. Tags and sessions are looked for everywhere all the same.
+// told apart.
 func (tb *table) members(all []stat, t *tree) []stat {
 	below := map[int][]stat{}
 	for _, p := range all {
@@ -279,10 +292,7 @@ func (tb *table) members(all []stat, t *tree) []stat {
 		}
 	}
 	for _, p := range all {
-		if p.sid == tb.self.sid || p.start < t.start {
-			continue
-		}
-		if p.ppid == tb.self.pid && tb.ownerOf(p) == t || tb.carries(p.pid, t) {
+		if p.sid != tb.self.sid && p.start >= t.start && p.ppid == tb.self.pid && tb.ownerOf(p) == t {
 			take(p)
 		}
 	}

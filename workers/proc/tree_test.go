@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -244,6 +245,25 @@ func TestDetect(t *testing.T) {
 	t.Log(m)
 }
 
+func TestThread(t *testing.T) {
+	if thread(os.Getpid()) {
+		t.Error("this process is none")
+	}
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads := 0
+	for _, task := range tasks {
+		if id, err := strconv.Atoi(task.Name()); err == nil && thread(id) {
+			threads++
+		}
+	}
+	if threads == 0 {
+		t.Error("no thread found")
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	line := "42 (a) R (b)) S 7 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0"
 	got, ok := parseStat([]byte(line))
@@ -277,10 +297,10 @@ func TestEnvironTags(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	got := environTags(cmd.Process.Pid)
-	if len(got) != 2 || got[1] != "y" {
-		t.Errorf("%v", got)
-	}
+	until(t, "the tags are read", func() bool { // for a moment after exec the environment looks empty
+		got := environTags(cmd.Process.Pid)
+		return len(got) == 2 && got[0] == "x" && got[1] == "y"
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}

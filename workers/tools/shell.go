@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -86,16 +85,6 @@ func (b *box) commandSpec(a shellArgs) (s proc.Spec, label string, err error) {
 		MaxBytes:   b.MaxOutputBytes,
 		OutputFile: file,
 	}, label, nil
-}
-
-// findShell prefers bash, which models write for.
-func findShell() string {
-	for _, name := range []string{"bash", "sh"} {
-		if at, err := exec.LookPath(name); err == nil && filepath.IsAbs(at) {
-			return at
-		}
-	}
-	return "/bin/sh"
 }
 
 // commandResult describes a command that ended; err is why it was ended early.

@@ -103,7 +103,7 @@ func newBox(e *Env) *box {
 	if b.CommandTimeout <= 0 {
 		b.CommandTimeout = defaultCommandTimeout
 	}
-	b.shell = sync.OnceValue(findShell)
+	b.shell = sync.OnceValue(proc.Shell)
 	b.client = sync.OnceValue(b.fetchClient)
 	return b
 }
