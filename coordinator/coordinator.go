@@ -61,7 +61,6 @@ type Coordinator struct {
 	totals       Totals
 	warnings     []string
 	project      func() (project.Project, error)
-	calibrated   *window
 }
 
 // Totals sums up a session.

@@ -61,17 +61,19 @@ func (g *gate) reset() {
 	g.unanswered, g.halt, g.question = 0, nil, ""
 }
 
-// verdictOfRun reports what the gate has to say about how the run ended.
-func (g *gate) verdictOfRun() (halt error, unanswered int, question string) {
+// missed reports what nobody could answer in this run: how many permissions,
+// and the question of the model.
+func (g *gate) missed() (permissions int, question string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.halt, g.unanswered, g.question
+	return g.unanswered, g.question
 }
 
 // halted is the loop's Halt.
 func (g *gate) halted() error {
-	halt, _, _ := g.verdictOfRun()
-	return halt
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.halt
 }
 
 // permit is the loop's Permit.

@@ -178,7 +178,7 @@ func (p *piece) judge(ctx context.Context, end agent.End, tries int) (again stri
 	if again, err = p.judgeCheck(ctx, tries); again != "" || err != nil || p.out.Status != "" {
 		return again, err
 	}
-	if _, unanswered, _ := p.c.gate.verdictOfRun(); unanswered > 0 {
+	if unanswered, _ := p.c.gate.missed(); unanswered > 0 {
 		p.out.Status = StatusDenied
 		p.out.Failure = &Failure{Kind: "denied", Hint: hintPermission,
 			Message: fmt.Sprintf("the model answered, but %s needed a permission and nobody was there to give it", count(unanswered, "call"))}
@@ -213,7 +213,7 @@ func (p *piece) declared(f agent.Finish) {
 // what is told.
 func (p *piece) ended(err error, tries int) {
 	status, failure := Fail(err)
-	if _, _, question := p.c.gate.verdictOfRun(); status == StatusNeedsInput && question != "" {
+	if _, question := p.c.gate.missed(); status == StatusNeedsInput && question != "" {
 		failure.Message = "the model needs an answer: " + question
 		if p.out.Answer == "" {
 			p.out.Answer = question

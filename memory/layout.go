@@ -110,7 +110,8 @@ func gitAt(fsys afero.Fs, at string) (gitDirs, bool) {
 	}
 	dir := dot
 	if !info.IsDir() {
-		text, ok := firstLine(fsys, dot)
+		text, _ := firstLine(fsys, dot) // a file that cannot be read names nothing
+		var ok bool
 		if dir, ok = strings.CutPrefix(text, "gitdir: "); !ok {
 			return gitDirs{}, false
 		}

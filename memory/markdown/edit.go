@@ -144,13 +144,11 @@ func (d *Document) addField(n *node, name, value string) {
 	if n.kind == nodeRow {
 		return
 	}
-	prefix := strings.Repeat(" ", 2)
-	head := d.lines[n.start].text
+	prefix := ""
 	if n.kind == nodeItem {
+		head := d.lines[n.start].text
 		lead := head[:len(head)-len(strings.TrimLeft(strings.TrimPrefix(head, bom), " \t"))]
 		prefix = strings.TrimPrefix(lead, bom) + d.childIndent(n)
-	} else {
-		prefix = ""
 	}
 	text := prefix + "- " + name + ": " + value
 	at := n.start

@@ -104,10 +104,12 @@ func parseCount(head string, next func() (string, bool)) (string, [2]int, error)
 	}
 	name := p[2]
 	if name == "" {
-		_, ok := next()
-		if name, ok = next(); !ok {
+		_, hasOld := next()
+		newName, hasNew := next()
+		if !hasOld || !hasNew {
 			return "", [2]int{}, errShortDiff
 		}
+		name = newName
 	}
 	var n [2]int
 	for i := range n {

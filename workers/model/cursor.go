@@ -197,21 +197,19 @@ func (c *cursor) word() {
 func (c *cursor) text() []byte {
 	c.i++
 	from := c.i
-	for {
-		j := bytes.IndexByte(c.b[c.i:], '"')
-		if j < 0 {
-			c.i = len(c.b)
-			c.fail()
-			return nil
-		}
-		if k := bytes.IndexByte(c.b[c.i:c.i+j], '\\'); k >= 0 {
-			c.i += k
-			return c.escaped(from)
-		}
-		s := c.b[from : c.i+j]
-		c.i += j + 1
-		return s
+	j := bytes.IndexByte(c.b[c.i:], '"')
+	if j < 0 {
+		c.i = len(c.b)
+		c.fail()
+		return nil
 	}
+	if k := bytes.IndexByte(c.b[c.i:c.i+j], '\\'); k >= 0 {
+		c.i += k
+		return c.escaped(from)
+	}
+	s := c.b[from : c.i+j]
+	c.i += j + 1
+	return s
 }
 
 // escaped goes on with text at the first backslash.

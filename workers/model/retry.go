@@ -198,7 +198,7 @@ func (c *Client) envelope(req agent.Request, d dialect) openai.ChatCompletionReq
 	if newer != d.otherLimit {
 		r.MaxCompletionTokens = req.MaxOutputTokens
 	} else {
-		r.MaxTokens = req.MaxOutputTokens
+		r.MaxTokens = req.MaxOutputTokens //lint:ignore SA1019 what servers other than OpenAI's understand
 	}
 	if len(req.Schema) > 0 && !d.noSchema {
 		r.ResponseFormat = &openai.ChatCompletionResponseFormat{
