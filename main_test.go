@@ -632,3 +632,45 @@ func TestBudgetsFindPlantedViolations(t *testing.T) {
 		t.Errorf("refused: %q", got)
 	}
 }
+
+// TestInit shows what packages do before main begins: it names those over 1 ms
+// here and now, and holds Ralph's own to doing nothing to speak of, by what
+// they allocate.
+func TestInit(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "ralph")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	cmd := exec.Command(binary, "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("ralph version: %v\n%s", err, out)
+	}
+	ours := 0
+	for line := range strings.Lines(string(out)) {
+		// init ralph/workers/model @25 ms, 0.01 ms clock, 216 bytes, 6 allocs
+		f := strings.Fields(line)
+		if len(f) < 10 || f[0] != "init" {
+			continue
+		}
+		took, errTook := strconv.ParseFloat(f[4], 64)
+		bytes, errBytes := strconv.Atoi(f[7])
+		if errTook != nil || errBytes != nil {
+			t.Fatalf("cannot read %q", line)
+		}
+		if took > 1 {
+			t.Logf("%s takes %.1f ms", f[1], took)
+		}
+		if !strings.HasPrefix(f[1], "ralph/") {
+			continue
+		}
+		ours++
+		if bytes > 4<<10 {
+			t.Errorf("%s allocates %d bytes before main begins", f[1], bytes)
+		}
+	}
+	if ours == 0 {
+		t.Errorf("no package of Ralph's is in the trace:\n%s", out)
+	}
+}

@@ -20,7 +20,6 @@ commands, the check, the commit. No key and no network is used.
 
 project  %s
 task     %s
-
 `, s.root, task)
 }
 
