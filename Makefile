@@ -43,9 +43,13 @@ check:
 	$(GO) run $(STATIC) ./...
 	$(GO) test -count=1 -run 'TestImports|TestLadder|TestTopLevel|TestBudgets|TestInit' .
 
-# The suite runs seeded parts of the sweeps; this runs them whole.
+# What the suite does a little of, at length: every test five times in another
+# order, and 2,000 cases of each property.
+RAPID := $(GO) list -f '{{range .TestImports}}{{if eq . "pgregory.net/rapid"}}{{$$.ImportPath}}{{end}}{{end}} {{range .XTestImports}}{{if eq . "pgregory.net/rapid"}}{{$$.ImportPath}}{{end}}{{end}}' ./...
+
 sweep:
-	RALPH_TEST_SWEEP=full $(GO) test $(RACE) -timeout 60m -count=1 ./...
+	$(GO) test $(RACE) -timeout 60m -count=5 -shuffle=on ./...
+	$(GO) test $(RACE) -timeout 60m -count=1 $$($(RAPID)) -rapid.checks=2000
 
 bench: build
 	$(GO) run ./scripts/bench -ralph ./bin/ralph

@@ -268,6 +268,11 @@ func forbidden(pkg, path string) bool {
 	return false
 }
 
+// forTests reports whether a package serves tests only.
+func forTests(pkg string) bool {
+	return slices.Contains([]string{"ralph/workers/model/modeltest", "ralph/repl/ttytest", "ralph/memory/durable/faultfs"}, pkg)
+}
+
 // listed is what go list tells about one package.
 type listed struct {
 	ImportPath string
@@ -300,7 +305,7 @@ func violations(pkgs []listed) []string {
 			if forbidden(p.ImportPath, imp) {
 				bad = append(bad, fmt.Sprintf("%s → %s: not in this room", p.ImportPath, imp))
 			}
-			if imp == "ralph/workers/model/modeltest" {
+			if forTests(imp) && !forTests(p.ImportPath) {
 				bad = append(bad, fmt.Sprintf("%s → %s: a package for tests", p.ImportPath, imp))
 			}
 			if imp != "ralph" && !strings.HasPrefix(imp, "ralph/") {

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,20 +39,23 @@ const (
 type book struct {
 	c *Coordinator
 
-	// mu guards what follows.
-	mu      sync.Mutex
-	store   *memory.Store
-	session *session.Session // nil for a one-shot without --session
-	journal *session.Journal // of the session, or of the one-shot
-	dry     bool
-	broken  bool             // the journal cannot be written, which was said
-	pending []session.Record // kept back until the next message is written
-	working map[string]bool  // tasks that this run began
-	notices []string         // warnings to be told when mu is free
+	// mu guards what follows. The emitter calls keepEvent with its own mutex
+	// held, so nothing may be emitted while mu is held: see leave.
+	mu       sync.Mutex
+	store    *memory.Store
+	session  *session.Session // nil for a one-shot without --session
+	journal  *session.Journal // of the session, or of the one-shot; nil until it could be opened
+	dry      bool             // nothing is kept in this run
+	readOnly bool             // nothing can be kept in this project
+	held     bool             // the journal cannot be written, which was said
+	pending  []session.Record // kept back until the next message is written
+	working  map[string]bool  // tasks that this run began
+	notices  []string         // warnings to be told when mu is free
 }
 
 // leave gives mu back and tells what came up meanwhile: a warning is an event,
-// and events come back here to be kept.
+// and events come back here to be kept. Whoever may have called note leaves by
+// it.
 func (b *book) leave() {
 	notices := b.notices
 	b.notices = nil
@@ -69,16 +73,14 @@ func newBook(c *Coordinator) *book { return &book{c: c, working: map[string]bool
 // openEarly opens the store of a project that Ralph already works in, and of
 // every chat, so that a second Ralph is turned away before it costs anything.
 func (b *book) openEarly(ctx context.Context) error {
-	if b.c.cfg.DryRun {
-		b.dry = true
-		return nil
-	}
-	_, err := os.Lstat(b.c.stateDir())
-	if err != nil && b.c.opt.Session == "" {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.leave()
+	if b.dry = b.c.cfg.DryRun; b.dry {
+		return nil
+	}
+	if _, err := b.c.opt.FS.Stat(b.c.stateDir()); err != nil && b.c.opt.Session == "" {
+		return nil
+	}
 	return b.open(ctx)
 }
 
@@ -96,11 +98,13 @@ func (b *book) open(ctx context.Context) error {
 	b.store = store
 	b.notices = append(b.notices, found.Warnings...)
 	b.tellInterrupted(found)
-	if found.ReadOnly {
-		b.broken = true
+	if b.readOnly = found.ReadOnly; b.readOnly {
 		return nil
 	}
-	return b.openJournal()
+	if o.Session == "" {
+		return nil // its journal is opened with the first record
+	}
+	return b.openSession()
 }
 
 // tellInterrupted warns about work that an earlier Ralph left in the middle.
@@ -121,16 +125,10 @@ func (b *book) tellInterrupted(found memory.Recovery) {
 	}
 }
 
-func (b *book) openJournal() error {
+// openSession opens the session that was asked for and takes up its
+// conversation; mu is held.
+func (b *book) openSession() error {
 	o := b.c.opt
-	if o.Session == "" {
-		journal, err := session.OpenJournal(o.FS, filepath.Join(b.runDir(), session.JournalFile), b.store.Quarantine())
-		if err != nil {
-			return err
-		}
-		b.journal = journal
-		return nil
-	}
 	s, err := session.Resume(session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String,
 		Config: session.RuntimeConfig{MaxIterations: b.c.cfg.Run.MaxIterations, ConfidenceThreshold: b.c.cfg.Run.ConfidenceThreshold,
 			HumanIntervention: b.c.cfg.Run.HumanIntervention, LearningRate: b.c.cfg.Run.LearningRate}}, o.Session)
@@ -167,15 +165,9 @@ func readTranscript(s *session.Session) ([]agent.Message, error) {
 	return agent.Repair(transcript, unknownOutcome), err
 }
 
-func (b *book) isOpen() bool {
-	b.mu.Lock()
-	defer b.leave()
-	return b.store != nil
-}
-
 func (b *book) sessionID() string {
 	b.mu.Lock()
-	defer b.leave()
+	defer b.mu.Unlock()
 	if b.session == nil {
 		return ""
 	}
@@ -189,9 +181,9 @@ func (b *book) runDir() string { return filepath.Join(b.c.stateDir(), "runs", b.
 // outputDir is where tools put outputs that are too long to show.
 func (b *book) outputDir() string {
 	b.mu.Lock()
-	defer b.leave()
+	defer b.mu.Unlock()
 	switch {
-	case b.dry:
+	case b.dry, b.readOnly:
 		return ""
 	case b.session != nil:
 		return filepath.Join(b.session.Dir(), "outputs")
@@ -202,14 +194,15 @@ func (b *book) outputDir() string {
 // begin makes ready for a job.
 func (b *book) begin(j Job) {
 	b.mu.Lock()
-	defer b.leave()
-	b.dry = b.dry || j.DryRun
+	defer b.mu.Unlock()
+	b.dry = b.c.cfg.DryRun || j.DryRun
 	clear(b.working)
 }
 
-// record is the loop's Record: the message is on disk when it returns. What
-// came before the model's first answer waits for it.
-func (b *book) record(m agent.Message) error {
+// record is the loop's Record: the message is on disk when it returns, or is
+// held and said to be. What came before the model's first answer waits for it.
+// ctx bounds the wait for another Ralph in the project.
+func (b *book) record(ctx context.Context, m agent.Message) error {
 	b.mu.Lock()
 	defer b.leave()
 	if b.dry {
@@ -219,51 +212,68 @@ func (b *book) record(m agent.Message) error {
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
-	b.pending = append(b.pending, session.Record{Kind: recordMessage, Payload: b.c.redactor.Bytes(payload)})
+	b.keep(recordMessage, payload)
 	if b.store == nil && m.Role != agent.RoleAssistant {
 		return nil
 	}
-	if err := b.open(b.c.closing); err != nil {
+	if err := b.open(ctx); err != nil {
 		return err
 	}
-	if b.session != nil && !b.broken && m.Role != agent.RoleTool {
-		b.session.Say(string(m.Role), b.c.redactor.String(m.Text))
+	if b.session != nil && m.Role != agent.RoleTool {
+		b.session.Say(string(m.Role), m.Text)
 	}
-	return b.flush()
+	b.flush()
+	return nil
 }
 
 // keepEvent lets an event wait for the next message; it is not worth a sync of
-// its own.
+// its own. The emitter calls it with its mutex held.
 func (b *book) keepEvent(e agent.Event) {
-	b.mu.Lock()
-	defer b.leave()
-	if b.dry {
-		return
-	}
 	payload, err := json.Marshal(e)
 	if err != nil {
 		return // an event of ours always encodes
 	}
-	b.pending = append(b.pending, session.Record{Kind: recordEvent, Payload: b.c.redactor.Bytes(payload)})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.dry {
+		b.keep(recordEvent, payload)
+	}
+}
+
+// keep lets a record wait for flush; mu is held.
+func (b *book) keep(kind string, payload []byte) {
+	if !b.readOnly {
+		b.pending = append(b.pending, session.Record{Kind: kind, Time: b.c.now(), Payload: b.c.redactor.Bytes(payload)})
+	}
 }
 
 // flush writes what waits in one append; mu is held. When the disk does not
-// take it, the work goes on with the records held in memory, and that is said
-// once.
-func (b *book) flush() error {
-	if b.journal == nil || len(b.pending) == 0 {
-		return nil
+// take it, the work goes on with the records held in memory until a later flush
+// succeeds, and that is said once.
+func (b *book) flush() {
+	if b.store == nil || b.readOnly || len(b.pending) == 0 {
+		return
 	}
-	err := b.journal.Append(b.c.epochs.Current(), b.pending...)
+	err := b.openJournal()
 	if err == nil {
-		b.pending, b.broken = nil, false
-		return nil
+		err = b.journal.Append(b.c.epochs.Current(), b.pending...)
 	}
-	if !b.broken {
-		b.broken = true
+	if err == nil {
+		b.pending, b.held = nil, false
+		return
+	}
+	if !b.held {
+		b.held = true
 		b.note("held, not saved: " + hinted(err))
 	}
-	return nil
+}
+
+// openJournal opens the journal of a run without a session; mu is held.
+func (b *book) openJournal() (err error) {
+	if b.journal == nil {
+		b.journal, err = session.OpenJournal(b.c.opt.FS, filepath.Join(b.runDir(), session.JournalFile), b.store.Quarantine())
+	}
+	return err
 }
 
 // hinted adds what can be done about a storage error.
@@ -275,21 +285,23 @@ func hinted(err error) string {
 	return err.Error()
 }
 
+// appendRun keeps the result document of a run. Where no model ever answered
+// nothing was opened and nothing is kept.
 func (b *book) appendRun(doc json.RawMessage) error {
 	b.mu.Lock()
-	defer b.leave()
-	if b.store == nil {
+	defer b.mu.Unlock()
+	if b.store == nil || b.dry {
 		return nil
 	}
 	return b.store.AppendRun(doc)
 }
 
 // markCleared begins a new conversation in the journal.
-func (b *book) markCleared() error {
+func (b *book) markCleared() {
 	b.mu.Lock()
 	defer b.leave()
-	b.pending = append(b.pending, session.Record{Kind: recordCleared, Payload: json.RawMessage("{}")})
-	return b.flush()
+	b.keep(recordCleared, []byte("{}"))
+	b.flush()
 }
 
 // settle writes what a run leaves in the state files, and completes the outcome
@@ -301,21 +313,22 @@ func (b *book) settle(out *Outcome, j Job) error {
 		return nil
 	}
 	var errs []error
-	if out.Status == StatusInterrupted || out.Status == StatusTimeout {
-		for id := range b.working {
-			_, err := b.store.SetTask(id, memory.TaskEdit{Status: markdown.Interrupted})
-			errs = append(errs, err)
-		}
+	if out.Status != StatusCompleted {
+		errs = append(errs, b.interruptTasks())
 	}
 	if !j.Chat || len(out.FilesChanged) > 0 || out.Status == StatusInterrupted {
 		errs = append(errs, b.store.Progress(progressOf(*out, j, b.c.opt.RunID)))
 	}
 	if payload, err := json.Marshal(map[string]any{"status": out.Status, "reason": out.Reason}); err == nil {
-		b.pending = append(b.pending, session.Record{Kind: recordOutcome, Payload: b.c.redactor.Bytes(payload)})
+		b.keep(recordOutcome, payload)
 	}
-	errs = append(errs, b.flush(), b.countTasks(out))
+	b.flush()
+	errs = append(errs, b.countTasks(out))
 	if b.session != nil {
 		errs = append(errs, b.session.Progress(len(out.Commits), out.Tasks.Done, out.Tasks.Done+out.Tasks.Failed+out.Tasks.Skipped+out.Tasks.Open))
+		if !j.Chat {
+			b.session.End(sessionStatus(out.Status), out.Reason)
+		}
 	}
 	out.StateFiles = b.store.Changed()
 	if b.journal != nil {
@@ -324,6 +337,29 @@ func (b *book) settle(out *Outcome, j Job) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// interruptTasks marks what this run began and did not end: nobody works on it
+// any more. A task that the user took away meanwhile stays away.
+func (b *book) interruptTasks() error {
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(b.working)) {
+		if _, err := b.store.SetTask(id, memory.TaskEdit{Status: markdown.Interrupted}); !errors.Is(err, markdown.ErrNoTask) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sessionStatus is how a session stands after its one-shot.
+func sessionStatus(s Status) session.Status {
+	switch s {
+	case StatusCompleted:
+		return session.Completed
+	case StatusInterrupted, StatusTimeout, StatusLimit, StatusRetryLater, StatusNeedsInput, StatusDenied:
+		return session.Paused
+	}
+	return session.Failed
 }
 
 func (b *book) countTasks(out *Outcome) error {
@@ -367,8 +403,8 @@ func progressOf(out Outcome, j Job, run string) memory.Entry {
 func (b *book) close() error {
 	b.mu.Lock()
 	defer b.leave()
+	b.flush()
 	var errs []error
-	errs = append(errs, b.flush())
 	switch {
 	case b.session != nil:
 		errs = append(errs, b.session.Close())

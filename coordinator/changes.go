@@ -37,45 +37,58 @@ type changes struct {
 	// mu guards what follows; begin holds it while it takes a checkpoint, so
 	// that no call overtakes the checkpoint before it.
 	mu     sync.Mutex
-	n      int // runs that took a checkpoint
-	begun  bool
-	failed bool
+	n      int  // runs that took a checkpoint
+	begun  bool // there is one from before this run
+	failed bool // there is none, and that was said
+	off    bool // there will never be one
 	before git.Checkpoint
 	head   string
 }
 
 // begin takes the checkpoint before the first change of a run; later calls in
-// the same run do nothing.
+// the same run do nothing. When ctx ends meanwhile there is none, and the call
+// that asked for it is not run either.
 func (c *changes) begin(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.begun || c.failed {
+	if c.begun || c.failed || c.off {
 		return
 	}
 	if why := tooWide(c.root); why != "" {
-		c.failed = true
+		c.off = true
 		c.warn(why)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
+	limited, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
 	c.n++
-	before, err := c.points.Take(ctx, fmt.Sprintf("%s/%d%s", c.run, c.n, beforeMark))
+	before, err := c.points.Take(limited, c.id(beforeMark))
 	if err == nil && c.repo != nil {
-		c.head, err = c.repo.Head(ctx)
+		c.head, err = c.repo.Head(limited)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		c.before, c.begun = before, true
+	case ctx.Err() == nil:
 		c.failed = true
+		// What took too long once would hold up every run.
+		c.off = limited.Err() != nil
 		c.warn("no checkpoint was taken, so this work cannot be undone and its changes are not listed: " + err.Error())
-		return
 	}
-	c.before, c.begun = before, true
 }
+
+// id names the checkpoint before or after the present run.
+func (c *changes) id(mark string) string { return fmt.Sprintf("%s/%d%s", c.run, c.n, mark) }
 
 // tooWide refuses to checkpoint a home directory or a whole disk.
 func tooWide(root string) string {
-	home, _ := os.UserHomeDir()
-	if root == "/" || (home != "" && root == home) {
+	wide := root == "/"
+	if home, err := os.UserHomeDir(); err == nil && !wide {
+		h, herr := os.Stat(home)
+		r, rerr := os.Stat(root)
+		wide = herr == nil && rerr == nil && os.SameFile(h, r)
+	}
+	if wide {
 		return fmt.Sprintf("%s is too wide for a checkpoint: work here cannot be undone and its changes are not listed", root)
 	}
 	return ""
@@ -86,26 +99,29 @@ func tooWide(root string) string {
 func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.begun {
+	begun := c.begun
+	c.begun, c.failed = false, false
+	if !begun {
 		return nil, nil
 	}
-	c.begun = false
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
-	after, err := c.points.Take(ctx, fmt.Sprintf("%s/%d%s", c.run, c.n, afterMark))
+	after, err := c.points.Take(ctx, c.id(afterMark))
 	if err != nil {
 		c.warn("the changes of this work are not listed: " + err.Error())
 		return nil, nil
 	}
-	if files, err = c.points.Changes(ctx, c.before, after); err != nil {
+	files, err = c.points.Changes(ctx, c.before, after)
+	if err != nil {
 		c.warn("the changes of this work are not listed: " + err.Error())
 	}
+	unchanged := err == nil && len(files) == 0
 	if c.repo != nil {
 		if commits, err = c.newCommits(ctx); err != nil {
 			c.warn("the commits of this work are not listed: " + err.Error())
 		}
 	}
-	if len(files) == 0 {
+	if unchanged {
 		if err := c.points.Drop(ctx, c.before.ID, after.ID); err != nil {
 			c.warn("checkpoints of a turn without changes stay behind: " + err.Error())
 		}

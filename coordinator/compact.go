@@ -21,6 +21,7 @@ type window struct {
 	agent.Model
 	estimate  *history.Estimate
 	maxTokens int
+	task      string // what this run is about
 }
 
 // Complete asks the model and learns how many tokens the request was.
@@ -33,29 +34,32 @@ func (w window) Complete(ctx context.Context, req agent.Request, sink func(agent
 }
 
 // compact leaves out what the model can best do without: old tool results
-// first, then the oldest exchanges. The system prompt and the task stay. The
-// transcript that came in has just been refused, so the result must be smaller
-// than it whatever the window was thought to be.
+// first, then the oldest exchanges. The system prompt, the task of this run and
+// the last message stay. The transcript that came in has just been refused, so
+// the result is smaller than it whatever the window was thought to be; it is not
+// changed itself.
 func (w window) compact(_ context.Context, transcript []agent.Message) ([]agent.Message, error) {
 	entries := make([]history.Entry, len(transcript))
 	refused := 0
 	for i, m := range transcript {
-		entries[i] = history.Entry{Kind: kindOf(m), Bytes: messageBytes(m), Pinned: m.Role == agent.RoleSystem || i == 1 || i == len(transcript)-1}
+		pinned := m.Role == agent.RoleSystem || m.Role == agent.RoleUser && m.Text == w.task || i == len(transcript)-1
+		entries[i] = history.Entry{Kind: kindOf(m), Bytes: messageBytes(m), Pinned: pinned}
 		refused += w.estimate.Tokens(entries[i].Bytes)
 	}
 	budget := int(float64(min(w.maxTokens, refused)) * compactTo)
 	out := make([]agent.Message, 0, len(transcript))
 	elided, dropped := 0, 0
 	for i, action := range history.Plan(entries, w.estimate.Tokens, budget) {
+		m := transcript[i]
 		switch action {
 		case history.Drop:
 			dropped++
 			continue
 		case history.Elide:
 			elided++
-			transcript[i].Text = fmt.Sprintf("(left out to make room: %d bytes of an old result)", len(transcript[i].Text))
+			m.Text = fmt.Sprintf("(left out to make room: %d bytes of an old result)", len(m.Text))
 		}
-		out = append(out, transcript[i])
+		out = append(out, m)
 	}
 	if elided+dropped == 0 {
 		return nil, agent.ErrNoCompaction

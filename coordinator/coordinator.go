@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,27 +51,24 @@ type Coordinator struct {
 	// running is held by the one piece of work that runs.
 	running chan struct{}
 
-	// mu guards what follows; it is held for moments only.
+	project func() (project.Project, error)
+
+	// telling orders the start event and the warnings, so that each is emitted
+	// once and none before the start; it is held while they are emitted.
+	telling sync.Mutex
+
+	// mu guards what follows; it is held for moments only, and no other mutex is
+	// taken with it.
 	mu           sync.Mutex
 	endpoint     model.Endpoint
 	modelOptions model.Options
-	client       *model.Client
-	started      bool // the start event is out
-	system       string
+	client       *model.Client // nil with Options.NoModel
+	system       systemPrompt
 	transcript   []agent.Message
 	totals       Totals
 	warnings     []string
-	project      func() (project.Project, error)
-}
-
-// Totals sums up a session.
-type Totals struct {
-	Turns        int
-	Usage        agent.Usage
-	CostUSD      *float64 // nil: not known
-	FilesChanged []git.FileChange
-	Commits      []string
-	Started      time.Time
+	told         int  // how many of the warnings were shown
+	started      bool // the start event is out
 }
 
 // Open makes the project ready for work: it compiles the rules, chooses the
@@ -94,14 +92,16 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if err != nil {
 		return nil, c.ruleError(err)
 	}
-	if err := c.openModel(ctx); err != nil {
-		return nil, err
+	c.book = newBook(c)
+	c.events = &emitter{run: o.RunID, now: o.Now, eyes: o.Eyes, keep: c.book.keepEvent}
+	if !o.NoModel {
+		if err := c.openModel(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.openTree(); err != nil {
 		return nil, errors.Join(err, c.cassette.close())
 	}
-	c.book = newBook(c)
-	c.events = &emitter{run: o.RunID, now: o.Now, eyes: o.Eyes, keep: c.book.keepEvent}
 	c.gate = newGate(rules, o.Config.OnAsk, o.Ask, c.events.emit)
 	if err := c.book.openEarly(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -116,14 +116,15 @@ func (c *Coordinator) ruleError(err error) error {
 	if !errors.As(err, &re) {
 		return err
 	}
-	for _, key := range []string{"allow", "deny"} {
-		origin := c.cfg.Origin(key)
-		if origin.File != "" {
-			return &Error{Op: "read rules of", Path: origin.String(), Err: err, Status: StatusConfigError,
-				Hint: "a rule is an expression over tool, command, argv, path and network"}
-		}
+	key := "allow"
+	if slices.Contains(c.cfg.Deny, re.Rule) {
+		key = "deny"
 	}
-	return err
+	origin := c.cfg.Origin(key)
+	if origin.File == "" {
+		return err
+	}
+	return &Error{Op: "read rules of", Path: origin.String(), Err: err, Status: StatusConfigError, Hint: hintRule}
 }
 
 // openTree opens what touches the user's files.
@@ -147,33 +148,22 @@ func (c *Coordinator) openTree() error {
 
 func (c *Coordinator) stateDir() string { return filepath.Join(c.opt.Root, ".ralph") }
 
-// Close ends what is still running, closes the session and releases the
-// project. It is called once, after the last Run has returned.
+// Close ends what is still running, then closes the session and releases the
+// project: nothing of ours works in it any more when another Ralph may. It is
+// called once, after the last Run has returned.
 func (c *Coordinator) Close() error {
-	var errs []error
-	if c.book != nil {
-		errs = append(errs, c.book.close())
-	}
-	errs = append(errs, c.cassette.close())
+	ctx, cancel := context.WithTimeout(c.closing, settleTime)
+	defer cancel()
+	errs := []error{c.opt.Proc.Close(ctx), c.cassette.close(), c.book.close(), c.work.Close()}
 	if client := c.answers(); client != nil {
 		client.Close()
 	}
-	if c.work != nil {
-		errs = append(errs, c.work.Close())
-	}
-	ctx, cancel := context.WithTimeout(c.closing, settleTime)
-	defer cancel()
-	return errors.Join(append(errs, c.opt.Proc.Close(ctx))...)
+	return errors.Join(errs...)
 }
 
 // Record appends a result document to .ralph/runs.jsonl. A run that changed
 // nothing because no model ever answered leaves no line.
-func (c *Coordinator) Record(doc json.RawMessage) error {
-	if !c.book.isOpen() {
-		return nil
-	}
-	return c.book.appendRun(doc)
-}
+func (c *Coordinator) Record(doc json.RawMessage) error { return c.book.appendRun(doc) }
 
 // Endpoint is where the model answers.
 func (c *Coordinator) Endpoint() model.Endpoint {
@@ -183,9 +173,16 @@ func (c *Coordinator) Endpoint() model.Endpoint {
 }
 
 // Models asks the endpoint which models it has.
-func (c *Coordinator) Models(ctx context.Context) ([]string, error) { return c.answers().Models(ctx) }
+func (c *Coordinator) Models(ctx context.Context) ([]string, error) {
+	client := c.answers()
+	if client == nil {
+		return nil, errNoModel
+	}
+	return client.Models(ctx)
+}
 
-// SetModel chooses the model, at the same endpoint, for the runs to come.
+// SetModel chooses the model, at the same endpoint, for the runs to come; one
+// that is under way keeps its own.
 func (c *Coordinator) SetModel(name string) {
 	c.mu.Lock()
 	old := c.client
@@ -193,10 +190,12 @@ func (c *Coordinator) SetModel(name string) {
 	c.modelOptions.Endpoint = c.endpoint
 	c.client = model.New(c.modelOptions)
 	c.mu.Unlock()
-	old.Close()
+	if old != nil {
+		old.Close()
+	}
 }
 
-// answers is the client of the present endpoint.
+// answers is the client of the present endpoint, nil with Options.NoModel.
 func (c *Coordinator) answers() *model.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,14 +210,29 @@ func (c *Coordinator) Totals() Totals {
 }
 
 // Undo takes back what the last n turns changed, newest first, also turns of
-// earlier sessions. The error matches ErrNothingToUndo, or is a
-// *git.EditedError when a file was edited since; what was already taken back is
-// returned with it.
+// earlier sessions; it waits for work that is under way. The error matches
+// ErrNothingToUndo, or is a *git.EditedError when a file was edited since; what
+// was already taken back is returned with it.
 func (c *Coordinator) Undo(ctx context.Context, n int) ([]git.FileChange, error) {
-	c.running <- struct{}{}
-	defer func() { <-c.running }()
+	if err := c.take(ctx); err != nil {
+		return nil, fmt.Errorf("undo: %w", err)
+	}
+	defer c.free()
 	return c.changes.undo(ctx, max(n, 1))
 }
+
+// take waits for the work that is under way to end, and keeps other work from
+// beginning until free. Its error is the cause of ctx.
+func (c *Coordinator) take(ctx context.Context) error {
+	select {
+	case c.running <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Coordinator) free() { <-c.running }
 
 // Diff is what the last turn changed, as a unified diff; empty when there is
 // nothing.
@@ -243,50 +257,72 @@ func (c *Coordinator) History() []agent.Message {
 	return append([]agent.Message(nil), c.transcript...)
 }
 
-// Clear begins a new conversation; the old one stays on disk.
+// Clear begins a new conversation; the old one stays on disk. While work is
+// under way it is refused with ErrBusy.
 func (c *Coordinator) Clear() error {
+	select {
+	case c.running <- struct{}{}:
+		defer c.free()
+	default:
+		return fmt.Errorf("clear the conversation: %w", ErrBusy)
+	}
 	c.mu.Lock()
-	c.transcript, c.system = nil, ""
+	c.transcript, c.system = nil, systemPrompt{}
 	c.mu.Unlock()
-	return c.book.markCleared()
+	c.book.markCleared()
+	return nil
 }
 
 // Stop ends the work that is running, at once, in the caller's goroutine: every
 // context of it is cancelled before Stop returns. It waits for nothing.
 func (c *Coordinator) Stop(cause *interrupts.Stop) { c.epochs.Raise(cause) }
 
-// warn keeps a warning for the outcome and shows it when work is going on.
+// warn keeps a warning for the outcome and shows it when work is going on. The
+// same words are said once. It is not called with a mutex of the book held, nor
+// by Eyes.
 func (c *Coordinator) warn(text string) {
 	text = c.redactor.String(text)
 	c.mu.Lock()
-	known := false
-	for _, w := range c.warnings {
-		known = known || w == text
-	}
-	if !known {
+	if !slices.Contains(c.warnings, text) {
 		c.warnings = append(c.warnings, text)
 	}
-	show := c.started && !known
+	started := c.started
 	c.mu.Unlock()
-	if show {
-		c.events.emit(agent.Event{Type: agent.EventWarning, Text: text})
+	if started {
+		c.tell()
 	}
 }
 
 // start announces the run once, with every warning from before it.
 func (c *Coordinator) start() {
+	c.telling.Lock()
 	c.mu.Lock()
 	first := !c.started
 	c.started = true
-	early := append([]string(nil), c.warnings...)
 	c.mu.Unlock()
-	if !first {
-		return
+	if first {
+		c.events.emit(agent.Event{Type: agent.EventStart, Model: c.Endpoint().Model, Root: c.opt.Root, Sandbox: c.sandbox(), SessionID: c.SessionID()})
 	}
-	c.events.emit(agent.Event{Type: agent.EventStart, Model: c.Endpoint().Model, Root: c.opt.Root, Sandbox: c.sandbox(), SessionID: c.SessionID()})
-	for _, w := range early {
+	c.telling.Unlock()
+	c.tell()
+}
+
+// tell emits the warnings that were not shown yet.
+func (c *Coordinator) tell() {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	for _, w := range c.untold() {
 		c.events.emit(agent.Event{Type: agent.EventWarning, Text: w})
 	}
+}
+
+// untold returns the warnings that were not shown yet, and counts them as shown.
+func (c *Coordinator) untold() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := c.warnings[c.told:]
+	c.told = len(c.warnings)
+	return fresh
 }
 
 // sandbox says how commands run, in words for a person.

@@ -6,6 +6,10 @@
 // faces (repl, scripts) see what happens through events and get one Outcome,
 // which is complete on every path, also after a stop.
 //
+// Locks are taken in this order and never the other way: the mutex of changes,
+// Coordinator.telling, the emitter's, the book's. Coordinator.mu and the gate's
+// are leaves. Nobody holds one while waiting for a human, the model or a tool.
+//
 //	c, err := coordinator.Open(ctx, coordinator.Options{Root: root, Config: cfg, Proc: proc.New(proc.Options{}), RunID: id})
 //	if err != nil {
 //		return coordinator.Fail(err)

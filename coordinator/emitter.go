@@ -13,10 +13,11 @@ type emitter struct {
 	run  string
 	now  func() time.Time
 	eyes func(agent.Event)
-	// keep receives the events that the journal holds.
+	// keep receives the events that the journal holds; like eyes it must not emit.
 	keep func(agent.Event)
 
-	// mu guards seq and keeps the order of the numbers that of the calls.
+	// mu guards seq and keeps the order of the numbers that of the calls: it is
+	// held while keep and eyes are called.
 	mu  sync.Mutex
 	seq int64
 }

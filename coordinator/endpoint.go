@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"strings"
 	"sync"
 
 	"ralph/memory/config"
@@ -28,7 +30,7 @@ func (c *Coordinator) openModel(ctx context.Context) error {
 	case c.cfg.Replay != "":
 		replay, err := model.OpenReplay(c.opt.FS, c.cfg.Replay)
 		if err != nil {
-			return &Error{Op: "open cassette", Path: c.cfg.Replay, Err: err, Status: StatusUsage, Hint: "record one with --record FILE"}
+			return &Error{Op: "open cassette", Path: c.cfg.Replay, Err: named(err, c.cfg.Replay), Status: StatusUsage, Hint: "record one with --record FILE"}
 		}
 		replay.SetRoot(c.opt.Root, c.redactor.String)
 		c.cassette.replay = replay
@@ -43,7 +45,7 @@ func (c *Coordinator) openModel(ctx context.Context) error {
 	if c.cfg.Record != "" {
 		recorder, err := model.OpenRecorder(c.opt.FS, c.cfg.Record, c.redactor.String)
 		if err != nil {
-			return errors.Join(&Error{Op: "open cassette", Path: c.cfg.Record, Err: err, Status: StatusUsage, Hint: "name a file that does not exist yet, in a directory that you can write"}, c.cassette.close())
+			return errors.Join(&Error{Op: "open cassette", Path: c.cfg.Record, Err: named(err, c.cfg.Record), Status: StatusUsage, Hint: "name a file that does not exist yet, in a directory that you can write"}, c.cassette.close())
 		}
 		recorder.SetRoot(c.opt.Root)
 		c.cassette.recorder = recorder
@@ -52,6 +54,18 @@ func (c *Coordinator) openModel(ctx context.Context) error {
 	opt.Endpoint = c.endpoint
 	c.modelOptions, c.client = opt, model.New(opt)
 	return nil
+}
+
+// named is the cause of a file's error, for a message that names the file
+// already.
+func named(err error, path string) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	for inner := errors.Unwrap(err); inner != nil && strings.Contains(err.Error(), path); inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
 }
 
 func wish(cfg *config.Config, getenv func(string) string) model.Wish {
@@ -68,8 +82,8 @@ func (c *Coordinator) price(u agent.Usage) (float64, bool) {
 	if !ok {
 		return 0, false
 	}
-	const perToken = 1e-6 // prices are per million tokens
-	fresh := u.Input - u.CachedInput
+	const perToken = 1e-6                  // prices are per million tokens
+	fresh := max(u.Input-u.CachedInput, 0) // some endpoints count the cached part beside the input
 	return (float64(fresh)*p.Input + float64(u.CachedInput)*p.CachedInput + float64(u.Output)*p.Output) * perToken, true
 }
 
@@ -96,11 +110,7 @@ func (k *cassette) wrap(list []agent.Tool) []agent.Tool {
 		run := t.Run
 		t.Run = func(ctx context.Context, args json.RawMessage) (agent.Result, error) {
 			res, err := run(ctx, args)
-			seen := res
-			if err != nil {
-				seen.Failed, seen.Text = true, err.Error()
-			}
-			k.saw(agent.Call{Name: t.Name, Args: string(args)}, seen)
+			k.saw(agent.Call{Name: t.Name, Args: string(args)}, res.With(err))
 			return res, err
 		}
 		out[i] = t

@@ -4,17 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"ralph/coordinator/policy"
 	"ralph/interrupts"
 	"ralph/memory"
 	"ralph/memory/config"
+	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/model"
 )
 
 // errTimeout is the cause of a context that --timeout ended.
 var errTimeout = errors.New("the time limit of --timeout is used up")
+
+// errNoModel ends a Run of a Coordinator that was opened with NoModel.
+var errNoModel = errors.New("no model was chosen")
+
+// ErrBusy refuses what cannot be done while work is under way.
+var ErrBusy = errors.New("work is under way")
 
 // Error is an error of the coordinator with a way out.
 type Error struct {
@@ -41,7 +49,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // an internal failure.
 func Fail(err error) (Status, *Failure) {
 	if stop, ok := interrupts.AsStop(err); ok {
-		return StatusInterrupted, &Failure{Kind: "interrupted", Message: stop.Error(), Hint: "what was done until then is kept; run it again to go on"}
+		return StatusInterrupted, &Failure{Kind: "interrupted", Message: stop.Error(), Hint: hintInterrupted}
 	}
 	var (
 		own      *Error
@@ -51,8 +59,8 @@ func Fail(err error) (Status, *Failure) {
 		rule     *policy.RuleError
 	)
 	switch {
-	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
-		return StatusTimeout, &Failure{Kind: "timeout", Message: errTimeout.Error(), Hint: "raise --timeout, or make the task smaller; what was done until then is kept"}
+	case errors.Is(err, errTimeout):
+		return failTimeout()
 	case errors.As(err, &own):
 		f := &Failure{Kind: string(own.Status), Message: own.Error(), Hint: own.Hint}
 		return own.Status, f
@@ -62,16 +70,25 @@ func Fail(err error) (Status, *Failure) {
 		return failModel(mod, err)
 	case errors.As(err, &limit):
 		return failLimit(limit)
+	case errors.Is(err, context.DeadlineExceeded):
+		// Below the model's own errors: a connection that timed out matches too.
+		return failTimeout()
+	case errors.Is(err, context.Canceled):
+		return StatusInterrupted, &Failure{Kind: "interrupted", Message: "interrupted", Hint: hintInterrupted}
 	case errors.As(err, &rule):
-		return StatusUsage, &Failure{Kind: "rule", Message: err.Error(), Hint: "a rule is an expression over tool, command, argv, path and network, such as 'tool == \"shell\" && argv[0] == \"curl\"'"}
+		return StatusUsage, &Failure{Kind: "rule", Message: err.Error(), Hint: hintRule}
 	case errors.Is(err, memory.ErrLocked):
 		return StatusLocked, &Failure{Kind: "locked", Message: err.Error(), Hint: "wait until it has ended, or stop it", Retryable: true}
 	case errors.Is(err, config.ErrConfig):
 		return StatusConfigError, &Failure{Kind: "config", Message: err.Error(), Hint: "`ralph config` shows every setting and where it comes from"}
+	case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrAmbiguous):
+		return StatusUsage, &Failure{Kind: "session", Message: err.Error(), Hint: "ralph chat begins a session, and says which one can go on"}
 	case errors.Is(err, errNobody):
-		return StatusNeedsInput, &Failure{Kind: "needs_input", Message: err.Error(), Hint: "answer it in the task text, or use `ralph chat`"}
+		return StatusNeedsInput, &Failure{Kind: "needs_input", Message: err.Error(), Hint: hintAnswer}
 	case errors.Is(err, errOnAskFail):
 		return StatusDenied, &Failure{Kind: "denied", Message: err.Error(), Hint: hintPermission}
+	case errors.Is(err, ErrNothingToUndo):
+		return StatusFailed, &Failure{Kind: "nothing_to_undo", Message: err.Error(), Hint: "only turns that changed files can be undone"}
 	case errors.Is(err, agent.ErrRepeats):
 		return StatusFailed, &Failure{Kind: "no_progress", Message: err.Error(), Hint: "say in the task what was tried, or use another model"}
 	case errors.Is(err, agent.ErrCut):
@@ -87,6 +104,16 @@ const hintReplay = "the work differs from the recording: record it again with --
 
 const hintPermission = "allow it with --allow RULE, run commands unsandboxed with --sandbox off, or answer in `ralph chat`"
 
+const hintAnswer = "answer it in the task text, or use `ralph chat`"
+
+const hintInterrupted = "what was done until then is kept; run it again to go on"
+
+const hintRule = `a rule is an expression over tool, command, argv, path and network, such as 'tool == "shell" && argv[0] == "curl"'`
+
+func failTimeout() (Status, *Failure) {
+	return StatusTimeout, &Failure{Kind: "timeout", Message: errTimeout.Error(), Hint: "raise --timeout, or make the task smaller; what was done until then is kept"}
+}
+
 func failLimit(e *agent.LimitError) (Status, *Failure) {
 	if e.Unknown {
 		return StatusConfigError, &Failure{Kind: "price_unknown", Message: e.Error(), Hint: "set `prices:` for the model in the user's config, or leave out " + e.Flag}
@@ -95,7 +122,7 @@ func failLimit(e *agent.LimitError) (Status, *Failure) {
 }
 
 func failModel(e *model.Error, whole error) (Status, *Failure) {
-	f := &Failure{Kind: string(e.Kind), Message: whole.Error(), Hint: e.Hint, Retryable: e.Retryable, HTTPStatus: e.HTTPStatus, RetryAfter: e.RetryAfter}
+	f := &Failure{Kind: string(e.Kind), Message: strings.ReplaceAll(whole.Error(), "\n", "; "), Hint: e.Hint, Retryable: e.Retryable, HTTPStatus: e.HTTPStatus, RetryAfter: e.RetryAfter}
 	switch e.Kind {
 	case model.KindAuth, model.KindNoModel, model.KindModelNotFound:
 		return StatusConfigError, f

@@ -14,13 +14,25 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"ralph/coordinator/prompt"
-	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/proc"
 )
 
 // maxSchemaRetries bounds how often an answer that does not fit is sent back.
 const maxSchemaRetries = 2
+
+// maxCheckBytes bounds what the model is shown of a failed check's output.
+const maxCheckBytes = 16 << 10
+
+// timedOutCode is the exit code of a check that its time limit ended, as
+// timeout(1) has it.
+const timedOutCode = 124
+
+// The kinds of failure that the model is asked to mend.
+const (
+	kindSchema = "schema"
+	kindCheck  = "check"
+)
 
 // fromProject is the origin of a setting that the repository made.
 const fromProject = "project config"
@@ -77,19 +89,77 @@ func unfenced(s string) string {
 	return strings.TrimSpace(strings.TrimSuffix(body, "```"))
 }
 
+// judge says what a loop that ended by itself is worth: "" when the outcome
+// stands, or what the model must be told to go on.
+func (p *piece) judge(ctx context.Context, end agent.End) (again string, err error) {
+	if f := end.Finish; f != nil && f.Status != agent.FinishDone {
+		p.declared(*f)
+		return "", nil
+	}
+	p.out.Verified = false
+	for _, judge := range []func(context.Context) (string, error){p.judgeSchema, p.judgeCheck} {
+		if again, err = judge(ctx); again != "" || err != nil || p.out.Status != "" {
+			return again, err
+		}
+	}
+	if unanswered, _ := p.c.gate.missed(); unanswered > 0 {
+		p.out.Status = StatusDenied
+		p.out.Failure = &Failure{Kind: "denied", Hint: hintPermission,
+			Message: fmt.Sprintf("the model answered, but %s needed a permission and nobody was there to give it", count(unanswered, "call"))}
+		return "", nil
+	}
+	if p.out.Answer == "" && !p.out.Verified && p.out.ToolCalls.Total == 0 && !p.job.Chat {
+		// Nothing was said and nothing done: some endpoints end a filtered answer so.
+		p.out.Status = StatusFailed
+		p.out.Failure = &Failure{Kind: "no_answer", Message: "the model ended without a word", Hint: "put the task in other words, or choose another model with --model", Retryable: true}
+		return "", nil
+	}
+	p.out.Status = StatusCompleted
+	p.out.Reason = "the model answered"
+	if end.Finish != nil {
+		p.out.Reason = "the model declared it done: " + end.Finish.Summary
+	}
+	if p.out.Verified {
+		p.out.Reason += ", and it was checked"
+	}
+	return "", nil
+}
+
+// declared takes the model's word that it did not get there.
+func (p *piece) declared(f agent.Finish) {
+	p.out.Status = StatusFailed
+	fail := &Failure{Kind: "gave_up", Message: fmt.Sprintf("the model ended with %s: %s", f.Status, f.Summary), Hint: "see the answer for what is missing"}
+	switch f.Status {
+	case agent.FinishPartial:
+		fail.Kind = "partial"
+	case agent.FinishNeedsInput:
+		p.out.Status, fail.Kind, fail.Hint = StatusNeedsInput, "needs_input", hintAnswer
+	}
+	p.out.Failure = fail
+}
+
+// mended notes that what was judged is in order, now or again.
+func (p *piece) mended(kind string) {
+	p.out.Verified = true
+	if f := p.out.Failure; f != nil && f.Kind == kind {
+		p.out.Failure = nil
+	}
+}
+
 // judgeSchema holds the answer against --schema.
-func (p *piece) judgeSchema(tries int) (again string, err error) {
+func (p *piece) judgeSchema(context.Context) (again string, err error) {
 	if p.schema == nil {
 		return "", nil
 	}
 	structured, problem := p.schema.fit(p.out.Answer)
+	p.out.Structured = structured
 	if problem == nil {
-		p.out.Structured, p.out.Verified, p.out.Failure = structured, true, nil
+		p.mended(kindSchema)
 		return "", nil
 	}
-	p.out.Failure = &Failure{Kind: "schema", Message: "the answer does not fit the schema: " + problem.Error(),
+	p.out.Failure = &Failure{Kind: kindSchema, Message: "the answer does not fit the schema: " + problem.Error(),
 		Hint: "the answer is in the result; make the schema looser or the task clearer"}
-	if tries >= maxSchemaRetries {
+	if p.unfit++; p.unfit > maxSchemaRetries {
 		p.out.Status = StatusSchemaMismatch
 		return "", nil
 	}
@@ -98,7 +168,7 @@ func (p *piece) judgeSchema(tries int) (again string, err error) {
 }
 
 // judgeCheck runs --check.
-func (p *piece) judgeCheck(ctx context.Context, tries int) (again string, err error) {
+func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 	command := p.c.cfg.Check
 	if command == "" || p.job.DryRun || p.job.Chat {
 		return "", nil
@@ -112,7 +182,7 @@ func (p *piece) judgeCheck(ctx context.Context, tries int) (again string, err er
 	}
 	p.out.Check = &CheckResult{Command: command, ExitCode: res.ExitCode}
 	if res.ExitCode == 0 && !res.TimedOut {
-		p.out.Verified, p.out.Failure = true, nil
+		p.mended(kindCheck)
 		return "", nil
 	}
 	how := fmt.Sprintf("exited with %d", res.ExitCode)
@@ -120,12 +190,19 @@ func (p *piece) judgeCheck(ctx context.Context, tries int) (again string, err er
 		how = fmt.Sprintf("did not end within %v", p.c.cfg.CheckTimeout)
 	}
 	p.out.Verified = false
-	p.out.Failure = &Failure{Kind: "check", Message: fmt.Sprintf("check %q %s", command, how), Hint: "run it yourself to see why; --check-retries says how often the model may try again"}
-	if tries >= p.c.cfg.CheckRetries {
+	p.out.Failure = &Failure{Kind: kindCheck, Message: fmt.Sprintf("check %q %s", command, how), Hint: "run it yourself to see why; --check-retries says how often the model may try again"}
+	if p.unproven++; p.unproven > p.c.cfg.CheckRetries {
 		p.out.Status = StatusFailed
 		return "", nil
 	}
-	return prompt.CheckFailed(command, res.ExitCode, res.TimedOut, p.c.redactor.String(res.Stdout.String()))
+	told := prompt.Check{Command: command, ExitCode: res.ExitCode, TimedOut: res.TimedOut,
+		Output: p.c.redactor.String(string(res.Stdout.Head)), Bytes: res.Stdout.Bytes}
+	if rest := p.c.redactor.String(string(res.Stdout.Tail)); res.Stdout.Truncated() {
+		told.Rest = rest
+	} else {
+		told.Output += rest
+	}
+	return prompt.CheckFailed(told)
 }
 
 // mayCheck lets a check that the repository proposes run only after the human
@@ -135,16 +212,11 @@ func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error
 	if origin.Source != fromProject {
 		return true, nil
 	}
-	if c.opt.Ask == nil {
-		c.warn(fmt.Sprintf("the check %q of %s was left out: a check that comes from the repository needs a yes on a terminal, or --check", command, origin))
-		return false, nil
+	why, err := c.gate.mayCheck(ctx, command)
+	if why != "" {
+		c.warn(fmt.Sprintf("the check %q of %s was left out: %s", command, origin, why))
 	}
-	answer, err := c.opt.Ask(ctx, Question{Kind: "check", Options: []string{answerNo, answerYes},
-		Text: "The repository proposes a check, which would run with your rights. May it run?\n" + command})
-	if err != nil || answer != answerYes {
-		c.warn(fmt.Sprintf("the check %q of %s was left out: it was not approved", command, origin))
-	}
-	return answer == answerYes, err
+	return why == "" && err == nil, err
 }
 
 // runCheck runs the check in the project, as the user would.
@@ -155,19 +227,18 @@ func (c *Coordinator) runCheck(ctx context.Context, command string) (proc.Result
 		Dir:     c.opt.Root,
 		Env:     proc.Environ(os.Environ()),
 		Timeout: c.cfg.CheckTimeout,
+		// The last lines say most of a failure; half of what is kept is the end.
+		MaxBytes: maxCheckBytes,
 	})
 	if err != nil {
 		return res, err
 	}
-	code, ok, took := res.ExitCode, res.ExitCode == 0 && !res.TimedOut, time.Since(began).Milliseconds()
-	c.events.emit(agent.Event{Type: agent.EventGate, Text: command, ExitCode: &code, OK: &ok, DurationMS: &took})
-	return res, nil
-}
-
-// signal notes the signal behind an error.
-func (p *piece) signal(err error) {
-	if stop, ok := interrupts.AsStop(err); ok {
-		p.out.Signal = int(stop.Signal)
-		p.c.events.emit(agent.Event{Type: agent.EventInterrupt, Reason: stop.Error()})
+	why := ""
+	if res.TimedOut {
+		// The signal that ended it says nothing about the check.
+		res.ExitCode, why = timedOutCode, "timed out"
 	}
+	code, ok, took := res.ExitCode, res.ExitCode == 0, time.Since(began).Milliseconds()
+	c.events.emit(agent.Event{Type: agent.EventGate, Text: command, ExitCode: &code, OK: &ok, DurationMS: &took, Reason: why})
+	return res, nil
 }

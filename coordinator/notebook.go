@@ -24,8 +24,8 @@ var errNoState = errors.New("nothing is kept in this run")
 // use calls f with the store; mu is held meanwhile.
 func (b *book) use(f func(*memory.Store) (string, error)) (string, error) {
 	b.mu.Lock()
-	defer b.leave()
-	if b.store == nil {
+	defer b.mu.Unlock()
+	if b.store == nil || b.dry {
 		return "", errNoState
 	}
 	return f(b.store)
@@ -144,19 +144,28 @@ func (b *book) remembered() (goals, tasks, learned string, err error) {
 	return goals, head(open.String(), maxRemembered), learned, err
 }
 
-// head is the beginning of a text, cut at a line end.
+// head is the beginning of a text, cut at a line end, or within a line that is
+// longer than n.
 func head(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	return s[:strings.LastIndexByte(s[:n], '\n')+1]
+	s = strings.ToValidUTF8(s[:n], "")
+	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
+		return s[:i+1]
+	}
+	return s
 }
 
-// tail is the end of a text, begun at a line start.
+// tail is the end of a text, begun at a line start, or within a line that is
+// longer than n.
 func tail(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	s = s[len(s)-n:]
-	return s[strings.IndexByte(s, '\n')+1:]
+	s = strings.ToValidUTF8(s[len(s)-n:], "")
+	if i := strings.IndexByte(s, '\n'); i >= 0 && i < len(s)-1 {
+		return s[i+1:]
+	}
+	return s
 }

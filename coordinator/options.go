@@ -24,6 +24,9 @@ type Options struct {
 	Proc *proc.Runner
 	// RunID names this process's work in events and documents.
 	RunID string
+	// NoModel opens the project without choosing a model: nothing will be run,
+	// as for an undo.
+	NoModel bool
 	// Holder says what kind of Ralph holds the project: "chat", "one-shot".
 	Holder string
 	// Session asks for a session directory: "" for none, "new" for a fresh one,

@@ -27,6 +27,13 @@ const (
 	answerAlways = "always"
 )
 
+// The values of --on-ask.
+const (
+	onAskAsk  = "ask"
+	onAskDeny = "deny"
+	onAskFail = "fail"
+)
+
 // gate answers what a tool call may do, by the rules first and the human
 // second. It lives as long as the coordinator, so that a standing yes holds for
 // the session.
@@ -36,12 +43,14 @@ type gate struct {
 	ask    func(context.Context, Question) (string, error)
 	emit   func(agent.Event)
 
+	// asking is held by the one question that is before the human.
+	asking chan struct{}
+
 	// mu guards what follows; it is not held while a human thinks.
 	mu sync.Mutex
-	// consents are the standing yeses of this session.
+	// consents are the standing yeses of this session: to what a policy names,
+	// and to the exact text of a check.
 	consents map[string]bool
-	// asking lets one question at a time reach the human.
-	asking chan struct{}
 	// unanswered counts permissions that nobody could give since the last reset.
 	unanswered int
 	// halt ends the run when it is set.
@@ -100,9 +109,9 @@ func (g *gate) put(ctx context.Context, req policy.Request, c agent.Call, d poli
 		return agent.Verdict{Denied: rule, Text: text}
 	}
 	switch {
-	case g.onAsk == "deny":
+	case g.onAsk == onAskDeny:
 		return refuse(d.Rule, "denied: "+d.Rule+", and --on-ask deny answers for the user. Find another way or say what you cannot do.")
-	case g.onAsk == "fail":
+	case g.onAsk == onAskFail:
 		g.fail(errOnAskFail)
 		return refuse(d.Rule, "denied: "+d.Rule+", and --on-ask fail ends the run.")
 	case g.ask == nil:
@@ -111,20 +120,10 @@ func (g *gate) put(ctx context.Context, req policy.Request, c agent.Call, d poli
 		g.mu.Unlock()
 		return refuse(d.Rule, "denied: "+d.Rule+", and nobody is there to give the permission. Find another way or say what you cannot do.")
 	}
-	select {
-	case g.asking <- struct{}{}:
-		defer func() { <-g.asking }()
-	case <-ctx.Done():
-		return refuse("denied by stop", stopText(ctx))
-	}
-	if g.consented(d.Consent) { // a yes to the question before covers this one
-		return agent.Verdict{}
-	}
-	g.emit(agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "asked"})
-	answer, err := g.ask(ctx, permissionQuestion(req, d))
+	answer, err := g.human(ctx, d.Consent, agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(req, d))
 	switch {
 	case ctx.Err() != nil:
-		return refuse("denied by stop", stopText(ctx))
+		return refuse("denied by stop", "denied by stop: "+context.Cause(ctx).Error())
 	case err != nil:
 		return refuse(d.Rule, "denied: the question could not be put to the user: "+err.Error())
 	case answer == answerAlways && d.Consent != "":
@@ -136,7 +135,55 @@ func (g *gate) put(ctx context.Context, req policy.Request, c agent.Call, d poli
 	return agent.Verdict{}
 }
 
-func stopText(ctx context.Context) string { return "denied by stop: " + context.Cause(ctx).Error() }
+// human puts a question to the human, one at a time, and tells by event that it
+// was asked. Where a standing consent came in meanwhile the answer is yes. Once
+// ctx has ended the error matches its cause.
+func (g *gate) human(ctx context.Context, consent string, asked agent.Event, q Question) (string, error) {
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if g.consented(consent) {
+		return answerYes, nil
+	}
+	asked.Status = "asked"
+	g.emit(asked)
+	answer, err := g.ask(ctx, q)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return answer, err
+}
+
+// mayCheck asks for a check that the repository proposes. A yes holds for the
+// exact text. leftOut says why it may not run; the error is the cause of ctx.
+func (g *gate) mayCheck(ctx context.Context, command string) (leftOut string, err error) {
+	consent := "check " + command
+	switch {
+	case g.consented(consent):
+		return "", nil
+	case g.ask == nil || g.onAsk != onAskAsk:
+		return "a check that comes from the repository needs a yes on a terminal, or --check", nil
+	}
+	e := agent.Event{Type: agent.EventPermission, Tool: "check", Text: command, Rule: "a check of the repository always asks"}
+	answer, err := g.human(ctx, "", e, Question{Kind: "check", Options: []string{answerNo, answerYes},
+		Text: "The repository proposes a check, which would run with your rights. May it run?\n" + command})
+	switch {
+	case ctx.Err() != nil:
+		return "", err
+	case err == nil && answer == answerYes:
+		e.Status = "allowed"
+		g.consent(consent)
+	default:
+		e.Status, leftOut = "denied", "it was not approved"
+	}
+	g.emit(e)
+	return leftOut, nil
+}
 
 func permissionQuestion(req policy.Request, d policy.Decision) Question {
 	q := Question{Kind: "permission", Options: []string{answerNo, answerYes}}
@@ -156,14 +203,7 @@ func (g *gate) askUser(ctx context.Context, q tools.Question) (string, error) {
 		g.mu.Unlock()
 		return "", tools.ErrNobody
 	}
-	select {
-	case g.asking <- struct{}{}:
-		defer func() { <-g.asking }()
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-	g.emit(agent.Event{Type: agent.EventAsk, Text: q.Text, Status: "asked"})
-	answer, err := g.ask(ctx, Question{Kind: "question", Text: q.Text, Options: q.Options})
+	answer, err := g.human(ctx, "", agent.Event{Type: agent.EventAsk, Text: q.Text}, Question{Kind: "question", Text: q.Text, Options: q.Options})
 	if err == nil {
 		g.emit(agent.Event{Type: agent.EventAsk, Text: answer, Status: "answered"})
 	}
@@ -188,23 +228,21 @@ func (g *gate) fail(err error) {
 	g.halt = err
 }
 
-// request describes a call to the policy. Arguments that do not decode leave
-// their fields empty; the tool itself refuses such a call.
+// request describes a call, whose arguments are in the tool's canonical form, to
+// the policy. A shell call is one that runs something unless it says that it
+// only looks after a job.
 func request(t agent.Tool, c agent.Call) policy.Request {
 	var a struct {
-		Command  string `json:"command"`
-		Cmd      string `json:"cmd"`
-		Path     string `json:"path"`
-		FilePath string `json:"file_path"`
-		URL      string `json:"url"`
-		Action   string `json:"action"`
+		Command string `json:"command"`
+		Path    string `json:"path"`
+		URL     string `json:"url"`
+		Action  string `json:"action"`
 	}
-	_ = json.Unmarshal([]byte(c.Args), &a)
-	r := policy.Request{Tool: t.Name, Path: a.Path + a.FilePath}
+	_ = json.Unmarshal([]byte(c.Args), &a) // what does not decode is empty
+	r := policy.Request{Tool: t.Name, Path: a.Path}
 	switch t.Name {
 	case "shell":
-		r.Command = a.Command + a.Cmd
-		r.Runs = r.Command != ""
+		r.Command, r.Runs = a.Command, a.Action == ""
 	case "fetch":
 		r.Network, r.Path = true, a.URL
 	case "git":

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"ralph/coordinator/prompt"
+	"ralph/interrupts"
 	"ralph/workers/agent"
-	"ralph/workers/git"
 )
 
 // settleTime bounds what is done after the work has ended: the last checkpoint
@@ -22,28 +22,30 @@ const unknownOutcome = "interrupted, outcome unknown"
 
 // piece is one piece of work while it runs.
 type piece struct {
-	c       *Coordinator
-	job     Job
-	out     Outcome
-	loop    *agent.Loop
-	talk    []agent.Message // the transcript
-	schema  *answerSchema
-	refused []agent.Refusal
+	c      *Coordinator
+	job    Job
+	out    Outcome
+	loop   *agent.Loop
+	talk   []agent.Message // the transcript
+	schema *answerSchema
+	// unfit and unproven count how often the answer did not fit the schema, and
+	// how often the check failed.
+	unfit, unproven int
 }
 
-// Run works on one job until it is done, fails, or ctx ends. The cause of ctx
-// says why it ended: an *interrupts.Stop, or anything else for a time-out. Run
-// returns soon after that with nothing left running but background jobs of the
-// session, and its Outcome is complete on every path.
+// Run works on one job until it is done, fails, or parent ends. The cause of
+// parent says what its end means: an *interrupts.Stop or context.Canceled is a
+// stop, context.DeadlineExceeded a time-out, anything else a failure of its own.
+// Run returns soon after that with nothing left running but background jobs of
+// the session, and its Outcome is complete on every path.
 func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
 	p := &piece{c: c, job: j, out: Outcome{StartedAt: c.now().UTC()}}
-	select {
-	case c.running <- struct{}{}:
-		defer func() { <-c.running }()
-	case <-parent.Done():
-		p.fail(context.Cause(parent))
+	if err := c.take(parent); err != nil {
+		c.start()
+		p.fail(err)
 		return p.finish()
 	}
+	defer c.free()
 	ctx, _, release := c.epochs.Guard(parent)
 	defer release()
 	if limit := c.cfg.Timeout; limit > 0 {
@@ -59,35 +61,38 @@ func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
 
 // work prepares the loop and drives it until an answer stands.
 func (p *piece) work(ctx context.Context) {
-	if err := p.prepare(); err != nil {
+	if err := p.prepare(ctx); err != nil {
 		p.fail(err)
 		return
 	}
-	for tries := 0; ; tries++ {
+	for {
 		end := p.loop.Run(ctx, p.talk)
-		p.take(end)
+		p.add(end)
 		if end.Err != nil {
-			p.ended(end.Err, tries)
+			p.ended(end.Err)
 			return
 		}
-		again, err := p.judge(ctx, end, tries)
+		again, err := p.judge(ctx, end)
+		if err == nil && again != "" {
+			err = p.say(ctx, again)
+		}
 		if err != nil {
-			p.fail(err)
+			p.ended(err)
 			return
 		}
 		if again == "" {
-			return
-		}
-		if err := p.say(agent.Message{Role: agent.RoleUser, Text: again}); err != nil {
-			p.fail(err)
 			return
 		}
 	}
 }
 
 // prepare makes the transcript and the loop.
-func (p *piece) prepare() error {
+func (p *piece) prepare(ctx context.Context) error {
 	c := p.c
+	client := c.answers()
+	if client == nil {
+		return errNoModel
+	}
 	if p.job.Schema != nil {
 		schema, err := newAnswerSchema(p.job.Schema)
 		if err != nil {
@@ -113,14 +118,14 @@ func (p *piece) prepare() error {
 	c.gate.reset()
 	c.book.begin(p.job)
 	p.talk = append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
-	view := window{Model: c.answers(), estimate: &c.estimate, maxTokens: c.cfg.ContextWindow}
+	view := window{Model: client, estimate: &c.estimate, maxTokens: c.cfg.ContextWindow, task: text}
 	p.loop = &agent.Loop{
 		Agent:           agentName,
 		Model:           view,
 		Tools:           c.cassette.wrap(c.toolbox(p.job)),
 		Emit:            c.events.emit,
 		Permit:          p.permit,
-		Record:          c.book.record,
+		Record:          func(m agent.Message) error { return c.book.record(ctx, m) },
 		Compact:         view.compact,
 		Overflow:        overflow,
 		Halt:            func() error { return errors.Join(c.gate.halted(), c.cassette.halted()) },
@@ -129,7 +134,7 @@ func (p *piece) prepare() error {
 		Schema:          p.job.Schema,
 		MaxOutputTokens: c.cfg.MaxOutputTokens,
 	}
-	return p.say(agent.Message{Role: agent.RoleUser, Text: text})
+	return p.say(ctx, text)
 }
 
 // permit decides about a call and takes the checkpoint before the first that
@@ -142,14 +147,16 @@ func (p *piece) permit(ctx context.Context, t agent.Tool, call agent.Call) agent
 	return v
 }
 
-// say records a message of Ralph or the human and appends it.
-func (p *piece) say(m agent.Message) error {
+// say records a message to the model and appends it.
+func (p *piece) say(ctx context.Context, text string) error {
+	m := agent.Message{Role: agent.RoleUser, Text: text}
 	p.talk = append(p.talk, m)
-	return p.c.book.record(m)
+	return p.c.book.record(ctx, m)
 }
 
-// take adds what a run of the loop brought to the outcome.
-func (p *piece) take(end agent.End) {
+// add adds what a run of the loop brought to the outcome. A run that ended
+// before the model said anything leaves the answer that there was.
+func (p *piece) add(end agent.End) {
 	p.talk = agent.Repair(end.Transcript, unknownOutcome)
 	p.loop.Spent = end.Spent
 	o := &p.out
@@ -158,82 +165,62 @@ func (p *piece) take(end agent.End) {
 	o.ToolCalls.Failed += end.Failed
 	o.ToolCalls.Denied += end.Denied
 	o.Commands = append(o.Commands, end.Commands...)
-	p.refused = append(p.refused, end.Refused...)
-	o.Answer = strings.TrimSpace(end.Final.Text)
-	if o.Answer == "" && end.Finish != nil {
-		o.Answer = end.Finish.Summary
+	for _, r := range end.Refused {
+		o.Denials = append(o.Denials, denial(r))
+	}
+	answer := strings.TrimSpace(end.Final.Text)
+	if answer == "" && end.Finish != nil {
+		answer = end.Finish.Summary
+	}
+	if answer != "" || end.Err == nil {
+		o.Answer = answer
 	}
 }
 
-// judge says what a loop that ended by itself is worth: "" when the outcome
-// stands, or what the model must be told to go on.
-func (p *piece) judge(ctx context.Context, end agent.End, tries int) (again string, err error) {
-	if f := end.Finish; f != nil && f.Status != agent.FinishDone {
-		p.declared(*f)
-		return "", nil
+func denial(r agent.Refusal) Denial {
+	args := json.RawMessage(r.Call.Args)
+	if !json.Valid(args) {
+		args, _ = json.Marshal(r.Call.Args) // a string always encodes
 	}
-	if again, err = p.judgeSchema(tries); again != "" || err != nil || p.out.Status != "" {
-		return again, err
-	}
-	if again, err = p.judgeCheck(ctx, tries); again != "" || err != nil || p.out.Status != "" {
-		return again, err
-	}
-	if unanswered, _ := p.c.gate.missed(); unanswered > 0 {
-		p.out.Status = StatusDenied
-		p.out.Failure = &Failure{Kind: "denied", Hint: hintPermission,
-			Message: fmt.Sprintf("the model answered, but %s needed a permission and nobody was there to give it", count(unanswered, "call"))}
-		return "", nil
-	}
-	p.out.Status = StatusCompleted
-	p.out.Reason = "the model answered"
-	if end.Finish != nil {
-		p.out.Reason = "the model declared it done: " + end.Finish.Summary
-	}
-	if p.out.Verified {
-		p.out.Reason += ", and it was checked"
-	}
-	return "", nil
+	return Denial{Tool: r.Call.Name, Args: args, Rule: r.Rule}
 }
 
-// declared takes the model's word that it did not get there.
-func (p *piece) declared(f agent.Finish) {
-	p.out.Status = StatusFailed
-	fail := &Failure{Kind: "gave_up", Message: fmt.Sprintf("the model ended with %s: %s", f.Status, f.Summary), Hint: "see the answer for what is missing"}
-	switch f.Status {
-	case agent.FinishPartial:
-		fail.Kind = "partial"
-	case agent.FinishNeedsInput:
-		p.out.Status, fail.Kind, fail.Hint = StatusNeedsInput, "needs_input", "answer it in the task text, or use `ralph chat`"
-	}
-	p.out.Failure = fail
-}
-
-// ended explains a loop that did not end by itself. When the endpoint breaks
+// ended explains work that did not come to its own end. When the endpoint breaks
 // while a failed check or answer is being mended, the failed check or answer is
-// what is told.
-func (p *piece) ended(err error, tries int) {
-	status, failure := Fail(err)
-	if _, question := p.c.gate.missed(); status == StatusNeedsInput && question != "" {
+// what is told; otherwise it is told beside what ended the work.
+func (p *piece) ended(err error) {
+	before := p.out.Failure
+	p.fail(err)
+	failure := p.out.Failure
+	if _, question := p.c.gate.missed(); p.out.Status == StatusNeedsInput && question != "" {
 		failure.Message = "the model needs an answer: " + question
 		if p.out.Answer == "" {
 			p.out.Answer = question
 		}
 	}
-	if tries > 0 && status == StatusProviderError && p.out.Failure != nil {
+	switch {
+	case before == nil:
+	case p.out.Status == StatusProviderError:
 		p.c.warn("the work could not go on: " + failure.Message)
-		p.out.Status = StatusFailed
-		if p.out.Failure.Kind == "schema" {
+		p.out.Status, p.out.Failure = StatusFailed, before
+		if before.Kind == kindSchema {
 			p.out.Status = StatusSchemaMismatch
 		}
-		return
+	default:
+		failure.Message += "; before that, " + before.Message
 	}
-	p.out.Status, p.out.Failure = status, failure
-	p.signal(err)
 }
 
+// fail ends the outcome with an error.
 func (p *piece) fail(err error) {
 	p.out.Status, p.out.Failure = Fail(err)
-	p.signal(err)
+	if p.out.Status != StatusInterrupted {
+		return
+	}
+	if stop, ok := interrupts.AsStop(err); ok {
+		p.out.Signal = int(stop.Signal)
+	}
+	p.c.events.emit(agent.Event{Type: agent.EventInterrupt, Reason: p.out.Failure.Message})
 }
 
 // settle does what is left when the work has ended, also after a stop: what
@@ -245,14 +232,16 @@ func (p *piece) settle(ctx context.Context) {
 	p.out.FilesChanged, p.out.Commits = c.changes.end(ctx)
 	if p.out.Status == StatusCompleted && !p.job.Chat {
 		if err := c.cassette.played(); err != nil {
-			p.out.Status = StatusFailed
+			p.out.Status, p.out.Reason = StatusFailed, ""
 			p.out.Failure = &Failure{Kind: kindReplay, Message: err.Error(), Hint: hintReplay}
 		}
+	}
+	if p.out.Reason == "" && p.out.Failure != nil {
+		p.out.Reason = p.out.Failure.Message
 	}
 	for _, w := range c.cassette.warnings() {
 		c.warn(w)
 	}
-	p.denials()
 	c.mu.Lock()
 	if len(p.talk) > 0 {
 		c.transcript = p.talk[1:] // the system prompt is made anew when need be
@@ -279,53 +268,6 @@ func (p *piece) finish() Outcome {
 	o.Warnings = append([]string(nil), p.c.warnings...)
 	p.c.mu.Unlock()
 	return *o
-}
-
-func (p *piece) denials() {
-	for _, r := range p.refused {
-		args := json.RawMessage(r.Call.Args)
-		if !json.Valid(args) {
-			args, _ = json.Marshal(r.Call.Args) // a string always encodes
-		}
-		p.out.Denials = append(p.out.Denials, Denial{Tool: r.Call.Name, Args: args, Rule: r.Rule})
-	}
-}
-
-func (t *Totals) add(o Outcome) {
-	t.Turns++
-	t.Usage = t.Usage.Add(o.Usage)
-	switch {
-	case o.CostUSD != nil && t.CostUSD != nil:
-		sum := *t.CostUSD + *o.CostUSD
-		t.CostUSD = &sum
-	case t.Turns == 1:
-		t.CostUSD = o.CostUSD
-	case o.Usage.Total > 0:
-		t.CostUSD = nil
-	}
-	t.FilesChanged = mergeChanges(t.FilesChanged, o.FilesChanged)
-	t.Commits = append(t.Commits, o.Commits...)
-}
-
-// mergeChanges adds up changes by path, in the order in which they first came.
-func mergeChanges(have, more []git.FileChange) []git.FileChange {
-	out := append([]git.FileChange(nil), have...)
-	for _, m := range more {
-		i := 0
-		for i < len(out) && out[i].Path != m.Path {
-			i++
-		}
-		if i == len(out) {
-			out = append(out, m)
-			continue
-		}
-		out[i].Added += m.Added
-		out[i].Removed += m.Removed
-		if out[i].Kind != "added" || m.Kind == "deleted" {
-			out[i].Kind = m.Kind
-		}
-	}
-	return out
 }
 
 func count(n int, noun string) string {

@@ -42,14 +42,22 @@ func (c *Coordinator) toolbox(j Job) []agent.Tool {
 	return looking
 }
 
-// systemPrompt is made once per conversation, so that each request begins with
-// the bytes of the one before it.
+// systemPrompt is a system prompt and the kind of job that it was made for.
+type systemPrompt struct {
+	text       string
+	plan, chat bool
+	schema     string
+}
+
+// systemPrompt is made once per conversation and kind of job, so that each
+// request begins with the bytes of the one before it.
 func (c *Coordinator) systemPrompt(j Job) (string, error) {
 	c.mu.Lock()
 	made := c.system
 	c.mu.Unlock()
-	if made != "" {
-		return made, nil
+	wanted := systemPrompt{plan: j.DryRun, chat: j.Chat, schema: string(j.Schema), text: made.text}
+	if made == wanted && made.text != "" {
+		return made.text, nil
 	}
 	project := c.Project()
 	facts := prompt.Facts{
@@ -71,11 +79,11 @@ func (c *Coordinator) systemPrompt(j Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text = c.redactor.String(text)
+	wanted.text = c.redactor.String(text)
 	c.mu.Lock()
-	c.system = text
+	c.system = wanted
 	c.mu.Unlock()
-	return text, nil
+	return wanted.text, nil
 }
 
 func (c *Coordinator) commandsFact() string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -23,6 +24,9 @@ var errNewer = errors.New("its .ralph directory was made by a newer Ralph")
 // beside them.
 func (s *Store) prepare(git gitDirs, rec *Recovery) error {
 	dir := s.StateDir()
+	if err := unlinked(s.fs, dir); err != nil {
+		return err
+	}
 	stamp := filepath.Join(dir, "FORMAT")
 	data, err := durable.ReadFile(s.fs, stamp, 4096)
 	switch line, _, _ := bytes.Cut(data, []byte("\n")); {
@@ -45,6 +49,19 @@ func (s *Store) prepare(git gitDirs, rec *Recovery) error {
 		}
 	}
 	return durable.Replace(s.fs, stamp, []byte(format+"\n"), 0o600)
+}
+
+// unlinked refuses a state directory whose parts are links: a repository could
+// bring them along to have journals and outputs written elsewhere.
+func unlinked(fsys afero.Fs, dir string) error {
+	for _, name := range []string{"", "runs", "sessions", "sessions/.numbers", "sessions/archive", "sessions/summaries", "backups", "quarantine", "worktrees"} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		err := realDir(fsys, path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // foreign lists what in a `.ralph/` without a stamp is not ours.
@@ -102,6 +119,9 @@ func findGit(fsys afero.Fs, root string) gitDirs {
 	}
 }
 
+// gitAt reads the `.git` entry of a directory. One that leads elsewhere counts
+// only when the repository there says that it belongs here: what was cloned or
+// unpacked does not choose where Ralph writes its lock and its line.
 func gitAt(fsys afero.Fs, at string) (gitDirs, bool) {
 	dot := filepath.Join(at, ".git")
 	info, err := fsys.Stat(dot)
@@ -123,16 +143,49 @@ func gitAt(fsys afero.Fs, at string) (gitDirs, bool) {
 	if _, ok := firstLine(fsys, filepath.Join(dir, "HEAD")); !ok {
 		return gitDirs{}, false
 	}
+	if (dir != dot || realDir(fsys, dot) != nil) && !belongs(fsys, at, dir) {
+		return gitDirs{}, false
+	}
 	common := dir
 	if text, ok := firstLine(fsys, filepath.Join(dir, "commondir")); ok {
 		if common = text; !filepath.IsAbs(common) {
 			common = filepath.Join(dir, common)
+		}
+		if filepath.Clean(common) != filepath.Dir(filepath.Dir(filepath.Clean(dir))) {
+			return gitDirs{}, false // git makes it only below the common directory's worktrees/
 		}
 	}
 	if info, err := fsys.Stat(filepath.Join(common, "objects")); err != nil || !info.IsDir() {
 		return gitDirs{}, false
 	}
 	return gitDirs{common: filepath.Clean(common)}, true
+}
+
+// belongs says that a git directory elsewhere names at as its work tree: a
+// linked worktree by the file gitdir, a submodule by core.worktree.
+func belongs(fsys afero.Fs, at, dir string) bool {
+	same := func(path string) bool {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		a, err := fsys.Stat(at)
+		b, err2 := fsys.Stat(path)
+		return err == nil && err2 == nil && (os.SameFile(a, b) || filepath.Clean(path) == at)
+	}
+	if back, ok := firstLine(fsys, filepath.Join(dir, "gitdir")); ok {
+		return filepath.Base(back) == ".git" && same(filepath.Dir(back))
+	}
+	config, err := durable.ReadFile(fsys, filepath.Join(dir, "config"), 64<<10)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(config)) {
+		key, value, ok := strings.Cut(line, "=")
+		if ok && strings.EqualFold(strings.TrimSpace(key), "worktree") && same(strings.Trim(strings.TrimSpace(value), `"`)) {
+			return true
+		}
+	}
+	return false
 }
 
 func firstLine(fsys afero.Fs, path string) (string, bool) {

@@ -134,7 +134,20 @@ func Open(ctx context.Context, o Options) (*Store, Recovery, error) {
 		return nil, rec, err
 	}
 	s.lock = lock
+	if lock != nil && rec.Crashed != nil && !s.readOnly {
+		s.sweep(&rec)
+	}
 	return s, rec, nil
+}
+
+// sweep removes the temporary files of a holder that was killed; the lock is
+// ours.
+func (s *Store) sweep(rec *Recovery) {
+	err := errors.Join(durable.Sweep(s.fs, s.root, GoalsFile, TasksFile, TodoFile, ProgressFile, AgentFile),
+		durable.Sweep(s.fs, s.StateDir()), durable.Sweep(s.fs, s.Quarantine()))
+	if err != nil {
+		rec.Warnings = append(rec.Warnings, "temporary files of the last Ralph stay behind: "+err.Error())
+	}
 }
 
 func unpath(err error) error {
@@ -220,19 +233,36 @@ func (s *Store) Close() error {
 // document returns a state file as it is on disk, with what is held applied;
 // header is the content of one that does not exist yet.
 func (s *Store) document(name string) (*markdown.Document, error) {
-	data, err := durable.ReadFile(s.fs, filepath.Join(s.root, name), maxStateBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		data, err = []byte(header(name)), nil
-	}
+	data, err := s.read(name)
 	if err != nil {
 		return nil, err
+	}
+	return s.replay(name, data), nil
+}
+
+// read returns a state file's content; nil when there is none.
+func (s *Store) read(name string) ([]byte, error) {
+	data, err := durable.ReadFile(s.fs, filepath.Join(s.root, name), maxStateBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err == nil && data == nil:
+		data = []byte{}
+	}
+	return data, err
+}
+
+// replay applies what is held to a file's content.
+func (s *Store) replay(name string, data []byte) *markdown.Document {
+	if data == nil {
+		data = []byte(header(name))
 	}
 	d := markdown.Parse(data)
 	for _, c := range s.held[name] {
 		// What does not apply any more was overtaken by the user's edit.
 		_ = c(d)
 	}
-	return d, nil
+	return d
 }
 
 func header(name string) string {
@@ -258,14 +288,20 @@ func (s *Store) update(name string, c change) error {
 	return s.apply(name, c)
 }
 
+// maxMerges bounds how often a change is merged anew into a file that somebody
+// else writes all the time.
+const maxMerges = 8
+
 // apply reads the file again, applies what is held and then c, and writes it.
 // An error of c changes nothing. When the file cannot be written, c is held:
-// in a read-only Store that is no error.
+// in a read-only Store that is no error. What the user writes meanwhile is
+// merged.
 func (s *Store) apply(name string, c change) error {
-	d, err := s.document(name)
+	disk, err := s.read(name)
 	if err != nil {
 		return err
 	}
+	d := s.replay(name, disk)
 	if c != nil {
 		if err := c(d); err != nil {
 			return err
@@ -276,16 +312,31 @@ func (s *Store) apply(name string, c change) error {
 		return nil
 	}
 	path := filepath.Join(s.root, name)
-	if old, err := durable.ReadFile(s.fs, path, maxStateBytes); err == nil && string(old) == d.String() {
-		delete(s.held, name)
-		return nil
+	for range maxMerges {
+		if disk != nil && d.String() == string(disk) {
+			delete(s.held, name)
+			return nil
+		}
+		written := d.Bytes()
+		late, err := durable.Swap(s.fs, path, disk, written, 0o644)
+		switch {
+		case errors.Is(err, durable.ErrChanged):
+			if disk, err = s.read(name); err != nil {
+				return err
+			}
+			d = s.replay(name, disk)
+		case err != nil:
+			return err
+		default:
+			s.changed[name] = true
+			if late == nil {
+				delete(s.held, name)
+				return nil
+			}
+			disk, d = written, s.replay(name, late)
+		}
 	}
-	if err := durable.Replace(s.fs, path, d.Bytes(), 0o644); err != nil {
-		return err
-	}
-	delete(s.held, name)
-	s.changed[name] = true
-	return nil
+	return fmt.Errorf("replace %q: %w, again and again", path, durable.ErrChanged)
 }
 
 // clip bounds a text to n bytes, at a rune's border.

@@ -67,18 +67,27 @@ func (s *Shell) failQuestions(err error) {
 	}
 }
 
+// kindPick is the kind of a question of a picker, which an empty line may leave.
+const kindPick = "pick"
+
 // onAnswer takes a line as the answer to the first question. An empty line is
 // the safe answer, the first option.
 func (s *Shell) onAnswer(text string) {
 	q := s.questions[0]
 	choice, ok := resolve(text, q.Options)
+	if choice == "" && q.Kind != kindPick {
+		s.note("type an answer; Ctrl-C stops instead")
+		return
+	}
 	if !ok {
 		s.ink.say(func(r *render.Renderer) string {
 			return r.Warning("answer with one of: " + strings.Join(q.Options, ", "))
 		})
 		return
 	}
-	s.ink.say(func(r *render.Renderer) string { return r.Note("answered: " + choice) })
+	if s.live || s.sequential {
+		s.ink.say(func(r *render.Renderer) string { return r.Answer(choice) })
+	}
 	s.closeQuestion(q, answer{text: choice})
 }
 
@@ -114,7 +123,7 @@ func (s *Shell) newPicker(colour bool) *pick.Picker {
 		Size:   s.size,
 		Print:  func(text string) { s.ink.say(func(*render.Renderer) string { return text }) },
 		Answer: func(ctx context.Context, prompt string) (string, error) {
-			return s.ask(ctx, coordinator.Question{Kind: "question", Text: prompt})
+			return s.ask(ctx, coordinator.Question{Kind: kindPick, Text: prompt})
 		},
 	}
 	if l, ok := s.reader.(lender); ok {

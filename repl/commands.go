@@ -17,13 +17,16 @@ import (
 // command does a slash command. The table in the coordinator says which there
 // are; a command of the table that is not known here is one for later faces.
 func (s *Shell) command(name, args string) {
+	if name == "" {
+		name = "help" // a lone slash
+	}
 	c, near, ok := coordinator.FindCommand(name)
 	if !ok {
-		hint := "/help lists the commands"
-		if len(near) > 0 {
-			hint = "did you mean /" + strings.Join(near, ", /") + "?"
-		}
-		s.fail("there is no command /"+name, hint)
+		s.unknown(name, near)
+		return
+	}
+	if c.Args == "" && args != "" {
+		s.fail("/"+c.Name+" takes no argument", "nothing was done; /help "+c.Name+" says what it does")
 		return
 	}
 	switch c.Name {
@@ -48,6 +51,14 @@ func (s *Shell) command(name, args string) {
 	}
 }
 
+func (s *Shell) unknown(name string, near []string) {
+	hint := "/help lists the commands"
+	if len(near) > 0 {
+		hint = "did you mean /" + strings.Join(near, ", /") + "?"
+	}
+	s.fail("there is no command /"+name, hint)
+}
+
 func (s *Shell) note(text string) {
 	s.ink.say(func(r *render.Renderer) string { return r.Note(text) })
 }
@@ -69,7 +80,7 @@ func (s *Shell) help(args string) {
 	if args != "" {
 		c, near, ok := coordinator.FindCommand(args)
 		if !ok {
-			s.fail("there is no command /"+strings.TrimPrefix(args, "/"), "close: "+strings.Join(near, ", "))
+			s.unknown(strings.TrimPrefix(args, "/"), near)
 			return
 		}
 		s.ink.say(func(r *render.Renderer) string { return helpOne(r, c) })
@@ -116,7 +127,7 @@ func (s *Shell) status() {
 	doing := "idle"
 	if w := s.running(); w != nil {
 		doing = "working for " + render.Duration(time.Since(w.begun))
-		if tool, _, _ := s.ink.state(); tool != "" {
+		if tool, _ := s.ink.state(); tool != "" {
 			doing += ": " + tool
 		}
 	}
@@ -141,10 +152,10 @@ func (s *Shell) spent() string {
 	t := s.mind.Changes.Totals()
 	estimated := ""
 	if t.Usage.Estimated {
-		estimated = " (estimated)"
+		estimated = ", estimated"
 	}
-	return fmt.Sprintf("%s, %s tokens%s (%s in, %s out), %s", count(t.Turns, "turn", "turns"),
-		render.Tokens(t.Usage.Total), estimated, render.Tokens(t.Usage.Input), render.Tokens(t.Usage.Output), render.Cost(t.CostUSD))
+	return fmt.Sprintf("%s, %s tokens (%s in, %s out%s), %s", count(t.Turns, "turn", "turns"),
+		render.Tokens(t.Usage.Total), render.Tokens(t.Usage.Input), render.Tokens(t.Usage.Output), estimated, render.Cost(t.CostUSD))
 }
 
 func (s *Shell) model(args string) {
@@ -204,23 +215,38 @@ func (s *Shell) undone(files []git.FileChange, err error) {
 	switch {
 	case errors.As(err, &edited):
 		s.fail("undo: changed since by someone else, nothing was touched: "+strings.Join(edited.Paths, ", "), "save or discard those changes first")
+	case errors.Is(err, coordinator.ErrNothingToUndo), err == nil && len(files) == 0:
+		s.note("there is nothing to take back")
 	case err != nil:
 		s.explain(err)
-	case len(files) == 0:
-		s.note("there is nothing to take back")
 	}
 	for _, f := range files {
-		s.note("taken back: " + changed(f))
+		s.note("taken back: " + putBack(f))
 	}
+}
+
+// putBack describes what taking back a turn did to one file.
+func putBack(f git.FileChange) string {
+	switch f.Kind {
+	case git.Added:
+		return f.Path + " is there again"
+	case git.Deleted:
+		return f.Path + " is gone again"
+	}
+	return f.Path + " is as before" + lines(f)
 }
 
 // changed describes one file change.
 func changed(f git.FileChange) string {
-	lines := ""
-	if f.Added >= 0 && f.Removed >= 0 && f.Added+f.Removed > 0 {
-		lines = fmt.Sprintf(" (+%d −%d)", f.Added, f.Removed)
+	return fmt.Sprintf("%s %s%s", f.Kind, f.Path, lines(f))
+}
+
+// lines says how many lines a change added and removed, if that is known.
+func lines(f git.FileChange) string {
+	if f.Added < 0 || f.Removed < 0 || f.Added+f.Removed == 0 {
+		return ""
 	}
-	return fmt.Sprintf("%s %s%s", f.Kind, f.Path, lines)
+	return fmt.Sprintf(" (+%d −%d)", f.Added, f.Removed)
 }
 
 func (s *Shell) diff() {

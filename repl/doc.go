@@ -111,8 +111,9 @@ type Options struct {
 	Plain bool
 	// Version is shown in the greeting.
 	Version string
-	// Facts are further lines of the greeting, at most four are shown: the
-	// branch, the sandbox, what is open. It is called after Open.
+	// Facts are further lines of the greeting: how commands run, the session,
+	// what is open; one that begins with "note: " is a warning. It is called
+	// after Open.
 	Facts func() []string
 }
 

@@ -2,47 +2,43 @@ package repl
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"ralph/repl/line"
 	"ralph/repl/render"
 )
 
-const (
-	// greetingRows bounds the greeting.
-	greetingRows = 8
-	// farewellFiles bounds the list of changed files.
-	farewellFiles = 10
-)
+// farewellFiles bounds the list of changed files.
+const farewellFiles = 10
 
-// greet says where we are, in at most greetingRows rows.
+// noted is how a fact of the greeting that is a warning begins.
+const noted = "note: "
+
+// greet says where we are and how things stand.
 func (s *Shell) greet() {
 	end := s.mind.Models.Endpoint()
-	rows := []string{strings.TrimSpace("Ralph " + s.o.Version)}
+	facts := []string{}
 	if text := firstRow(s.mind.About.Project().Summary()); text != "" {
-		rows = append(rows, text)
+		facts = append(facts, text)
 	}
 	if end.Model != "" || end.BaseURL != "" {
-		rows = append(rows, fmt.Sprintf("model %s at %s", named(end.Model), named(end.BaseURL)))
+		facts = append(facts, fmt.Sprintf("model %s at %s", named(end.Model), named(end.BaseURL)))
 	}
 	if s.o.Facts != nil {
-		facts := s.o.Facts()
-		rows = append(rows, facts[:min(len(facts), 4)]...)
+		facts = append(facts, s.o.Facts()...)
 	}
-	last := "/help lists the commands; Ctrl-C stops work, Ctrl-D leaves"
-	if id := s.mind.About.SessionID(); id != "" && len(rows) < greetingRows-1 {
-		rows = append(rows, "session "+id)
-	}
-	rows = append(rows[:min(len(rows), greetingRows-1)], last)
 	s.ink.say(func(r *render.Renderer) string {
 		var b strings.Builder
-		for i, row := range rows {
-			if i > 0 {
-				row = r.Dim(row)
+		b.WriteString(strings.TrimSpace("Ralph "+render.SafeLine(s.o.Version)) + "\n")
+		for _, fact := range facts {
+			if warning, ok := strings.CutPrefix(fact, noted); ok {
+				b.WriteString(r.Warning(warning))
+				continue
 			}
-			b.WriteString(row + "\n")
+			b.WriteString(r.Rows(r.Dim(fact), 2))
 		}
+		b.WriteString(r.Rows(r.Dim("/help lists the commands; Ctrl-C stops work, Ctrl-D leaves"), 2))
 		return b.String()
 	})
 }
@@ -57,6 +53,7 @@ func (s *Shell) farewell() {
 	if !s.opened {
 		return
 	}
+	s.reader.Show(line.Prompt{})
 	t := s.mind.Changes.Totals()
 	id := s.mind.About.SessionID()
 	s.ink.say(func(r *render.Renderer) string {
@@ -64,18 +61,29 @@ func (s *Shell) farewell() {
 		if t.Turns == 0 {
 			return out
 		}
+		out += "\n"
 		for i, f := range t.FilesChanged {
 			if i == farewellFiles {
-				out += r.Note(fmt.Sprintf("and %d more files", len(t.FilesChanged)-farewellFiles))
+				out += r.Note(fmt.Sprintf("and %d more", len(t.FilesChanged)-farewellFiles))
 				break
 			}
 			out += r.Note(changed(f))
 		}
-		out += r.Note(fmt.Sprintf("%s, %s, %s", count(len(t.FilesChanged), "file changed", "files changed"),
-			count(len(t.Commits), "commit", "commits"), render.Duration(time.Since(s.begun))))
+		var done []string
+		if n := len(t.FilesChanged); n > 0 {
+			done = append(done, count(n, "file changed", "files changed"))
+		}
+		if n := len(t.Commits); n > 0 {
+			done = append(done, count(n, "commit", "commits"))
+		}
+		if len(done) == 0 {
+			done = []string{"no file changed"}
+		}
+		done = append(done, render.Duration(time.Since(s.begun)))
+		out += r.Note(strings.Join(done, ", "))
 		out += r.Note(s.spent())
 		if id != "" {
-			out += r.Note(fmt.Sprintf("session %s; go on with: ralph chat --continue", filepath.Base(id)))
+			out += r.Note(fmt.Sprintf("session %s; to go on with it: ralph chat --resume %s", id, id))
 		}
 		return out
 	})

@@ -23,14 +23,14 @@ type lender interface {
 type ink struct {
 	out line.LineReader
 
-	mu      sync.Mutex // guards the fields below
-	r       *render.Renderer
-	quiet   bool
-	calls   []running // tools that run now, oldest first
-	tokens  int       // of the session
-	cost    *float64
-	base    *float64 // cost of the turns before this one
-	hasWork bool
+	mu     sync.Mutex // guards the fields below
+	r      *render.Renderer
+	quiet  bool
+	calls  []running // tools that run now, oldest first
+	tokens int       // of the session
+	cost   *float64
+	base   *float64 // cost of the turns before this one
+	thinks bool     // the model reasons, and nothing of it is shown
 }
 
 // running is a tool call that has begun.
@@ -43,16 +43,33 @@ func (k *ink) say(f func(*render.Renderer) string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if text := f(k.r); text != "" && !k.quiet {
-		k.out.Print(text)
+		k.out.Print(text, k.above()...)
 	}
 }
+
+// show sets the prompt below what is being written.
+func (k *ink) show(p line.Prompt) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p.Live = k.above()
+	k.out.Show(p)
+}
+
+// above is what stands between the printed text and the prompt: the tail of what
+// is being written, and a blank row; mu is held.
+func (k *ink) above() []string { return append(k.r.Tail(liveRows), "") }
 
 // event shows an event and learns the state from it.
 func (k *ink) event(e agent.Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch e.Type {
+	case agent.EventReasoning:
+		k.thinks = true
+	case agent.EventTurnStart, agent.EventMessageDelta:
+		k.thinks = false
 	case agent.EventToolStart:
+		k.thinks = false
 		k.calls = append(k.calls, running{e.CallID, k.r.Working(e)})
 	case agent.EventToolEnd:
 		for i, c := range k.calls {
@@ -74,7 +91,7 @@ func (k *ink) event(e agent.Event) {
 		}
 	}
 	if text := k.r.Event(e); text != "" && !k.quiet {
-		k.out.Print(text)
+		k.out.Print(text, k.above()...)
 	}
 }
 
@@ -82,7 +99,7 @@ func (k *ink) event(e agent.Event) {
 func (k *ink) begin(t coordinator.Totals) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.calls, k.hasWork = nil, true
+	k.calls, k.thinks = nil, false
 	k.tokens, k.cost, k.base = t.Usage.Total, t.CostUSD, t.CostUSD
 }
 
@@ -90,7 +107,7 @@ func (k *ink) begin(t coordinator.Totals) {
 func (k *ink) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.calls, k.hasWork = nil, false
+	k.calls, k.thinks = nil, false
 }
 
 func (k *ink) resize(cols int) {
@@ -106,9 +123,9 @@ func (k *ink) mute() {
 	k.quiet = true
 }
 
-// state returns what the prompt says about the turn: the tool that runs, the
-// numbers, and the rows above the prompt.
-func (k *ink) state() (tool string, parts []string, live []string) {
+// state returns what the prompt says about the turn: the tool that runs, and the
+// numbers.
+func (k *ink) state() (tool string, parts []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n := len(k.calls); n > 0 {
@@ -116,6 +133,8 @@ func (k *ink) state() (tool string, parts []string, live []string) {
 		if n > 1 {
 			tool = strings.Join([]string{count(n, "tool", "tools"), tool}, ": ")
 		}
+	} else if k.thinks {
+		tool = "thinking"
 	}
 	if k.tokens > 0 {
 		parts = append(parts, render.Tokens(k.tokens)+" tok")
@@ -123,5 +142,5 @@ func (k *ink) state() (tool string, parts []string, live []string) {
 	if k.cost != nil {
 		parts = append(parts, render.Cost(k.cost))
 	}
-	return tool, parts, k.r.Tail(liveRows)
+	return tool, parts
 }

@@ -3,10 +3,14 @@ package repl
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"ralph/repl/line"
 	"ralph/repl/render"
 )
+
+// patience is how long a turn runs before the prompt says for how long.
+const patience = 5 * time.Second
 
 // show sets the prompt for the state of the conversation.
 func (s *Shell) show() {
@@ -17,7 +21,7 @@ func (s *Shell) show() {
 	now := fmt.Sprint(len(s.questions), s.running() != nil, s.stops(), len(s.queue))
 	p.Now = now != s.shown
 	s.shown = now
-	s.reader.Show(p)
+	s.ink.show(p)
 }
 
 func (s *Shell) prompt() line.Prompt {
@@ -35,7 +39,13 @@ func (s *Shell) prompt() line.Prompt {
 	if !s.live {
 		return line.Prompt{}
 	}
-	tool, parts, live := s.ink.state()
+	tool, parts := s.ink.state()
+	if n := len(s.queue); n > 0 {
+		parts = append([]string{fmt.Sprintf("%d queued", n)}, parts...)
+	}
+	if d := time.Since(w.begun); d >= patience {
+		parts = append([]string{elapsed(d)}, parts...)
+	}
 	head := "ralph " + s.spinner()
 	switch {
 	case s.stops() > 0:
@@ -43,18 +53,26 @@ func (s *Shell) prompt() line.Prompt {
 	case w.label != "":
 		head += " " + w.label
 	}
-	if n := len(s.queue); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d queued", n))
+	cols, _ := s.size()
+	for len(parts) > 1 && len([]rune(head+strings.Join(parts, " · "))) > cols/2-3 {
+		parts = parts[:len(parts)-1]
 	}
 	rest := strings.Join(parts, " · ")
 	if tool != "" {
-		cols, _ := s.size()
 		head += " " + shorten(tool, cols/2-len([]rune(head))-len([]rune(rest))-5)
 		if rest != "" {
 			head += " ·"
 		}
 	}
-	return line.Prompt{Text: strings.TrimRight(head+" "+rest, " "), Mark: s.mark("❯ ", "> "), Live: live}
+	return line.Prompt{Text: strings.TrimRight(head+" "+rest, " "), Mark: s.mark("❯ ", "> ")}
+}
+
+// elapsed is a time that is still running.
+func elapsed(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	return render.Duration(d)
 }
 
 // shorten cuts text to n characters, but not below a few.

@@ -381,8 +381,12 @@ func (s *Shell) isForced() bool {
 	return s.forced
 }
 
-// see is the coordinator's eyes.
-func (s *Shell) see(e agent.Event) { s.ink.event(e) }
+// see is the coordinator's eyes. That it was stopped, the chat says itself.
+func (s *Shell) see(e agent.Event) {
+	if e.Type != agent.EventInterrupt {
+		s.ink.event(e)
+	}
+}
 
 // question is one open question.
 type question struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +23,8 @@ import (
 	"ralph/workers/agent"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden screens")
+// update rewrites the golden files (make update).
+var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv("RALPH_TEST_CHAT"); name != "" {
@@ -99,7 +99,7 @@ func steady(screen string) string {
 
 func golden(t *testing.T, name, screen string) {
 	t.Helper()
-	ttytest.Golden(t, *update, name, steady(screen))
+	ttytest.Golden(t, update, name, steady(screen))
 }
 
 func TestTurn(t *testing.T) {
@@ -112,7 +112,7 @@ func TestTurn(t *testing.T) {
 	c.Type("/exit\r")
 	c.left(0)
 	golden(t, "farewell", c.Until("the farewell alone", func(s string) bool {
-		return strings.Contains(s, "--continue") && !strings.Contains(s, "ralph ❯")
+		return strings.Contains(s, "--resume") && !strings.Contains(s, "ralph ❯")
 	}))
 	if !c.f.closed {
 		t.Error("the coordinator was not closed")
@@ -227,10 +227,13 @@ func TestCommands(t *testing.T) {
 		{"/help undo", "refuses, and touches nothing"},
 		{"/statu", "did you mean /status?"},
 		{"/xyzzy", "/help lists the commands"},
+		{"/help xyzzy", "/help lists the commands"},
+		{"/", "tokens and money spent"},
+		{"/diff main.go", "/diff takes no argument"},
 		{"/status", "model gpt-large at"},
 		{"/cost", "cost unknown"},
 		{"/model llama-tiny", "model is now llama-tiny"},
-		{"/undo", "taken back: modified main.go (+1 −2)"},
+		{"/undo", "taken back: main.go is as before (+1 −2)"},
 		{"/undo 3", "nothing was touched: edited.go"},
 		{"/undo x", "not a number of turns"},
 		{"/diff", "+y"},
@@ -475,12 +478,106 @@ func TestStopIsQuick(t *testing.T) {
 		c.Has(fmt.Sprintf("ralph ❯ kept %d▏", i))
 		worst = max(worst, time.Since(begin))
 		c.Type("\x15\x0c")
-		c.Until("an empty prompt", func(s string) bool { return strings.HasPrefix(s, "ralph ❯ ▏") })
+		c.Until("an empty prompt", func(s string) bool { return strings.HasPrefix(s, "\nralph ❯ ▏") })
 	}
 	t.Logf("worst of 10: %v", worst)
 	if worst > 2*time.Second {
 		t.Errorf("a stop took %v to the prompt", worst)
 	}
 	c.Type("\x04")
+	c.left(0)
+}
+
+// TestLongParagraphGrows: a paragraph that is not complete yet is shown over
+// several rows, the last ones, and is seen once when it is complete.
+func TestLongParagraphGrows(t *testing.T) {
+	step := make(chan struct{})
+	c := open(t, func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+		f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
+		for i := range 80 {
+			f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: fmt.Sprintf("word%d ", i)})
+		}
+		<-step
+		f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: "end.\n\n"})
+		<-step
+		return coordinator.Outcome{}
+	})
+	c.idle()
+	c.Type("go\r")
+	s := c.Has("word79")
+	if strings.Contains(s, "word0 ") || !strings.Contains(s, "word50\n") {
+		t.Errorf("the tail is\n%s", s)
+	}
+	step <- struct{}{}
+	s = c.Until("the whole paragraph", func(s string) bool { return strings.Contains(s, "word0 ") && strings.Contains(s, "end.") })
+	if n := strings.Count(s, "word79"); n != 1 {
+		t.Errorf("the end of the paragraph is seen %d times:\n%s", n, s)
+	}
+	close(step)
+	c.idle()
+	c.Type("\x04")
+	c.left(0)
+}
+
+// TestOneLineForAnAnswer: a permission is told once, and so is a question of the
+// model.
+func TestOneLineForAnAnswer(t *testing.T) {
+	yes, ms := true, int64(3)
+	c := open(t, func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+		args := json.RawMessage(`{"command":"ls","question":"which?"}`)
+		f.link.Eyes(agent.Event{Type: agent.EventToolStart, CallID: "1", Tool: "shell", Args: args})
+		f.link.Eyes(agent.Event{Type: agent.EventPermission, CallID: "1", Tool: "shell", Text: "ls", Status: "asked"})
+		_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "permission", Text: "May it?\nls", Options: []string{"no", "yes"}})
+		f.link.Eyes(agent.Event{Type: agent.EventPermission, CallID: "1", Tool: "shell", Text: "ls", Status: "allowed"})
+		f.link.Eyes(agent.Event{Type: agent.EventToolEnd, CallID: "1", Tool: "shell", Text: "exit 0", OK: &yes, DurationMS: &ms})
+		f.link.Eyes(agent.Event{Type: agent.EventToolStart, CallID: "2", Tool: "ask_user", Args: args})
+		_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which?"})
+		f.link.Eyes(agent.Event{Type: agent.EventToolEnd, CallID: "2", Tool: "ask_user", Text: "answered", OK: &yes, DurationMS: &ms})
+		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Reason: "interrupted by SIGINT"})
+		return coordinator.Outcome{Status: coordinator.StatusInterrupted}
+	})
+	c.idle()
+	c.Type("\x0cgo\r")
+	c.Has("answer [no] ?")
+	c.Type("y\r")
+	c.Has("which?")
+	c.Type("\r")
+	c.Has("type an answer")
+	c.Type("blue\r")
+	golden(t, "answers", c.idle())
+	c.Type("\x04")
+	c.left(0)
+}
+
+// TestWaitingLines: a line that had to wait stands above its answer, and of many
+// that were not sent only some are named.
+func TestWaitingLines(t *testing.T) {
+	release := make(chan struct{})
+	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+		f.say(1, "on "+task)
+		select {
+		case <-ctx.Done():
+		case <-release:
+		}
+		return coordinator.Outcome{}
+	})
+	c.idle()
+	c.Type("one\r")
+	c.Has("on one")
+	c.Type("two\r")
+	c.Has("waits until the turn ends: two (1 waiting)")
+	release <- struct{}{}
+	c.Has("\n❯ two\non two\n")
+	for i := range 7 {
+		c.Type(fmt.Sprintf("line %d\r", i))
+	}
+	c.Has("(7 waiting)")
+	c.Type("\x0c\x03")
+	s := c.Has("not sent: 2 lines more")
+	if strings.Contains(s, "not sent: line 5") {
+		t.Errorf("too many lines are named:\n%s", s)
+	}
+	c.Has("❯ line 0\nline 1\n")
+	c.Type("\x03\x04")
 	c.left(0)
 }

@@ -90,9 +90,26 @@ func (s *Shell) stopped(stops int) {
 			return r.Warning("still stopping; Ctrl-C once more leaves at once")
 		case stops > 2:
 			return r.Warning("leaving at once")
+		case !s.live:
+			return r.Flush() + r.Warning("stopping")
 		}
-		return r.Flush() + r.Warning("stopping")
+		return r.Flush() // the prompt says it
 	})
+}
+
+// shownReturned is how many of the lines that were not sent are named.
+const shownReturned = 5
+
+// brief is a line as it is spoken of.
+func brief(text string) string {
+	row, rest, more := strings.Cut(strings.TrimSpace(text), "\n")
+	if r := []rune(row); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	if more && strings.TrimSpace(rest) != "" {
+		row += " …"
+	}
+	return row
 }
 
 // returnLines gives the lines that were waiting at a stop back to the user:
@@ -105,8 +122,12 @@ func (s *Shell) returnLines() {
 	}
 	s.ink.say(func(r *render.Renderer) string {
 		out := ""
-		for _, text := range returned {
-			out += r.Note("not sent: " + text)
+		for i, text := range returned {
+			if i == shownReturned {
+				out += r.Note(fmt.Sprintf("not sent: %s more", count(len(returned)-i, "line", "lines")))
+				break
+			}
+			out += r.Note("not sent: " + brief(text))
 		}
 		return out
 	})
@@ -153,14 +174,22 @@ func (s *Shell) turnEnded(out coordinator.Outcome) {
 		text := r.Flush()
 		switch {
 		case out.Status == coordinator.StatusInterrupted:
-			text += r.Note("stopped; what was done until then is kept")
+			return text + r.Warning("stopped; what was done until then is kept ("+summary(out)+")")
 		case out.Failure != nil:
-			text += r.Error(out.Failure.Message, out.Failure.Hint)
+			text += r.Error(out.Failure.Message, hint(out.Failure))
 		case out.Status != coordinator.StatusCompleted && out.Reason != "":
 			text += r.Warning(out.Reason)
 		}
-		return text + r.Note(summary(out)) + "\n"
+		return text + r.Note(summary(out))
 	})
+}
+
+// hint is the way out of a failure that the chat has.
+func hint(f *coordinator.Failure) string {
+	if f.Hint == "" && f.Retryable {
+		return "say it again in a moment; `ralph doctor` checks the endpoint"
+	}
+	return strings.ReplaceAll(f.Hint, "with --model", "with /model")
 }
 
 // summary is the line below a turn.
@@ -172,7 +201,9 @@ func summary(out coordinator.Outcome) string {
 	if n := len(out.Commits); n > 0 {
 		parts = append(parts, count(n, "commit", "commits"))
 	}
-	parts = append(parts, render.Tokens(out.Usage.Total)+" tok")
+	if out.Usage.Total > 0 {
+		parts = append(parts, render.Tokens(out.Usage.Total)+" tok")
+	}
 	if out.CostUSD != nil {
 		parts = append(parts, render.Cost(out.CostUSD))
 	}
@@ -210,9 +241,6 @@ func (s *Shell) onLine(text string) {
 		return
 	}
 	s.history.add(text)
-	if s.live {
-		s.ink.say(func(r *render.Renderer) string { return r.Said(text) })
-	}
 	if !s.ready {
 		s.queue = append(s.queue, text)
 		return
@@ -226,24 +254,30 @@ func (s *Shell) onLine(text string) {
 			s.enqueue(text, fmt.Sprintf("/%s waits until the turn ends", c.Name))
 			return
 		}
+		s.said(text)
 		s.command(name, args)
 		return
 	}
-	s.enqueue(text, "")
+	s.enqueue(text, "waits until the turn ends: "+brief(text))
 }
 
 // enqueue keeps a line until the work has ended.
 func (s *Shell) enqueue(text, why string) {
 	s.queue = append(s.queue, text)
-	if why == "" {
-		why = "queued: it is delivered when the turn ends"
+	s.note(fmt.Sprintf("%s (%d waiting)", why, len(s.queue)))
+}
+
+// said repeats a line where it is acted on; a person on a plain terminal sees
+// it where it was typed.
+func (s *Shell) said(text string) {
+	if s.live || s.sequential {
+		s.ink.say(func(r *render.Renderer) string { return r.Said(text) })
 	}
-	why = fmt.Sprintf("%s (%d waiting)", why, len(s.queue))
-	s.ink.say(func(r *render.Renderer) string { return r.Note(why) })
 }
 
 // do acts on a line while nothing runs.
 func (s *Shell) do(text string) {
+	s.said(text)
 	if name, args, ok := splitCommand(text); ok {
 		s.command(name, args)
 		return

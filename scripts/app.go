@@ -90,7 +90,8 @@ type invocation struct {
 	out    *output
 	warned map[string]bool
 
-	parsed bool // the flags could be parsed
+	parsed bool   // the flags could be parsed
+	stray  string // a flag that the task ends with, "" for none
 
 	cfg  *config.Config // nil until loaded
 	dir  string         // where the user works, absolute, symlinks resolved

@@ -73,6 +73,9 @@ func TestUsageErrors(t *testing.T) {
 		{"bad enum", []string{"--sandbox", "of", "x"}, []string{"--sandbox", `"off"`}},
 		{"bad duration", []string{"--timeout", "10", "x"}, []string{"--timeout", "unit"}},
 		{"contradiction", []string{"--json", "--output", "text", "x"}, []string{"--json contradicts"}},
+		{"json of what", []string{"--json=maybe", "x"}, []string{`--json: "maybe"`}},
+		{"version as a flag", []string{"--version"}, []string{"unknown flag --version", "ralph version prints the version"}},
+		{"version as a letter", []string{"-v"}, []string{"unknown flag -v", "ralph version prints the version"}},
 		{"directory", []string{"-C", "nowhere", "x"}, []string{"no such file or directory", "nowhere"}},
 		{"dash with words", []string{"version", "now"}, []string{`takes no "now"`}},
 		{"schema of what", []string{"schema", "reslt"}, []string{`did you mean "result"?`}},
@@ -91,7 +94,8 @@ func TestUsageErrors(t *testing.T) {
 			if code := b.run(c.args...); code != 2 {
 				t.Errorf("exit %d, want 2", code)
 			}
-			if b.out.Len() > 0 && !slices.Contains(c.args, "--json") {
+			json := slices.ContainsFunc(c.args, func(a string) bool { return strings.HasPrefix(a, "--json") })
+			if b.out.Len() > 0 && !json {
 				t.Errorf("standard output: %q", b.out.String())
 			}
 			b.wantErr(append(c.want, "ralph: error: ", "ralph: hint: ")...)
@@ -132,6 +136,12 @@ func TestFormOfEarlyErrors(t *testing.T) {
 		{[]string{"--bogus", "--", "--json"}, "", 0},
 		{[]string{"--output", "yaml", "x"}, "", 0},
 		{[]string{"-C", "nowhere", "fix", "--json"}, "", 0},
+		// Whoever writes --json reads JSON, whatever else is wrong.
+		{[]string{"--json", "--output", "text", "x"}, "", 1},
+		{[]string{"--output", "xml", "--json", "x"}, "", 1},
+		{[]string{"--json=maybe", "x"}, "", 1},
+		{[]string{"--json", "--output", "jsonl", "x"}, "", 2},
+		{[]string{"--json=false", "--bogus"}, "", 0},
 		{[]string{"chat", "--json", "--bogus"}, "", 1},
 	} {
 		b := newBench(t)
@@ -144,6 +154,36 @@ func TestFormOfEarlyErrors(t *testing.T) {
 		if n := strings.Count(b.out.String(), "\n"); n != c.lines {
 			t.Errorf("%q: %d lines on standard output, want %d: %s", c.args, n, c.lines, b.out.String())
 		}
+	}
+}
+
+// TestFlagsAfterTheTask checks that a flag which became part of the text is
+// told of, and only where it most likely was meant as one.
+func TestFlagsAfterTheTask(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"say hello", "--json"}, "--json is part of the task's text"},
+		{[]string{"say", "hello", "--json", "--max-turns", "3"}, "--json is part of the task's text"},
+		{[]string{"say hello", "-m", "gpt"}, "-m is part of the task's text"},
+		{[]string{"say hello", "--model=gpt"}, "--model is part of the task's text"},
+		{[]string{"explain", "the", "--json", "flag"}, ""},
+		{[]string{"explain --json"}, ""},
+		{[]string{"explain", "--no-such-flag"}, ""},
+		{[]string{"--", "say hello", "--json"}, ""},
+	} {
+		b := newBench(t)
+		if code := b.run(c.args...); code != 0 || b.out.String() != "done\n" {
+			t.Errorf("%q: exit %d, %q", c.args, code, b.out.String())
+		}
+		if got := b.err.String(); !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "warning") {
+			t.Errorf("%q: standard error %q, want %q", c.args, got, c.want)
+		}
+	}
+	b := newBench(t)
+	if b.run("--json", "--json", "x"); b.document()["ok"] != true {
+		t.Errorf("--json twice: %s", b.out.String())
 	}
 }
 

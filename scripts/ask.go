@@ -52,6 +52,7 @@ func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error)
 			return line, nil
 		}
 		if err != nil {
+			fmt.Fprintln(a.out)
 			return "", err
 		}
 		if answer, ok := choose(line, q.Options); ok {

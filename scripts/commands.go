@@ -56,7 +56,7 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int) error 
 	}
 	p := inv.newProgress()
 	defer p.close()
-	co, err := inv.open(ctx, "undo", p)
+	co, err := inv.open(ctx, holderUndo, p)
 	if err != nil {
 		return err
 	}

@@ -228,6 +228,10 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	out := <-shown
+	// The live line is gone when the answer comes, which has a line of its own.
+	if i := strings.LastIndex(out, "\x1b[K"); i < 0 || strings.Contains(out[i:], "thinking") || !strings.Contains(out[i:], "\nesc ^[") {
+		t.Errorf("the answer does not stand alone: %q", out)
+	}
 	if answer != "yes" {
 		t.Errorf("answer %q", answer)
 	}

@@ -181,8 +181,8 @@ func (d *doctor) endpoint(ctx context.Context) {
 }
 
 func (d *doctor) failure(name string, err error) {
-	_, _, f := ending(err)
-	d.add(name, checkFail, f.Hint, "%s", f.Message)
+	status, _, f := ending(err)
+	d.add(name, checkFail, orWord(f.Hint, wayOut(status, f.Kind)), "%s", f.Message)
 }
 
 // tools looks for the programs that the work needs, in the PATH that commands

@@ -62,6 +62,30 @@ func ending(err error) (coordinator.Status, int, *coordinator.Failure) {
 	return status, signal, failure
 }
 
+// wayOut is the hint of a failure that brings none of its own: nobody is left
+// with an error alone.
+func wayOut(s coordinator.Status, kind string) string {
+	switch kind {
+	case "io":
+		return "see that there is room and that the place can be written, then run it again"
+	case "incomplete":
+		return "the endpoint or the network broke off: run it again, or choose another endpoint with --base-url"
+	case "rejected":
+		return "`ralph doctor` checks whether the endpoint and the model answer; another model may take the request: --model"
+	}
+	switch s {
+	case coordinator.StatusUsage:
+		return "ralph --help lists commands and flags"
+	case coordinator.StatusConfigError:
+		return "`ralph config` shows every setting and where it comes from"
+	case coordinator.StatusProviderError, coordinator.StatusRetryLater:
+		return "run it again later, or choose another endpoint with --base-url and --model"
+	case coordinator.StatusInterrupted:
+		return "run it again to go on"
+	}
+	return "--verbose and the log file may say more"
+}
+
 // exitCode maps a status to the code of the process; signal matters only for
 // an interrupted one.
 func exitCode(s coordinator.Status, signal int) int {

@@ -101,6 +101,8 @@ func (g *gatherer) pattern(given, inside string) error {
 		return err
 	case err != nil:
 		return usage("--files takes globs of files in the project", "--files %q: %s", given, reason(err))
+	case len(names) == 0 && literal:
+		return g.missing(given, inside)
 	case len(names) == 0:
 		return usage("quote the glob, such as --files '**/*.go'; it is relative to the directory that Ralph works in",
 			"--files %q matches no file", given)
@@ -112,6 +114,18 @@ func (g *gatherer) pattern(given, inside string) error {
 		}
 	}
 	return nil
+}
+
+// missing says why a path without a glob in it gives no file.
+func (g *gatherer) missing(given, inside string) error {
+	info, err := g.root.Stat(inside)
+	switch {
+	case err == nil && info.IsDir():
+		return usage(fmt.Sprintf("--files '%s/**' takes what is in it", given), "--files %q matches no file: it is a directory", given)
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return usage("the path is relative to the directory that Ralph works in", "--files %q matches no file: there is none of that name", given)
+	}
+	return usage("--files takes text files of the project", "--files %q: %s", given, reason(err))
 }
 
 // hiddenState says that a path belongs to git or to Ralph; a glob does not

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -53,13 +54,35 @@ func given(fs *pflag.FlagSet, keys []config.Key) (map[string][]string, error) {
 			}
 		}
 	}
-	if f := fs.Lookup("json"); f != nil && f.Changed && f.Value.String() == "true" {
-		if v := out["output"]; len(v) > 0 && v[len(v)-1] != outputJSON {
-			return out, usage("--json means --output json: leave one of the two out", "--json contradicts --output %s", v[len(v)-1])
-		}
+	return out, givenJSON(fs, out)
+}
+
+// givenJSON folds --json into the values of --output. After an error, what was
+// given decides for JSON: whoever writes --json reads JSON.
+func givenJSON(fs *pflag.FlagSet, out map[string][]string) error {
+	f, ok := fs.Lookup("json").Value.(*flagValue)
+	if !ok || len(f.values) == 0 {
+		return nil
+	}
+	last := f.values[len(f.values)-1]
+	on, err := strconv.ParseBool(last)
+	if err == nil && !on {
+		return nil
+	}
+	other := ""
+	if v := out["output"]; len(v) > 0 {
+		other = v[len(v)-1]
+	}
+	if other != outputJSONL {
 		out["output"] = []string{outputJSON}
 	}
-	return out, nil
+	switch {
+	case err != nil:
+		return usage("--json takes no value, or true or false", "flag --json: %q is neither true nor false", last)
+	case other != "" && other != outputJSON:
+		return usage("--json means --output json: leave one of the two out", "--json contradicts --output %s", other)
+	}
+	return nil
 }
 
 // firstWord returns the index of the first argument that is neither a flag
@@ -126,6 +149,8 @@ func flagFault(err error, fs *pflag.FlagSet) error {
 	var invalid *pflag.InvalidValueError
 	const all = "ralph --help lists the flags; flags stand before the task"
 	switch {
+	case errors.As(err, &unknown) && slices.Contains([]string{"version", "V", "v"}, unknown.GetSpecifiedName()):
+		return usage("ralph version prints the version", "unknown flag %s", dashed(unknown.GetSpecifiedName()))
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		return usage(all, "unknown flag -%s", unknown.GetSpecifiedName())
 	case errors.As(err, &unknown):
@@ -143,6 +168,31 @@ func flagFault(err error, fs *pflag.FlagSet) error {
 		return usage(all, "flag --%s: %q is not valid", invalid.GetFlag().Name, invalid.GetValue())
 	}
 	return usage(all, "%s", fmt.Sprint(err))
+}
+
+// dashed writes a flag's name as it is typed.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// strayFlag returns the first of the flags that a task ends with, or "". They
+// are part of its text, and most likely were not meant to be.
+func strayFlag(words []string, fs *pflag.FlagSet) string {
+	for i := 1; i < len(words); i++ {
+		name, _, _ := strings.Cut(words[i], "=")
+		long, ok := strings.CutPrefix(name, "--")
+		known := ok && fs.Lookup(long) != nil || len(name) == 2 && name[0] == '-' && fs.ShorthandLookup(name[1:]) != nil
+		if !known {
+			continue
+		}
+		if end, _ := firstWord(words[i:], fs); i+end >= len(words) {
+			return name
+		}
+	}
+	return ""
 }
 
 // guessFlag finds the value of a flag in arguments that cannot be parsed.

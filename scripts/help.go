@@ -10,7 +10,7 @@ import (
 	"ralph/memory/config"
 )
 
-const shortHelp = `ralph "task" [flags]   do one task in this project
+const shortHelp = `ralph [flags] "task"   do one task in this project
 ralph chat             talk with Ralph
 ralph demo             see it at work, without a model
 ralph --help           all commands and flags
@@ -35,8 +35,8 @@ func (inv *invocation) rootHelp(root *cobra.Command) string {
 	b.WriteString(`Ralph works on the project around the current directory, with a model.
 
 Usage:
-  ralph "task" [flags]     do one task; several words are joined by spaces
-  ralph - [flags]          read the task from standard input
+  ralph [flags] "task"     do one task; several words are joined by spaces
+  ralph [flags] -          read the task from standard input
   ralph COMMAND [flags]
 
   Flags stand before the task: its first word ends them. What is piped into

@@ -64,7 +64,7 @@ func (inv *invocation) readStdin(ctx context.Context, wanted bool, limit int) (s
 		info, err := f.Stat()
 		if err != nil {
 			if wanted {
-				return "", broken("io", "", err, "read standard input")
+				return "", unreadable(err)
 			}
 			return "", nil // closed: nothing came along
 		}
@@ -75,10 +75,14 @@ func (inv *invocation) readStdin(ctx context.Context, wanted bool, limit int) (s
 		if !info.Mode().IsRegular() {
 			r, err := newPatientReader(ctx, f)
 			if err != nil {
-				return "", broken("io", "", err, "read standard input")
+				return "", unreadable(err)
 			}
 			defer r.close()
-			r.notice = func() { inv.note("reading standard input; < /dev/null goes on without it") }
+			waiting := "reading standard input; < /dev/null goes on without it"
+			if wanted {
+				waiting = "reading the task from standard input"
+			}
+			r.notice = func() { inv.note(waiting) }
 			r.leave = !wanted
 			in = r
 		}
@@ -118,9 +122,14 @@ func readText(in io.Reader, limit int) (string, error) {
 		case errors.Is(err, errSilent):
 			return "", err
 		case err != nil:
-			return "", broken("io", "", err, "read standard input")
+			return "", unreadable(err)
 		}
 	}
+}
+
+// unreadable is the error of a standard input that is none.
+func unreadable(err error) error {
+	return usage("give it a pipe or a text file; < /dev/null says that nothing comes", "read standard input: %s", reason(err))
 }
 
 // readSchema reads and checks the JSON Schema of --schema.
@@ -137,6 +146,7 @@ func readSchema(path string) (json.RawMessage, error) {
 	case len(data) > maxSchemaBytes:
 		return nil, usage("a schema of that size is of no use to a model", "schema %q is longer than %s", path, sizeText(maxSchemaBytes))
 	}
+	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	if err := checkSchema(data); err != nil {
 		return nil, usage("a JSON Schema of draft 2020-12 or draft-07 is needed", "schema %q: %s", path, err)
 	}
@@ -154,7 +164,7 @@ func checkSchema(data []byte) error {
 	}
 	var s jsonschema.Schema
 	if err := json.Unmarshal(data, &s); err != nil {
-		return err
+		return wrongType(err)
 	}
 	switch strings.TrimSuffix(s.Schema, "#") {
 	case "", "https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema", "https://json-schema.org/draft-07/schema":
@@ -164,8 +174,21 @@ func checkSchema(data []byte) error {
 	if err := checkTypes(doc, ""); err != nil {
 		return err
 	}
-	_, err := s.Resolve(nil)
-	return err
+	if _, err := s.Resolve(nil); err != nil {
+		// The library names schemas by how they came to it, which says nothing here.
+		return errors.New(strings.ReplaceAll(err.Error(), "jsonschema.Schema: <anonymous schema>: ", ""))
+	}
+	return nil
+}
+
+// wrongType says in the words of JSON what does not fit a keyword.
+func wrongType(err error) error {
+	var t *json.UnmarshalTypeError
+	if !errors.As(err, &t) {
+		return err
+	}
+	keyword := t.Field[strings.LastIndexByte(t.Field, '.')+1:]
+	return fmt.Errorf("%s: a %s cannot stand here", keyword, t.Value)
 }
 
 // checkTypes finds names of types that JSON Schema does not have; the library

@@ -249,7 +249,8 @@ func TestGather(t *testing.T) {
 	}
 	for pattern, want := range map[string]string{
 		"a/pic.go": "not a text file", "a/link.go": "a/link.go", "/etc/passwd": "outside the project", "../../*": "outside the project",
-		"a/[": "not a valid glob", "nope": "matches no file", "a": "matches no file",
+		"a/[": "not a valid glob", "nope": "matches no file: there is none", "a": "it is a directory",
+		"*.nope": "matches no file",
 	} {
 		_, err := gather(b.dir, b.dir, []string{pattern}, func(string) {})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -260,6 +261,52 @@ func TestGather(t *testing.T) {
 	b.file("big2", "xx")
 	if _, err := gather(b.dir, b.dir, []string{"big*"}, func(string) {}); err == nil || !strings.Contains(err.Error(), "4 MiB together") {
 		t.Errorf("too big: %v", err)
+	}
+}
+
+func TestSchemasSpeakPlainly(t *testing.T) {
+	for text, want := range map[string]string{
+		"\uFEFF{}":                        "",
+		`{"required":"a"}`:                "required: a string cannot stand here",
+		`{"minimum":"x"}`:                 "minimum: a string cannot stand here",
+		`{"pattern":"["}`:                 "pattern: error parsing regexp",
+		`{"properties":{"a":{"$ref":3}}}`: "$ref: a number cannot stand here",
+	} {
+		b := newBench(t)
+		b.file("s.json", text)
+		code := b.run("--schema", "s.json", "x")
+		if want == "" {
+			if code != 0 {
+				t.Errorf("%q: exit %d: %s", text, code, b.err.String())
+			}
+			continue
+		}
+		if code != 2 {
+			t.Errorf("%q: exit %d", text, code)
+		}
+		b.wantErr(want)
+		for _, noise := range []string{"schemaWithoutMethods", "anonymous", "Go struct", "json:"} {
+			if strings.Contains(b.err.String(), noise) {
+				t.Errorf("%q: %s", text, b.err.String())
+			}
+		}
+	}
+}
+
+func TestUnreadableInput(t *testing.T) {
+	b := newBench(t)
+	f, err := os.Open(b.dir) // a directory can be opened, and not read
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b.stdin = f
+	if code := b.run("-"); code != 2 {
+		t.Errorf("exit %d", code)
+	}
+	b.wantErr("ralph: error: read standard input: is a directory\n", "ralph: hint: ")
+	if strings.Contains(b.err.String(), "/dev/stdin") {
+		t.Errorf("noise: %s", b.err.String())
 	}
 }
 

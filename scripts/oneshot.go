@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"ralph/coordinator"
 	"ralph/memory/config"
@@ -84,23 +85,36 @@ func configFault(err error) error {
 	case errors.Is(err, config.ErrFlag):
 		return usage("ralph --help lists the flags and their values", "%s", err)
 	case errors.As(err, &e):
-		return &fault{status: coordinator.StatusConfigError, kind: "config", text: e.Error(), hint: e.Hint()}
+		// `ralph config` would end with the same error until it is mended.
+		return &fault{status: coordinator.StatusConfigError, kind: "config", text: e.Error(),
+			hint: "mend what is named there; ralph --help lists the settings: --max-turns is the key max_turns and the variable RALPH_MAX_TURNS"}
 	}
 	return &fault{status: coordinator.StatusConfigError, kind: "config", text: "read the configuration", err: err}
 }
 
 // locate sets where the work is done: dir, as given, and the project around it.
 func (inv *invocation) locate(dir string) error {
-	full, err := filepath.EvalSymlinks(inv.fromHere(dir))
+	const hint = "-C takes a directory that exists and can be read"
+	here := inv.fromHere(dir)
+	if !filepath.IsAbs(here) {
+		return usage("cd to a directory that exists, or name one with -C", "the current directory is gone: it was removed or cannot be reached")
+	}
+	full, err := filepath.EvalSymlinks(here)
 	if err != nil {
-		return usage("-C takes a directory that exists", "directory %q: %s", orWord(dir, inv.Dir), reason(err))
+		return usage(hint, "directory %q: %s", orWord(dir, inv.Dir), reason(err))
 	}
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:
-		return usage("-C takes a directory that exists", "directory %q: %s", dir, reason(err))
+		return usage(hint, "directory %q: %s", orWord(dir, inv.Dir), reason(err))
 	case !info.IsDir():
-		return usage("-C takes a directory that exists", "%q is not a directory", dir)
+		return usage(hint, "%q is not a directory", dir)
+	}
+	if err := unix.Access(full, unix.R_OK|unix.X_OK); err != nil {
+		return usage(hint, "directory %q: %s", orWord(dir, inv.Dir), err)
+	}
+	if inside := gitDir(full); inside != "" {
+		return usage("work in the directory of the project's files instead, or name it with -C", "%q belongs to git itself", inside)
 	}
 	inv.dir, inv.root = full, full
 	loc, err := git.Find(full)
@@ -112,6 +126,25 @@ func (inv *invocation) locate(dir string) error {
 	}
 	inv.result.ProjectRoot = optional(inv.root)
 	return nil
+}
+
+// gitDir returns the repository's own directory, a bare one or .git, in which
+// dir lies, or "". Nobody's project is in there, and nothing must be written.
+func gitDir(dir string) string {
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		found := true
+		for name, isDir := range map[string]bool{"HEAD": false, "objects": true, "refs": true} {
+			info, err := os.Stat(filepath.Join(at, name))
+			found = found && err == nil && info.IsDir() == isDir
+		}
+		if found {
+			return at
+		}
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return "" // a work tree begins here
+		}
+	}
+	return ""
 }
 
 // oneShot does one task: the main job of the program.
@@ -133,6 +166,12 @@ func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []st
 		ctx, cancel = context.WithTimeout(ctx, inv.cfg.Timeout)
 		defer cancel()
 	}
+	if err := inv.targets(); err != nil {
+		return err
+	}
+	if inv.stray != "" {
+		inv.warning(fmt.Sprintf("%s is part of the task's text: flags stand before the task, and -- before it says that this is meant", inv.stray))
+	}
 	job, err := inv.job(ctx, words)
 	if err != nil {
 		return err
@@ -153,6 +192,7 @@ func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []st
 		inv.showWarningOnce(w)
 	}
 	inv.result.fill(outcome)
+	inv.tellOutput()
 	ep := co.Endpoint()
 	inv.result.Model, inv.result.Provider = optional(ep.Model), optional(ep.Provider)
 	inv.result.DurationMS = inv.Now().Sub(inv.result.StartedAt).Milliseconds()
@@ -164,6 +204,20 @@ func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []st
 	}
 	inv.code = inv.finish()
 	return nil
+}
+
+// tellOutput puts it in the document when standard output took no more: whatever
+// else the work came to, this is what ended it.
+func (inv *invocation) tellOutput() {
+	r := inv.result
+	switch err := inv.out.trouble(); {
+	case err != nil:
+		status, signal, failure := ending(err)
+		r.Reason = failure.Message
+		r.end(status, signal, failure)
+	case inv.out.left() && r.Status == coordinator.StatusInterrupted && r.Error != nil:
+		r.Reason, r.Error.Message = readerLeft, readerLeft
+	}
 }
 
 // job gathers what the coordinator needs to know about the task.
@@ -182,6 +236,9 @@ func (inv *invocation) job(ctx context.Context, words []string) (coordinator.Job
 	return j, err
 }
 
+// holderUndo opens the project only to take work back: no model is needed.
+const holderUndo = "undo"
+
 // open opens the project's coordinator.
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
 	runner := proc.New(proc.Options{})
@@ -189,7 +246,7 @@ func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Co
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holder,
-		Session: inv.cfg.Session, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now,
+		NoModel: holder == holderUndo, Session: inv.cfg.Session, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now,
 	})
 	if err != nil {
 		return nil, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))

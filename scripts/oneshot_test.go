@@ -114,6 +114,26 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestErrorsHaveAWayOut checks that no error comes without a hint.
+func TestErrorsHaveAWayOut(t *testing.T) {
+	for _, s := range []coordinator.Status{
+		coordinator.StatusFailed, coordinator.StatusConfigError, coordinator.StatusProviderError, coordinator.StatusNeedsInput, coordinator.StatusLimit,
+		coordinator.StatusSchemaMismatch, coordinator.StatusLocked, coordinator.StatusRetryLater, coordinator.StatusTimeout, coordinator.StatusInterrupted,
+	} {
+		for _, kind := range []string{"internal", "server", "rejected", "incomplete", "io"} {
+			b := newBench(t)
+			b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
+				return coordinator.Outcome{Status: s, Failure: &coordinator.Failure{Kind: kind, Message: "it broke"}}
+			}
+			b.run("--json", "x")
+			b.wantErr("ralph: hint: ")
+			if e, _ := b.document()["error"].(map[string]any); e["hint"] == nil {
+				t.Errorf("%s, %s: %v", s, kind, e)
+			}
+		}
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	b := newBench(t)
 	b.fake.openErr = &coordinator.Error{Op: "open state", Path: "x", Err: errors.New("held"), Hint: "wait", Status: coordinator.StatusLocked}
@@ -176,6 +196,35 @@ func TestProjectRoot(t *testing.T) {
 	checkResult(t, string(data))
 }
 
+func TestPlacesThatAreNoProject(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"r/.git/HEAD", "r/.git/objects/x", "r/.git/refs/x", "bare.git/HEAD", "bare.git/objects/x", "bare.git/refs/x", "bare.git/tree/.git"} {
+		b.file(name, "gitdir: ..\n")
+	}
+	for dir, want := range map[string]string{
+		"r/.git": "belongs to git itself", "r/.git/objects": "belongs to git itself", "bare.git": "belongs to git itself", "r/.git/HEAD": "is not a directory",
+	} {
+		if code := b.run("--json", "-C", dir, "x"); code != 2 || b.fake.opened > 0 {
+			t.Errorf("%s: exit %d, opened %d times", dir, code, b.fake.opened)
+		}
+		b.wantErr(want, "ralph: hint: ")
+	}
+	// A work tree below a bare repository is a place to work in.
+	if code := b.run("-C", "bare.git/tree", "x"); code != 0 {
+		t.Errorf("a work tree: exit %d: %s", code, b.err.String())
+	}
+	// A directory that is gone has no path.
+	b = newBench(t)
+	b.dir = "."
+	if code := b.run("--json", "x"); code != 2 || b.fake.opened > 0 {
+		t.Errorf("gone: exit %d, opened %d times", code, b.fake.opened)
+	}
+	b.wantErr("the current directory is gone", "ralph: hint: ")
+	if b.document()["project_root"] != nil || strings.Contains(b.err.String(), "warning") {
+		t.Errorf("gone: %s%s", b.out.String(), b.err.String())
+	}
+}
+
 func TestResultFileOnEveryPath(t *testing.T) {
 	for name, args := range map[string][]string{
 		"usage":  {"--result-file", "r.json", "--bogus"},
@@ -196,25 +245,83 @@ func TestResultFileOnEveryPath(t *testing.T) {
 }
 
 func TestFilesThatCannotBeWritten(t *testing.T) {
+	// What can be seen to be no file to write is refused before any work.
 	for _, flag := range []string{"--result-file", "--last-message"} {
 		b := newBench(t)
-		if code := b.run("--json", flag, "no/such/dir/f", "x"); code != 1 {
+		b.file("dir/x", "")
+		if err := os.Symlink("dir/x", filepath.Join(b.dir, "link")); err != nil {
+			t.Fatal(err)
+		}
+		for path, why := range map[string]string{
+			"no/such/dir/f": "no such file or directory", "dir": "is a directory", "dir/x/f": "not a directory", "link": "symbolic link",
+		} {
+			if code := b.run("--json", flag, path, "x"); code != 2 || b.fake.opened > 0 {
+				t.Errorf("%s %s: exit %d, opened %d times", flag, path, code, b.fake.opened)
+			}
+			checkResult(t, b.out.String())
+			b.wantErr("ralph: error: "+flag, path, why, "ralph: hint: ")
+			if strings.Contains(b.err.String(), "warning") {
+				t.Errorf("told twice: %s", b.err.String())
+			}
+		}
+	}
+	// What comes up later fails the run.
+	gone := func(b *bench, o coordinator.Outcome) {
+		b.file("out/x", "")
+		b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
+			if err := os.RemoveAll(filepath.Join(b.dir, "out")); err != nil {
+				t.Error(err)
+			}
+			return o
+		}
+	}
+	for _, flag := range []string{"--result-file", "--last-message"} {
+		b := newBench(t)
+		gone(b, coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "done"})
+		if code := b.run("--json", flag, "out/f", "x"); code != 1 {
 			t.Errorf("%s: exit %d", flag, code)
 		}
 		checkResult(t, b.out.String())
 		if doc := b.document(); doc["status"] != "failed" || doc["exit_code"] != 1.0 || doc["result"] != "done" {
 			t.Errorf("%s: document %v", flag, doc)
 		}
-		b.wantErr("ralph: error: write ", "no/such/dir/f")
+		b.wantErr("ralph: error: write ", "out/f\": no such file or directory\n")
 	}
 	b := newBench(t)
-	b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
-		return coordinator.Outcome{Status: coordinator.StatusLimit, Failure: &coordinator.Failure{Kind: "limit", Message: "used up"}}
-	}
-	if code := b.run("--json", "--result-file", "no/dir/f", "x"); code != 6 {
+	gone(b, coordinator.Outcome{Status: coordinator.StatusLimit, Failure: &coordinator.Failure{Kind: "limit", Message: "used up"}})
+	if code := b.run("--json", "--result-file", "out/f", "x"); code != 6 {
 		t.Errorf("what went wrong first keeps its code: exit %d", code)
 	}
 	b.wantErr("ralph: warning: write result file", "ralph: error: used up")
+}
+
+// TestResultGoesToAPipe writes the document where no file is to be replaced.
+func TestResultGoesToAPipe(t *testing.T) {
+	b := newBench(t)
+	name := filepath.Join(b.dir, "fifo")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if code := b.run("--result-file", "fifo", "x"); code != 0 {
+		t.Fatalf("exit %d: %s", code, b.err.String())
+	}
+	buf := make([]byte, 64<<10)
+	n, err := r.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkResult(t, string(buf[:n]))
+	if info, err := os.Lstat(name); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the pipe was replaced: %v, %v", info, err)
+	}
+	if code := b.run("--result-file", os.DevNull, "x"); code != 0 {
+		t.Errorf("%s: exit %d: %s", os.DevNull, code, b.err.String())
+	}
 }
 
 func TestPanic(t *testing.T) {
@@ -323,8 +430,12 @@ func TestBrokenOutput(t *testing.T) {
 		}
 		return coordinator.Outcome{Status: status, Signal: int(stop.Signal), Failure: failure}
 	}
-	if code := b.run("--output", "jsonl", "x"); code != 128+13 {
+	if code := b.run("--output", "jsonl", "--result-file", "r.json", "x"); code != 128+13 {
 		t.Errorf("exit %d", code)
+	}
+	left, _ := os.ReadFile(filepath.Join(b.dir, "r.json"))
+	if doc := decode(t, string(left)); doc["reason"] != "the reader of standard output went away" {
+		t.Errorf("reason: %v", doc["reason"])
 	}
 	if strings.Contains(b.err.String(), "error") || strings.Contains(b.err.String(), "hint") {
 		t.Errorf("not quiet: %s", b.err.String())
@@ -339,6 +450,29 @@ func TestBrokenOutput(t *testing.T) {
 	data, _ := os.ReadFile(filepath.Join(b.dir, "r.json"))
 	if doc := decode(t, string(data)); doc["exit_code"] != 1.0 {
 		t.Errorf("the result file says %v", doc["exit_code"])
+	}
+	// Nor is it in a stream of events, where it ends the work.
+	b = newBench(t)
+	b.stdout = &brokenPipe{left: 100, err: syscall.ENOSPC}
+	b.fake.work = func(ctx context.Context, _ coordinator.Job) coordinator.Outcome {
+		b.fake.emit(agent.Event{Type: agent.EventStart})
+		b.fake.emit(agent.Event{Type: agent.EventWarning, Text: strings.Repeat("x", 100)})
+		status, failure := coordinator.Fail(context.Cause(ctx))
+		return coordinator.Outcome{Status: status, Failure: failure}
+	}
+	if code := b.run("--output", "jsonl", "--result-file", "r.json", "x"); code != 1 {
+		t.Errorf("full disk, events: exit %d", code)
+	}
+	const full = "write standard output: no space left on device"
+	if strings.Count(b.err.String(), full) != 1 {
+		t.Errorf("not told once: %s", b.err.String())
+	}
+	data, _ = os.ReadFile(filepath.Join(b.dir, "r.json"))
+	if e, _ := decode(t, string(data))["error"].(map[string]any); e["kind"] != "io" || e["message"] != full || e["hint"] == nil {
+		t.Errorf("the result file says %v", e)
+	}
+	if code := b.run("version"); code != 1 || strings.Count(b.err.String(), full) != 1 {
+		t.Errorf("version on a full disk: exit %d: %s", code, b.err.String())
 	}
 	// The answer that nobody reads any more changes nothing.
 	b = newBench(t)
@@ -413,17 +547,19 @@ func TestProgress(t *testing.T) {
 		f.emit(agent.Event{Type: agent.EventToolEnd, CallID: "1", Tool: "read", Text: "12 lines", Output: "package a\nfunc", OK: &yes})
 		f.emit(agent.Event{Type: agent.EventToolStart, CallID: "2", Tool: "shell", Args: json.RawMessage(`{"command":"go test ./..."}`)})
 		f.emit(agent.Event{Type: agent.EventToolEnd, CallID: "2", Tool: "shell", Text: "exit 2", OK: &no, ExitCode: &code, DurationMS: &ms})
+		f.emit(agent.Event{Type: agent.EventToolEnd, CallID: "3", Tool: "nosuch", Output: "there is no tool \"nosuch\"\nthe tools are: …", OK: &no})
 		f.emit(agent.Event{Type: agent.EventRetry, Attempt: 1, WaitMS: 2000, Reason: "503"})
 		f.emit(agent.Event{Type: agent.EventGate, Text: "make test", OK: &yes})
+		f.emit(agent.Event{Type: agent.EventGate, Text: "make slow", OK: &no, ExitCode: &code, Reason: "timed out"})
 		f.emit(agent.Event{Type: agent.EventPermission, Tool: "shell", Text: "git push", Rule: "push", Status: "denied"})
 	}
 	for flag, want := range map[string]string{
-		"--quiet=false": "  read a^[[2Jb.go: 12 lines\n  shell go test ./...: exit 2, 2.5s\nralph: try 1 failed: 503; next in 2.0s\n" +
-			"ralph: check make test: ok\nralph: denied shell: git push (push)\nralph: completed · 0.0s · 1 turn\n",
+		"--quiet=false": "  read a^[[2Jb.go: 12 lines\n  shell go test ./...: exit 2, 2.5s\n  nosuch: there is no tool \"nosuch\", failed\nralph: try 1 failed: 503; next in 2.0s\n" +
+			"ralph: check make test: ok\nralph: check make slow: timed out\nralph: denied shell: git push (push)\nralph: completed · 0.0s · 1 turn\n",
 		"--quiet": "",
 		"--verbose": "ralph: model m-1, sandbox off, run RUN\n  | I think\n  | therefore\n  read a^[[2Jb.go: 12 lines\n    package a\n    func\n" +
-			"  shell go test ./...: exit 2, 2.5s\nralph: try 1 failed: 503; next in 2.0s\n" +
-			"ralph: check make test: ok\nralph: denied shell: git push (push)\nralph: completed · 0.0s · 1 turn\n",
+			"  shell go test ./...: exit 2, 2.5s\n  nosuch: there is no tool \"nosuch\", failed\n    there is no tool \"nosuch\"\n    the tools are: …\nralph: try 1 failed: 503; next in 2.0s\n" +
+			"ralph: check make test: ok\nralph: check make slow: timed out\nralph: denied shell: git push (push)\nralph: completed · 0.0s · 1 turn\n",
 	} {
 		b := newBench(t)
 		b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {

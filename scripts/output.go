@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/afero"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"ralph/coordinator"
@@ -24,6 +26,8 @@ const (
 	outputJSON  = "json"
 	outputJSONL = "jsonl"
 )
+
+const readerLeft = "the reader of standard output went away"
 
 // output is standard output and the files that get the result too. It is used
 // by one writer at a time.
@@ -50,10 +54,11 @@ func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
 	if err != nil && o.err == nil {
 		o.err = err
-		if errors.Is(err, syscall.EPIPE) {
-			err = &interrupts.Stop{Signal: syscall.SIGPIPE, Text: "the reader of standard output went away"}
+		end := o.trouble()
+		if o.left() {
+			end = &interrupts.Stop{Signal: syscall.SIGPIPE, Text: readerLeft}
 		}
-		o.broke(err)
+		o.broke(end)
 	}
 	return n, err
 }
@@ -73,7 +78,7 @@ func (o *output) trouble() error {
 	if o.err == nil || o.left() {
 		return nil
 	}
-	return broken("io", "", nil, "write standard output: %s", reason(o.err))
+	return broken("io", "make room where standard output goes, or let --result-file keep the document", nil, "write standard output: %s", reason(o.err))
 }
 
 // printJSON writes one document of a command that has its own.
@@ -97,7 +102,7 @@ func (inv *invocation) finish() int {
 	}
 	inv.keepResult()
 	inv.done = true
-	if err := inv.deliver(); err != nil {
+	if err := inv.deliver(); err != nil && (r.Error == nil || r.Error.Message != err.Error()) {
 		inv.demote(err)
 		inv.keepResult()
 	}
@@ -162,14 +167,86 @@ func (inv *invocation) keepResult() {
 // and the result says so; it is not tried twice.
 func (inv *invocation) keep(what, path string, data []byte) {
 	path = inv.fromHere(path)
-	err := durable.Replace(afero.NewOsFs(), path, data, 0o644)
+	var err error
+	if info, serr := os.Stat(path); serr == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = passOn(path, data)
+	} else {
+		err = durable.Replace(afero.NewOsFs(), path, data, 0o644)
+	}
 	if err == nil {
 		return
 	}
 	if what == "result file" {
 		inv.out.resultFile = ""
 	}
-	inv.demote(broken("io", "choose a path in a directory that exists and can be written", err, "write %s %q", what, path))
+	inv.demote(broken("io", hintTarget, nil, "write %s %q: %s", what, path, cause(err)))
+}
+
+const hintTarget = "choose a path in a directory that exists and can be written"
+
+// passOn writes to what is no file but leads on, such as /dev/stderr or a named
+// pipe; there is nothing to replace. A pipe that nobody reads is an error.
+func passOn(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// cause is the innermost reason of a storage error, for a message that names
+// the path itself.
+func cause(err error) string {
+	var d *durable.Error
+	if errors.As(err, &d) {
+		err = d.Err
+	}
+	return reason(err)
+}
+
+// targets refuses files to write that can be seen to be none before any work is
+// done and paid for.
+func (inv *invocation) targets() error {
+	for _, t := range []struct {
+		flag string
+		path *string
+	}{{"--result-file", &inv.out.resultFile}, {"--last-message", &inv.out.lastMessage}} {
+		if *t.path == "" {
+			continue
+		}
+		given, full := *t.path, inv.fromHere(*t.path)
+		if why := noTarget(full); why != "" {
+			*t.path = "" // it cannot take this result either
+			return usage(hintTarget, "%s %q: %s", t.flag, given, why)
+		}
+	}
+	return nil
+}
+
+// noTarget says why a file cannot be written at path, or "".
+func noTarget(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return "is a directory"
+	case err == nil && !info.Mode().IsRegular():
+		return "" // a device or a pipe
+	}
+	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+		return "is a symbolic link, and those are not followed"
+	}
+	dir := filepath.Dir(path)
+	if info, err = os.Stat(dir); err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err == nil {
+		err = unix.Access(dir, unix.W_OK|unix.X_OK)
+	}
+	if err != nil {
+		return "its directory cannot be used: " + reason(err)
+	}
+	return ""
 }
 
 // demote turns a result into a failed one. What went wrong before keeps its

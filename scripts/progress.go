@@ -24,13 +24,13 @@ type progress struct {
 	verbose bool
 	now     func() time.Time
 	warning func(string)
-	width   func() int // 0: no live line
-	asks    bool       // the person is asked directly, and sees the question there
+	asks    bool // the person is asked directly, and sees the question there
 
 	done chan struct{}
 	wg   sync.WaitGroup
 
 	mu        sync.Mutex // guards the fields below
+	width     func() int // of the terminal; nil or 0: no live line
 	live      bool       // the live line is on the screen
 	suspended int
 	doing     string
@@ -67,6 +67,7 @@ func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
+	p.width = nil // what is printed from now on is followed by the answer
 }
 
 // suspend takes the live line away until the returned function is called.
@@ -239,8 +240,12 @@ func (p *progress) verdict(e agent.Event) string {
 		if failed && e.ExitCode == nil && !strings.Contains(e.Text, "fail") {
 			words = append(words, "failed")
 		}
+	case e.Type == agent.EventGate && e.Reason != "":
+		words = append(words, oneLine(e.Reason, 80))
 	case e.ExitCode != nil:
 		words = append(words, fmt.Sprintf("exit %d", *e.ExitCode))
+	case failed && e.Output != "":
+		words = append(words, oneLine(e.Output, 80), "failed")
 	case failed:
 		words = append(words, "failed")
 	default:

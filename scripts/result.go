@@ -159,7 +159,7 @@ func (r *Result) end(s coordinator.Status, signal int, f *coordinator.Failure) {
 		r.Reason = f.Message
 	}
 	r.Error = &Failure{
-		Kind: f.Kind, Message: f.Message, Hint: optional(f.Hint), Retryable: f.Retryable,
+		Kind: f.Kind, Message: f.Message, Hint: optional(orWord(f.Hint, wayOut(s, f.Kind))), Retryable: f.Retryable,
 		HTTPStatus: httpStatus(f.HTTPStatus),
 	}
 	if f.RetryAfter > 0 {

@@ -139,11 +139,11 @@ func TestSchemaCommand(t *testing.T) {
 	}
 }
 
-// golden compares text with a file of testdata; RALPH_GOLDEN=1 writes it.
+// golden compares text with a file of testdata; RALPH_TEST_UPDATE=1 writes it.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := "testdata/" + name
-	if os.Getenv("RALPH_GOLDEN") != "" {
+	if os.Getenv("RALPH_TEST_UPDATE") != "" {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func golden(t *testing.T, name, text string) {
 		t.Fatal(err)
 	}
 	if string(want) != text {
-		t.Errorf("%s differs (RALPH_GOLDEN=1 go test writes it):\n%s", path, text)
+		t.Errorf("%s differs (RALPH_TEST_UPDATE=1 go test writes it):\n%s", path, text)
 	}
 }
 

@@ -26,6 +26,7 @@ func (inv *invocation) dispatch(ctx context.Context, args []string) error {
 	if err == nil {
 		parse := args
 		if !dashed && len(words) > 0 && !isCommand(root, words[0]) {
+			inv.stray = strayFlag(words, root.PersistentFlags())
 			// "--" keeps cobra from looking for a command further on.
 			parse = slices.Concat(args[:index], []string{"--"}, words)
 		}
@@ -215,7 +216,10 @@ func (inv *invocation) completionCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch root := c.Root(); args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(inv.out, true)
+				if err := root.GenBashCompletionV2(inv.out, true); err != nil {
+					return err
+				}
+				return inv.out.print(bashWords)
 			case "zsh":
 				return root.GenZshCompletion(inv.out)
 			case "fish":

@@ -52,10 +52,18 @@ func Task(text string, along []Document) (string, error) {
 	return render("task.md", map[string]any{"Text": text, "Documents": along})
 }
 
-// CheckFailed renders what the model is told when the check fails.
-func CheckFailed(command string, exitCode int, timedOut bool, output string) (string, error) {
-	return render("check.md", map[string]any{"Command": command, "ExitCode": exitCode, "TimedOut": timedOut, "Output": output})
+// Check is a check that failed. What is in the middle of a long output is
+// missing: then Output is its beginning and Rest its end.
+type Check struct {
+	Command      string
+	ExitCode     int
+	TimedOut     bool
+	Output, Rest string
+	Bytes        int64 // of the whole output
 }
+
+// CheckFailed renders what the model is told when the check fails.
+func CheckFailed(c Check) (string, error) { return render("check.md", c) }
 
 // SchemaMismatch renders what the model is told when its answer does not fit.
 func SchemaMismatch(problem, schema string) (string, error) {

@@ -46,9 +46,13 @@ func TestMessages(t *testing.T) {
 	if err != nil || !strings.Contains(task, "standard input:\n```\n<x> & \"y\"\n```") {
 		t.Errorf("a task with a document = %q, %v", task, err)
 	}
-	check, err := prompt.CheckFailed("go test", 1, false, "FAIL")
-	if err != nil || !strings.Contains(check, "exited with 1") || !strings.Contains(check, "FAIL") {
+	check, err := prompt.CheckFailed(prompt.Check{Command: "go test", ExitCode: 1, Output: "FAIL\n", Bytes: 5})
+	if err != nil || !strings.Contains(check, "exited with 1. Its output:\n```\nFAIL\n```\nFind") {
 		t.Errorf("check = %q, %v", check, err)
+	}
+	check, err = prompt.CheckFailed(prompt.Check{Command: "go test", TimedOut: true, Output: "a\n", Rest: "z\n", Bytes: 70000})
+	if err != nil || !strings.Contains(check, "did not end in time. Of its output of 70000 bytes this is the beginning:\n```\na\n```\nAnd this is the end:\n```\nz\n```\nFind") {
+		t.Errorf("a long check = %q, %v", check, err)
 	}
 	mismatch, err := prompt.SchemaMismatch("no key a", "{}")
 	if err != nil || !strings.Contains(mismatch, "no key a") {

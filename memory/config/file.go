@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/afero"
 	yaml "go.yaml.in/yaml/v4"
+
+	"ralph/memory/near"
 )
 
 // maxFileBytes bounds a configuration file; nobody writes one this long.
@@ -332,8 +334,8 @@ func place(path string, line int) string {
 }
 
 func didYouMean(name string, candidates []string) string {
-	if near := nearest(name, candidates); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
+	if word := near.Closest(name, candidates); word != "" {
+		return fmt.Sprintf("; did you mean %q?", word)
 	}
 	return ""
 }

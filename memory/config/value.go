@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ralph/memory/near"
 )
 
 // parse sets *ptr, a pointer that k.field gave, from values as a user wrote
@@ -30,8 +32,8 @@ func parse(k Key, ptr any, values []string) error {
 
 func parseText(k Key, p *string, text string) error {
 	if k.Kind == KindEnum && text != k.Default && !slices.Contains(k.Values, text) {
-		if near := nearest(text, k.Values); near != "" {
-			return fmt.Errorf("%q is not one of %s; did you mean %q?", text, strings.Join(k.Values, ", "), near)
+		if word := near.Closest(text, k.Values); word != "" {
+			return fmt.Errorf("%q is not one of %s; did you mean %q?", text, strings.Join(k.Values, ", "), word)
 		}
 		return fmt.Errorf("%q is not one of %s", text, strings.Join(k.Values, ", "))
 	}
@@ -214,43 +216,4 @@ func showBytes(n int64) string {
 		i++
 	}
 	return strconv.FormatInt(n, 10) + units[i]
-}
-
-// nearest returns the candidate that text is most likely a slip of, or "".
-func nearest(text string, candidates []string) string {
-	best, at := "", min(3, 1+len(text)/4)+1
-	for _, c := range candidates {
-		if d := distance(strings.ToLower(text), strings.ToLower(c)); d < at {
-			best, at = c, d
-		}
-	}
-	return best
-}
-
-// distance counts the insertions, deletions, substitutions and swaps of
-// neighbours between a and b. Very long texts are simply far apart.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
-	var older []int
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		older, before, row = before, row, make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(row[j-1]+1, before[j]+1, before[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], older[j-2]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }

@@ -38,6 +38,12 @@ const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 //
 // After an error the old or the new content is there, whole.
 func Replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode) error {
+	return replace(fsys, path, data, perm, func() error { return nil })
+}
+
+// replace asks ready, when the temporary file is on disk and only the rename is
+// left, whether it is still to be done.
+func replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode, ready func() error) error {
 	const op = "replace"
 	old, err := lstat(fsys, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -50,13 +56,17 @@ func Replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode) error {
 		perm = old.Mode().Perm()
 	}
 	dir, base := filepath.Split(path)
-	temp := filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".tmp")
+	temp := filepath.Join(dir, "."+base+"."+rand.Text()[:tempLetters]+".tmp")
 	if err := writeTemp(fsys, temp, data, perm, old); err != nil {
 		// The temporary file may not exist; what counts is the first error.
 		_ = fsys.Remove(temp)
 		return fail(op, path, fsys, err)
 	}
-	if err := fsys.Rename(temp, path); err != nil {
+	err = ready()
+	if err == nil {
+		err = fsys.Rename(temp, path)
+	}
+	if err != nil {
 		_ = fsys.Remove(temp)
 		return fail(op, path, fsys, err)
 	}

@@ -43,8 +43,10 @@ const (
 	Drop
 )
 
-// ElidedBytes is what an elided entry still costs.
-const ElidedBytes = 80
+// ElidedBytes is what an elided entry still costs at most, with the words that
+// say what was left out: an entry that is no larger is not elided, so that none
+// is elided twice.
+const ElidedBytes = 100
 
 // recentGroups are the newest groups, which are kept whole as long as anything
 // else can be left out.

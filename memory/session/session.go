@@ -129,6 +129,11 @@ func Create(o Options, name string) (*Session, error) {
 }
 
 func (s *Session) openJournal() (err error) {
+	// A link in the place of the directory is refused; killed writers are long
+	// gone, as the project's lock is held.
+	if err := errors.Join(durable.MkdirAll(s.o.FS, s.dir, 0o700), durable.Sweep(s.o.FS, s.dir)); err != nil {
+		return err
+	}
 	s.journal, err = openJournal(s.o.FS, filepath.Join(s.dir, JournalFile), filepath.Join(s.o.StateDir, "quarantine"), s.o.Now)
 	return err
 }
@@ -203,16 +208,21 @@ func slug(name string) string {
 	return "untitled"
 }
 
-// Open opens an existing session: "last" is the one with the highest number;
+// Open opens an existing session: "last" is the one that Last finds;
 // otherwise which is an id, a name, or a unique prefix of either or of the
 // directory's name. Its metadata is in progress again from the next Update on.
 func Open(o Options, which string) (*Session, error) {
 	o = o.withDefaults()
-	infos, err := List(o.FS, o.StateDir)
-	if err != nil {
-		return nil, err
+	var info Info
+	var err error
+	if strings.ToLower(strings.TrimSpace(which)) == "last" {
+		info, err = Last(o.FS, o.StateDir)
+	} else {
+		var infos []Info
+		if infos, err = List(o.FS, o.StateDir); err == nil {
+			info, err = pick(infos, which)
+		}
 	}
-	info, err := pick(infos, which)
 	if err != nil {
 		return nil, err
 	}
@@ -245,9 +255,6 @@ func Resume(o Options, which string) (*Session, error) {
 
 func pick(infos []Info, which string) (Info, error) {
 	which = strings.ToLower(strings.TrimSpace(which))
-	if which == "last" && len(infos) > 0 {
-		return infos[len(infos)-1], nil
-	}
 	exact := func(i Info) bool {
 		return which == i.ID || which == strings.ToLower(i.Dir) || which == strings.ToLower(i.Meta.SessionName)
 	}
@@ -274,6 +281,35 @@ func pick(infos []Info, which string) (Info, error) {
 		}
 	}
 	return Info{}, fmt.Errorf("%w: %q", ErrNotFound, which)
+}
+
+// Last returns the session with the highest number in which something was said,
+// or, when nothing was said in any, the highest. It reads the metadata of that
+// one only. The error matches ErrNotFound when there is none.
+func Last(fsys afero.Fs, stateDir string) (Info, error) {
+	root := filepath.Join(stateDir, "sessions")
+	names, err := list(fsys, root)
+	if err != nil {
+		return Info{}, err
+	}
+	last, spoken, found := 0, false, Info{}
+	for _, n := range names {
+		m := dirName().FindStringSubmatch(n)
+		if m == nil {
+			continue
+		}
+		number, _ := strconv.Atoi(m[1])
+		st, err := fsys.Stat(filepath.Join(root, n, JournalFile))
+		says := err == nil && st.Size() > 0
+		if says == spoken && number > last || says && !spoken {
+			last, spoken, found = number, says, Info{ID: m[1], Dir: n}
+		}
+	}
+	if found.ID == "" {
+		return Info{}, fmt.Errorf("%w: none was begun here", ErrNotFound)
+	}
+	found.Meta, found.Err = readMeta(fsys, filepath.Join(root, found.Dir, MetadataFile))
+	return found, nil
 }
 
 // List returns the sessions of a project by number; none when it has none.

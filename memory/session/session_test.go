@@ -239,6 +239,26 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// TestLastIsOneWithAConversation: a session that was opened and left again does
+// not stand between the user and the conversation before it.
+func TestLastIsOneWithAConversation(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	for i := range 3 {
+		s, err := Create(options(fsys, "/r"), "")
+		must(t, err)
+		if i == 1 {
+			must(t, s.Journal().Append(0, Record{Kind: "message", Payload: []byte(`{}`)}))
+		}
+		must(t, s.Close())
+	}
+	s, err := Open(options(fsys, "/r"), "last")
+	must(t, err)
+	if s.ID() != "002" {
+		t.Errorf("last is %s, want 002", s.ID())
+	}
+	must(t, s.Close())
+}
+
 // TestJournalAtEveryCut: a journal cut at any byte, or with any byte changed,
 // opens; each record that is whole is read, and the next append is too.
 func TestJournalAtEveryCut(t *testing.T) {

@@ -30,7 +30,9 @@ type LineReader interface {
 	// EventEOF, EventGone or Close; it must be drained by one goroutine.
 	Events() <-chan Event
 	// Print puts whole lines above the prompt; a missing last newline is added.
-	Print(text string)
+	// live replaces the rows of Prompt.Live in the same step, so that what moves
+	// from there into text is never seen twice.
+	Print(text string, live ...string)
 	// Show sets what stands below the printed text. Calls that change only the
 	// look are painted at most ten times a second.
 	Show(p Prompt)

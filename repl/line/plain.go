@@ -54,8 +54,8 @@ func (p *Plain) Interactive() bool { return p.tty }
 // Events delivers the lines.
 func (p *Plain) Events() <-chan Event { return p.events }
 
-// Print writes whole lines.
-func (p *Plain) Print(text string) {
+// Print writes whole lines; live rows have no place in plain output.
+func (p *Plain) Print(text string, _ ...string) {
 	if text == "" {
 		return
 	}

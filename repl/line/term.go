@@ -111,7 +111,7 @@ func openTerm(o Options) (LineReader, error) {
 func (t *Term) Events() <-chan Event { return t.events }
 
 // Print queues whole lines for the place above the prompt.
-func (t *Term) Print(text string) {
+func (t *Term) Print(text string, live ...string) {
 	if text == "" {
 		return
 	}
@@ -120,6 +120,7 @@ func (t *Term) Print(text string) {
 	}
 	t.mu.Lock()
 	t.printed.WriteString(text)
+	t.want.Live = live
 	t.mu.Unlock()
 	t.signal()
 }

@@ -2,7 +2,6 @@ package line
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +17,8 @@ import (
 	"ralph/repl/ttytest"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden screens")
+// update rewrites the golden files (make update).
+var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -92,7 +92,7 @@ func (y *tty) line(want string) {
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	ttytest.Golden(t, *update, name, got)
+	ttytest.Golden(t, update, name, got)
 }
 
 func idle() Prompt { return Prompt{Text: "ralph", Mark: "❯ "} }
@@ -106,7 +106,7 @@ func TestTypingWhileOutputStreams(t *testing.T) {
 		r := rune('a' + i%26)
 		want.WriteRune(r)
 		y.Type(string(r))
-		y.reader.Print(fmt.Sprintf("output line %d", i))
+		y.reader.Print(fmt.Sprintf("output line %d", i), "half a sen")
 	}
 	y.Until("all of both", func(s string) bool {
 		return strings.Contains(s, "❯ "+want.String()+"▏") && strings.Contains(s, "output line 29")
@@ -116,6 +116,18 @@ func TestTypingWhileOutputStreams(t *testing.T) {
 	y.line(want.String())
 	y.reader.Show(idle())
 	golden(t, "stream-submitted", y.Until("the idle prompt", func(s string) bool { return strings.Contains(s, "ralph ❯ ▏") }))
+}
+
+// TestPrintedTextLeavesTheLiveRows: what was printed does not stand below itself
+// until the next Show.
+func TestPrintedTextLeavesTheLiveRows(t *testing.T) {
+	y := openTTY(t, 60, 10)
+	y.reader.Show(Prompt{Text: "ralph", Mark: "❯ ", Live: []string{"half a sen"}})
+	y.Has("half a sen\nralph ❯ ▏")
+	y.reader.Print("Half a sentence is whole.", "and the", "next")
+	y.Has("Half a sentence is whole.\nand the\nnext\nralph ❯ ▏")
+	y.reader.Print("More.")
+	y.Has("Half a sentence is whole.\nMore.\nralph ❯ ▏")
 }
 
 func TestKeysEditTheLine(t *testing.T) {
@@ -232,12 +244,13 @@ func TestResize(t *testing.T) {
 	y := openTTY(t, 80, 12)
 	long := strings.Repeat("0123456789", 9)
 	y.reader.Print("printed before")
-	y.reader.Show(Prompt{Text: "ralph", Mark: "❯ ", Live: []string{"the tail of a block that is longer than forty columns"}})
+	tail := "the tail of a block that is longer than forty columns"
+	y.reader.Show(Prompt{Text: "ralph", Mark: "❯ ", Live: []string{tail}})
 	y.Type(long)
 	y.Has("789▏")
 	for _, cols := range []int{40, 200} {
 		y.resize(cols, 12)
-		y.reader.Print(fmt.Sprintf("printed at %d", cols))
+		y.reader.Print(fmt.Sprintf("printed at %d", cols), tail)
 		y.Has(fmt.Sprintf("printed at %d", cols))
 		golden(t, fmt.Sprintf("resize-%d", cols), y.Until("one prompt", func(s string) bool { return strings.Count(s, "❯") == 1 }))
 	}

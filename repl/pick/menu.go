@@ -37,7 +37,8 @@ type menu struct {
 	title      string
 	items      []Item
 	cols, rows int
-	script     [][]byte // keys that end the prompt after a cancel
+	script     [][]byte // keys that come before those of the user
+	chosen     bool     // an item was selected by an arrow
 	cancelled  bool
 }
 
@@ -92,7 +93,7 @@ func newMenu() (m *menu, err error) {
 func (m *menu) run(ctx context.Context, title string, items []Item, keys line.Keys, out io.Writer) (value string, err error) {
 	m.ctx, m.keys, m.out, m.title, m.items = ctx, keys, out, title, items
 	m.muted.Store(false)
-	m.cancelled, m.script = false, nil
+	m.cancelled, m.chosen, m.script = false, false, nil
 	defer func() {
 		if r := recover(); r != nil {
 			value, err = "", errNoPrompt
@@ -156,9 +157,17 @@ func (m *menu) Read() ([]byte, error) {
 	case "\r":
 		m.muted.Store(true)
 	case "\x1b[A":
+		m.chosen = true
 		return []byte("\x1b[Z"), nil // up selects the one before, also the first time
-	case "\x1b[B":
+	case "\x1b[B", "\t":
+		m.chosen = true
 		return []byte("\t"), nil
+	}
+	if m.chosen && b[0] >= 0x20 {
+		// The input is the name of the selected item: typing filters anew.
+		m.chosen = false
+		m.script = append(m.script, b)
+		return []byte{0x15}, nil
 	}
 	return b, nil
 }

@@ -102,6 +102,7 @@ func TestMenu(t *testing.T) {
 		{[]string{"s", "m", "\r"}, "gpt-small", nil},
 		{[]string{"\x1b[B", "\x1b[B", "\r"}, "gpt-small", nil},
 		{[]string{"\x1b[A", "\r"}, "llama-tiny", nil},
+		{[]string{"\x1b[B", "t", "i", "n", "\r"}, "llama-tiny", nil},
 		{[]string{"x", "\x1b"}, "", ErrCancelled},
 		{[]string{"\x04"}, "", ErrCancelled},
 		{[]string{"\r"}, "", ErrCancelled},

@@ -14,6 +14,9 @@ const (
 	// maxColumns bounds a table that is rendered; a wider one is unreadable as
 	// a table and slow to lay out.
 	maxColumns = 24
+	// minColumn is the narrowest column, with its margins, in which a cell can
+	// be read; a table with more columns than have room is shown raw.
+	minColumn = 7
 	// maxDepth bounds nesting, which costs the renderer more than it shows.
 	maxDepth = 40
 )
@@ -35,22 +38,69 @@ func (m *markdown) render(block string) string {
 	if block == "" || len(block) > maxBlockBytes || tooWide(block) || tooDeep(block) {
 		return block
 	}
-	if m.term == nil {
-		t, err := glamour.NewTermRenderer(options(m.theme, m.ascii, m.width)...)
-		if err != nil {
-			return block
-		}
-		m.term = t
+	term, err := m.renderer(block)
+	if err != nil || term == nil {
+		return block
 	}
 	_, code := openFence(strings.TrimSpace(firstLine(block)))
 	if !code {
 		block = hideMarkup(joinItems(block))
 	}
-	out, err := m.term.Render(block)
+	out, err := term.Render(block)
 	if err != nil {
 		return block
 	}
 	return trimRows(keepColours(out), !code)
+}
+
+// renderer returns what renders a block, nil for a table that does not fit.
+// glamour makes every table as wide as the page, so that a small one gets a page
+// of its own.
+func (m *markdown) renderer(block string) (*glamour.TermRenderer, error) {
+	if cols, width := tableSize(block); cols > 0 {
+		if width < m.width {
+			return glamour.NewTermRenderer(options(m.theme, m.ascii, width)...)
+		}
+		if cols*minColumn > m.width {
+			return nil, nil
+		}
+	}
+	if m.term == nil {
+		t, err := glamour.NewTermRenderer(options(m.theme, m.ascii, m.width)...)
+		if err != nil {
+			return nil, err
+		}
+		m.term = t
+	}
+	return m.term, nil
+}
+
+// tableSize returns the number of columns of a block that is a table, and the
+// width that it needs; 0 for any other block.
+func tableSize(block string) (cols, width int) {
+	head, rest, _ := strings.Cut(block, "\n")
+	rule, _, _ := strings.Cut(rest, "\n")
+	if !strings.Contains(head, "|") || !strings.ContainsAny(rule, "|-") || strings.Trim(rule, "|-: \t") != "" {
+		return 0, 0
+	}
+	var widest []int
+	for row := range strings.Lines(block) {
+		row = strings.Trim(strings.TrimSpace(row), "|")
+		if strings.Trim(row, "|-: \t") == "" {
+			continue // the rule, or an empty row
+		}
+		for i, text := range strings.Split(row, "|") {
+			if i == len(widest) {
+				widest = append(widest, 0)
+			}
+			widest[i] = max(widest[i], columns(strings.TrimSpace(text)))
+		}
+	}
+	width = len(widest) - 1
+	for _, n := range widest {
+		width += n + 2
+	}
+	return len(widest), width
 }
 
 func options(t Theme, ascii bool, width int) []glamour.TermRendererOption {

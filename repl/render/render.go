@@ -24,8 +24,19 @@ type Renderer struct {
 	turn   int    // of the text that streams
 	blocks int    // of that turn, printed so far
 	text   bool   // that turn's text came as deltas
+	last   kind   // what was printed last of the work
 	calls  map[string]agent.Event
 }
+
+// kind tells the model's text from the lines about its work, so that a blank row
+// can stand between them.
+type kind int
+
+const (
+	kindNone kind = iota
+	kindText
+	kindLine
+)
 
 // New returns a Renderer.
 func New(o Options) *Renderer {
@@ -63,7 +74,7 @@ func (r *Renderer) Event(e agent.Event) string {
 		r.calls[e.CallID] = e
 		return out
 	case agent.EventToolEnd:
-		return r.Flush() + r.tool(e)
+		return r.Flush() + r.apart(r.tool(e))
 	case agent.EventRetry:
 		return r.retry(e)
 	}
@@ -71,17 +82,34 @@ func (r *Renderer) Event(e agent.Event) string {
 	if line == "" {
 		return ""
 	}
-	return r.Flush() + line
+	return r.Flush() + r.apart(line)
 }
 
-// Tail returns the last rows, at most n, of the block that is not complete yet,
-// as it was written.
-func (r *Renderer) Tail(n int) []string {
-	rows := r.split.Tail(n)
-	for i, row := range rows {
-		rows[i] = strings.ReplaceAll(row, "\t", "    ")
+// apart sets a line about the work off from the text above it.
+func (r *Renderer) apart(line string) string {
+	if line == "" {
+		return ""
 	}
-	return rows
+	if r.last == kindText {
+		line = "\n" + line
+	}
+	r.last = kindLine
+	return line
+}
+
+// Begin forgets what was printed before: another turn, or something that is not
+// of the work, comes now.
+func (r *Renderer) Begin() { r.last = kindNone }
+
+// Tail returns the last rows, at most n, of the block that is not complete yet,
+// as it was written and broken between words, so that a long paragraph is seen
+// to grow.
+func (r *Renderer) Tail(n int) []string {
+	var rows []string
+	for _, row := range r.split.Tail(n) {
+		rows = append(rows, wrap(strings.ReplaceAll(row, "\t", "    "), r.o.Width-1, 0)...)
+	}
+	return rows[max(0, len(rows)-n):]
 }
 
 // Flush returns the unfinished block, rendered; nothing is left of it.
@@ -139,10 +167,11 @@ func (r *Renderer) block(text string) string {
 		return ""
 	}
 	out := r.rendered(text)
-	if r.blocks > 0 {
+	if r.last != kindNone {
 		out = "\n" + out
 	}
 	r.blocks++
+	r.last = kindText
 	return out
 }
 
@@ -154,20 +183,26 @@ func (r *Renderer) rendered(block string) string {
 }
 
 func (r *Renderer) retry(e agent.Event) string {
-	voided := r.blocks > 0 || len(r.split.Tail(1)) > 0
+	voided := r.blocks > 0 // what is not printed yet vanishes by itself
 	r.split.Close()
 	r.held, r.blocks, r.text = "", 0, false
 	text := fmt.Sprintf("try %d failed: %s; next in %s", e.Attempt, SafeLine(e.Reason), Duration(time.Duration(e.WaitMS)*time.Millisecond))
 	if voided {
 		text += "; the text above is void"
 	}
-	return r.mark(markRetry, text)
+	return r.apart(r.mark(markRetry, text))
 }
+
+// askUser is the tool whose question and answer the conversation itself shows.
+const askUser = "ask_user"
 
 // tool is the line of a finished call.
 func (r *Renderer) tool(e agent.Event) string {
 	began := r.calls[e.CallID]
 	delete(r.calls, e.CallID)
+	if e.Tool == askUser && e.OK != nil && *e.OK {
+		return ""
+	}
 	args := e.Args
 	if len(args) == 0 {
 		args = began.Args
@@ -180,18 +215,20 @@ func (r *Renderer) tool(e agent.Event) string {
 		kind = markFailed
 	}
 	var facts []string
-	if brief := SafeLine(e.Text); brief != "" {
+	if e.Denied {
+		facts = append(facts, SafeLine(e.Rule))
+	} else if brief := SafeLine(e.Text); brief != "" {
 		facts = append(facts, brief)
 	} else if e.ExitCode != nil {
 		facts = append(facts, fmt.Sprintf("exit %d", *e.ExitCode))
 	}
-	if e.DurationMS != nil {
+	if e.DurationMS != nil && !e.Denied {
 		facts = append(facts, Duration(time.Duration(*e.DurationMS)*time.Millisecond))
 	}
 	name := SafeLine(e.Tool)
 	line := fmt.Sprintf("%-7s", name)
 	tail := strings.Join(facts, r.pick(" · ", " - "))
-	room := r.o.Width - 1 - 2 - len([]rune(line)) - 1 - len([]rune(tail)) - 2
+	room := r.o.Width - 1 - 2 - columns(line) - 1 - columns(tail) - 2
 	if detail := clip(Detail(e.Tool, args), max(room, 12), r.pick("…", "...")); detail != "" {
 		line += " " + detail
 	}
@@ -229,14 +266,10 @@ func (r *Renderer) note(e agent.Event) string {
 	case agent.EventWarning:
 		return r.mark(markWarning, text)
 	case agent.EventPermission:
-		if e.Status == "asked" {
-			return ""
+		if e.Status != "denied" || e.CallID != "" {
+			return "" // the question and its answer, or the line of the call, tell it
 		}
-		kind := markOK
-		if e.Status == "denied" {
-			kind = markDenied
-		}
-		return r.mark(kind, strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", SafeLine(e.Status), SafeLine(e.Tool), text, r.dim(SafeLine(e.Rule)))))
+		return r.mark(markDenied, strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", SafeLine(e.Status), SafeLine(e.Tool), text, r.dim(SafeLine(e.Rule)))))
 	case agent.EventCompact:
 		return r.mark(markNote, "context shortened: "+text)
 	case agent.EventGate:
@@ -253,7 +286,7 @@ func (r *Renderer) note(e agent.Event) string {
 	case agent.EventTaskEnd:
 		return r.mark(markNote, strings.TrimSpace("task "+SafeLine(e.TaskID)+" "+SafeLine(e.Status)+" "+text))
 	case agent.EventInterrupt:
-		return r.mark(markWarning, "interrupted: "+SafeLine(e.Reason))
+		return r.mark(markWarning, SafeLine(e.Reason))
 	}
 	return ""
 }
@@ -287,7 +320,7 @@ func (r *Renderer) mark(k markKind, text string) string {
 	case markError:
 		sign, ascii, colour = "✗", "x", "31"
 	}
-	return r.paint(colour, r.pick(sign, ascii)) + " " + text + "\n"
+	return r.Rows(r.paint(colour, r.pick(sign, ascii))+" "+text, 2)
 }
 
 // Note is a line of Ralph's own for the conversation.
@@ -300,20 +333,9 @@ func (r *Renderer) Warning(text string) string { return r.mark(markWarning, Safe
 func (r *Renderer) Error(message, hint string) string {
 	out := r.mark(markError, SafeLine(message))
 	if hint != "" {
-		out += "  " + r.dim("hint: "+SafeLine(hint)) + "\n"
+		out += r.Rows("  "+r.dim("hint: "+SafeLine(hint)), 2)
 	}
 	return out
-}
-
-// Said repeats what the user said, so that it can be found in the scrollback.
-func (r *Renderer) Said(text string) string {
-	sign := r.paint("36", r.pick("❯", ">"))
-	rows := strings.Split(strings.TrimRight(Safe(text), "\n"), "\n")
-	const shown = 12
-	if len(rows) > shown {
-		rows = append(rows[:shown-1:shown-1], fmt.Sprintf("%s (%d more lines)", r.pick("…", "..."), len(rows)-shown+1))
-	}
-	return "\n" + sign + " " + strings.Join(rows, "\n  ") + "\n"
 }
 
 // Dim is text that matters less; it is made safe.
@@ -340,67 +362,13 @@ func (r *Renderer) pick(unicode, ascii string) string {
 	return unicode
 }
 
-// Rows breaks one safe line of text between words; the rows after the first
-// begin with indent blanks.
+// Rows breaks one safe line of text, which may hold our own colours, between
+// words; the rows after the first begin with indent blanks.
 func (r *Renderer) Rows(text string, indent int) string {
-	limit := max(r.o.Width-1, indent+20)
-	lead := len(text) - len(strings.TrimLeft(text, " "))
-	row, used := strings.Repeat(" ", lead), lead
-	var b strings.Builder
-	for _, word := range strings.SplitAfter(text[lead:], " ") {
-		n := len([]rune(strings.TrimRight(word, " ")))
-		if used+n > limit && used > indent {
-			b.WriteString(strings.TrimRight(row, " ") + "\n")
-			row, used = strings.Repeat(" ", indent), indent
-		}
-		row += word
-		used += len([]rune(word))
+	if r.o.Raw {
+		return text + "\n"
 	}
-	return b.String() + strings.TrimRight(row, " ") + "\n"
-}
-
-// clip shortens text to n characters, the last of them dots.
-func clip(text string, n int, dots string) string {
-	runes := []rune(text)
-	if len(runes) <= n {
-		return text
-	}
-	return string(runes[:max(n-len([]rune(dots)), 0)]) + dots
-}
-
-// Duration is a length of time for a person: "340 ms", "1.2 s", "2m05s".
-func Duration(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-}
-
-// Tokens is a number of tokens for a person: "812", "14k", "1.2M".
-func Tokens(n int) string {
-	switch {
-	case n < 1000:
-		return fmt.Sprint(n)
-	case n < 999_500:
-		return fmt.Sprintf("%.0fk", float64(n)/1000)
-	}
-	return fmt.Sprintf("%.1fM", float64(n)/1e6)
-}
-
-// Cost is an amount of money for a person; nil is unknown, never zero.
-func Cost(usd *float64) string {
-	switch {
-	case usd == nil:
-		return "cost unknown"
-	case *usd > 0 && *usd < 0.01:
-		return fmt.Sprintf("$%.4f", *usd)
-	}
-	return fmt.Sprintf("$%.2f", *usd)
+	return strings.Join(wrap(text, r.o.Width-1, indent), "\n") + "\n"
 }
 
 // Diff colours a unified diff.
@@ -425,24 +393,4 @@ func (r *Renderer) Diff(text string) string {
 		b.WriteString(row + "\n")
 	}
 	return b.String()
-}
-
-// Question shows what is asked with the exact text that is decided on, whole,
-// and the answers; the first is the one that an empty line gives.
-func (r *Renderer) Question(kind, text string, options []string) string {
-	rows := strings.Split(strings.Trim(Safe(text), "\n"), "\n")
-	out := "\n" + r.paint("33", "?") + " "
-	if kind == "permission" || kind == "check" {
-		out += "permission: "
-	}
-	out += strings.Join(rows, "\n  ") + "\n"
-	if len(options) > 0 {
-		safe := make([]string, len(options))
-		for i, o := range options {
-			safe[i] = SafeLine(o)
-		}
-		safe[0] = "[" + safe[0] + "]"
-		out += "  " + r.dim(strings.Join(safe, " / ")) + "\n"
-	}
-	return out
 }

@@ -2,7 +2,6 @@ package render
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +14,8 @@ import (
 	"ralph/workers/agent"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+// update rewrites the golden files (make update).
+var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 // harmful finds what must never reach a terminal; our own colours are allowed.
 func harmful(text string) string {
@@ -203,7 +203,7 @@ func TestMarkdownGolden(t *testing.T) {
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
-	if *update {
+	if update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -268,6 +268,116 @@ func TestEventsGolden(t *testing.T) {
 	out.WriteString(r.Error("open x: no", "do y"))
 	out.WriteString(r.Said("line one\nline two"))
 	golden(t, "events", out.String())
+}
+
+func TestTailIsBrokenIntoRows(t *testing.T) {
+	r := New(Options{Width: 21})
+	for _, c := range []struct {
+		add  string
+		want []string
+	}{
+		{"one two three four five", []string{"one two three four", "five"}},
+		{" 日本語日本語日本語\tend", []string{"one two three four", "five", "日本語日本語日本語", "end"}},
+		{" x-very-long-word-that-fits-nowhere", []string{"日本語日本語日本語", "end", "x-very-long-word-tha", "t-fits-nowhere"}},
+	} {
+		r.Event(agent.Event{Type: agent.EventMessageDelta, Text: c.add})
+		if got := r.Tail(4); strings.Join(got, "|") != strings.Join(c.want, "|") {
+			t.Errorf("after %q the tail is %q, want %q", c.add, got, c.want)
+		}
+	}
+	// Rows of a very long paragraph stay where they are while it grows.
+	var last []string
+	moved := 0
+	for i := range 900 {
+		r.Event(agent.Event{Type: agent.EventMessageDelta, Text: fmt.Sprintf(" and %d", i)})
+		rows := r.Tail(4)
+		if len(last) > 0 && rows[0] != last[0] && rows[0] != last[1] {
+			moved++
+		}
+		last = rows
+	}
+	if moved > 3 {
+		t.Errorf("the rows moved %d times", moved)
+	}
+}
+
+// TestQuestionCannotBeForged: what is decided on stands behind a bar in every
+// row, so that it cannot look like the question or its answers.
+func TestQuestionCannotBeForged(t *testing.T) {
+	command := "echo ok" + strings.Repeat(" ", 100) + "; rm -rf x\n  [no] / yes\r\n\n? May it read a file?\n\ttab\x1b[2J"
+	for _, o := range []Options{{Width: 40}, {Width: 80, ASCII: true}, {Raw: true, ASCII: true}} {
+		r := New(o)
+		rows := strings.Split(strings.Trim(r.Question("permission", "May it run this?\n"+command, []string{"no", "yes"}), "\n"), "\n")
+		if rows[0] != "? May it run this?" || rows[len(rows)-1] != "  [no] / yes" {
+			t.Errorf("the question is %q", rows)
+		}
+		bar := "  " + r.pick("│", "|") + " "
+		shown := ""
+		for _, row := range rows[1 : len(rows)-1] {
+			text, ok := strings.CutPrefix(row, bar)
+			if !ok || o.Width > 0 && columns(row) >= o.Width {
+				t.Errorf("width %d: the row %q is not behind the bar or too wide", o.Width, row)
+			}
+			shown += text
+		}
+		want := strings.ReplaceAll(Safe(command), "\n", "")
+		if shown = strings.ReplaceAll(shown, "    tab", "\ttab"); shown != want {
+			t.Errorf("width %d shows %q, want %q", o.Width, shown, want)
+		}
+	}
+}
+
+func TestTables(t *testing.T) {
+	table := func(cols int, cell string) string {
+		row := strings.Repeat("| "+cell+" ", cols) + "|\n"
+		return row + strings.Repeat("|---", cols) + "|\n" + row
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"as wide as it needs":  {table(2, "ab"), " ab │ ab\n────┼────\n ab │ ab"},
+		"many narrow columns":  {table(10, "1"), strings.TrimSuffix(strings.Repeat(" 1 │", 10), "│")},
+		"no room for columns":  {table(10, "a longer cell"), table(10, "a longer cell")},
+		"text with bars in it": {"a | b\nc | d\n", "a | b c | d"},
+	} {
+		got := New(Options{Width: 60}).Markdown(c.text)
+		if !strings.HasPrefix(got, strings.TrimSpace(c.want)) && !strings.HasPrefix(got, strings.TrimRight(c.want, " ")) {
+			t.Errorf("%s is\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}
+
+// TestRetryVoidsOnlyWhatWasPrinted: a text that was never printed cannot be void.
+func TestRetryVoidsOnlyWhatWasPrinted(t *testing.T) {
+	r := New(Options{Width: 80})
+	retry := agent.Event{Type: agent.EventRetry, Attempt: 1, Reason: "cut"}
+	r.Event(agent.Event{Type: agent.EventMessageDelta, Text: "half"})
+	if got := r.Event(retry); strings.Contains(got, "void") || len(r.Tail(1)) > 0 {
+		t.Errorf("got %q and the tail %q", got, r.Tail(1))
+	}
+	r.Event(agent.Event{Type: agent.EventMessageDelta, Text: "whole\n\nhalf"})
+	if got := r.Event(retry); !strings.Contains(got, "void") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzWrap(f *testing.F) {
+	f.Add("one two  three \x1b[1mbold\x1b[0m 日本語", 12, 2)
+	f.Add(strings.Repeat("x", 50), 9, 0)
+	f.Fuzz(func(t *testing.T, text string, limit, indent int) {
+		text = SafeLine(text)
+		limit, indent = limit&63+minWrap, indent&7
+		rows := wrap(text, limit, indent)
+		for _, row := range rows {
+			if columns(row) > max(limit, indent+minWrap) {
+				t.Errorf("%q is wider than %d", row, limit)
+			}
+		}
+		if got := strings.ReplaceAll(strings.Join(rows, ""), " ", ""); got != strings.ReplaceAll(text, " ", "") {
+			t.Errorf("%q became %q", text, rows)
+		}
+		if got := strings.Join(fold(text, limit), ""); got != text {
+			t.Errorf("fold made %q of %q", got, text)
+		}
+	})
 }
 
 func TestPickTheme(t *testing.T) {

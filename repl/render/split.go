@@ -56,14 +56,18 @@ func (s *Splitter) Write(text string) []string {
 	}
 }
 
-// maxTail bounds how much of an unfinished block Tail looks at.
-const maxTail = 4 << 10
+// maxTail bounds how much of an unfinished block Tail looks at; tailStep is how
+// far what is cut off grows at once, so that rows broken from it stay put.
+const (
+	maxTail  = 4 << 10
+	tailStep = 1 << 10
+)
 
-// Tail returns the last rows, at most n, of the unfinished block, without blank
-// rows around them. Its cost does not grow with the block.
+// Tail returns the last lines, at most n, of the unfinished block, without blank
+// ones around them. Its cost does not grow with the block.
 func (s *Splitter) Tail(n int) []string {
 	done := s.block.String()
-	text := lastBytes(done, maxTail) + lastBytes(string(s.line[max(0, len(s.line)-maxTail):]), maxTail)
+	text := lastBytes(done, maxTail) + lastBytes(string(s.line[cutAt(len(s.line)):]), len(s.line))
 	rows := strings.Split(text, "\n")
 	for len(rows) > 0 && strings.TrimSpace(rows[len(rows)-1]) == "" {
 		rows = rows[:len(rows)-1]
@@ -73,6 +77,14 @@ func (s *Splitter) Tail(n int) []string {
 		rows = rows[1:]
 	}
 	return rows
+}
+
+// cutAt is how much of a line of n bytes is left out by Tail.
+func cutAt(n int) int {
+	if n <= maxTail {
+		return 0
+	}
+	return (n - maxTail + tailStep - 1) / tailStep * tailStep
 }
 
 // lastBytes returns the last n bytes of text or a little less, whole runes.

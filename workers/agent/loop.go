@@ -41,8 +41,8 @@ type Loop struct {
 	// Emit receives every event of the loop, one call at a time; nil drops them.
 	Emit func(Event)
 	// Permit is asked before a call runs, on the goroutine of the call, with
-	// arguments that are valid JSON. A verdict with Denied set is what the model
-	// is told. Nil permits everything.
+	// arguments that are a JSON object in the tool's canonical form. A verdict
+	// with Denied set is what the model is told. Nil permits everything.
 	Permit func(ctx context.Context, t Tool, c Call) Verdict
 	// Record is called with each message before its effects begin; its error
 	// ends the loop. Nil records nothing.
@@ -56,8 +56,8 @@ type Loop struct {
 	Compact func(ctx context.Context, transcript []Message) ([]Message, error)
 	// Overflow says whether an error of the model means that its window is full.
 	Overflow func(error) bool
-	// Halt is asked after each round of tool calls; a non-nil error ends the
-	// loop with it. Nil never halts.
+	// Halt is asked whenever calls of a round have run; a non-nil error ends the
+	// loop with it, and what is left of the round is not run. Nil never halts.
 	Halt func() error
 	// Limits bound the run, counting what Spent brings along.
 	Limits Limits
@@ -142,9 +142,6 @@ func (l *Loop) Run(ctx context.Context, transcript []Message) End {
 			break
 		}
 		l.round(ctx, &end, reply.Message.Calls)
-		if end.Err == nil && l.Halt != nil {
-			end.Err = l.Halt()
-		}
 		if end.Finish != nil {
 			break
 		}
@@ -343,25 +340,38 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the limit of %s %s is used up (%s)", e.Max, e.What, e.Used)
 }
 
-// repeatGuard notices a model that asks for the same call over and over.
+// repeatGuard notices a model that goes in circles: the same call, or the same
+// round of calls, over and over.
 type repeatGuard struct {
+	call, round streak
+}
+
+// streak counts how often the same thing came in a row.
+type streak struct {
 	last  string
 	times int
 }
 
-// seen reports whether calls, one round, is the third of its like in a row.
+func (s *streak) again(key string) int {
+	if key != s.last {
+		s.last, s.times = key, 0
+	}
+	s.times++
+	return s.times
+}
+
+// seen reports whether a round is the third of its like in a row, or holds a
+// call that is.
 func (g *repeatGuard) seen(calls []Call) bool {
+	var round strings.Builder
 	for _, c := range calls {
-		key := c.Name + "\x00" + compactJSON(c.Args)
-		if key != g.last {
-			g.last, g.times = key, 0
-		}
-		g.times++
-		if g.times >= maxRepeats {
+		key := c.Name + "\x00" + compactJSON(c.Args) + "\x00"
+		round.WriteString(key)
+		if g.call.again(key) >= maxRepeats {
 			return true
 		}
 	}
-	return false
+	return g.round.again(round.String()) >= maxRepeats
 }
 
 // compactJSON makes two spellings of the same arguments equal; text that is no

@@ -156,10 +156,38 @@ func TestLoopKeepsADeniedCallFromRunning(t *testing.T) {
 	}
 }
 
+// TestDurationIsTheRunAlone: how long a human thinks about a permission is not
+// the time of the tool.
+func TestDurationIsTheRunAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var took []int64
+		m := &script{steps: []step{calls(agent.Call{ID: "1", Name: "a", Args: "{}"}), text("ok")}}
+		l := agent.Loop{Model: m,
+			Tools: []agent.Tool{tool("a", agent.EffectChange, func(context.Context, json.RawMessage) (agent.Result, error) {
+				time.Sleep(2 * time.Second)
+				return agent.Result{}, nil
+			})},
+			Permit: func(context.Context, agent.Tool, agent.Call) agent.Verdict {
+				time.Sleep(time.Minute)
+				return agent.Verdict{}
+			},
+			Emit: func(e agent.Event) {
+				if e.Type == agent.EventToolEnd {
+					took = append(took, *e.DurationMS)
+				}
+			}}
+		l.Run(t.Context(), hello())
+		if len(took) != 1 || took[0] != 2000 {
+			t.Errorf("the tool took %v ms, want 2000", took)
+		}
+	})
+}
+
 func TestLoopEnds(t *testing.T) {
 	again := calls(agent.Call{ID: "1", Name: "a", Args: `{"x": 1}`})
 	respelled := calls(agent.Call{ID: "2", Name: "a", Args: `{"x":1}`})
 	other := calls(agent.Call{ID: "3", Name: "a", Args: `{"x":2}`})
+	pair := calls(agent.Call{ID: "4", Name: "a", Args: `{"x":1}`}, agent.Call{ID: "5", Name: "a", Args: `{"x":2}`})
 	cutText := step{reply: agent.Reply{Finish: "length", Message: agent.Message{Role: agent.RoleAssistant, Text: "half an ans"}}}
 	cutCall := step{reply: agent.Reply{Finish: "length", Message: agent.Message{Role: agent.RoleAssistant, Calls: []agent.Call{{ID: "1", Name: "a", Args: `{"x`}}}}}
 	halt := errors.New("halt")
@@ -171,6 +199,7 @@ func TestLoopEnds(t *testing.T) {
 		check func(agent.End) bool
 	}{
 		{"same call three times", &agent.Loop{}, []step{again, respelled, again, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, agent.ErrRepeats) && e.Calls == 2 }},
+		{"same round three times", &agent.Loop{}, []step{pair, pair, pair, text("x")}, func(e agent.End) bool { return errors.Is(e.Err, agent.ErrRepeats) && e.Calls == 4 }},
 		{"another call between", &agent.Loop{}, []step{again, again, other, again, text("x")}, func(e agent.End) bool { return e.Err == nil && e.Calls == 4 }},
 		{"turns", &agent.Loop{Limits: agent.Limits{MaxTurns: 2}}, []step{again, other, text("x")}, func(e agent.End) bool {
 			return errors.As(e.Err, &limit) && limit.What == "turns" && e.Spent.Turns == 2

@@ -28,9 +28,13 @@ type answered struct {
 	ran    bool
 }
 
+// endedText answers a call that the end of the run kept from running.
+const endedText = "not run: the run ended before it"
+
 // round runs the calls of one reply in the order of the model and appends one
 // answer each, in that order. Neighbouring calls that only read run side by
-// side. When ctx ends, calls not begun are answered as stopped.
+// side. Once ctx ends, Halt says so or a record fails, nothing more is begun:
+// the calls that are left are answered as not run.
 func (l *Loop) round(ctx context.Context, end *End, calls []Call) {
 	turn := end.Spent.Turns
 	for len(calls) > 0 {
@@ -39,8 +43,18 @@ func (l *Loop) round(ctx context.Context, end *End, calls []Call) {
 			l.file(end, a)
 		}
 		calls = calls[n:]
-		if ctx.Err() != nil && end.Err == nil {
+		switch {
+		case ctx.Err() != nil:
+			// The stop is why it ends, whatever else went wrong meanwhile.
 			end.Err = context.Cause(ctx)
+			l.skip(end, calls, stoppedText)
+			return
+		case end.Err == nil && l.Halt != nil:
+			end.Err = l.Halt()
+		}
+		if end.Err != nil {
+			l.skip(end, calls, endedText)
+			return
 		}
 	}
 }
@@ -88,33 +102,42 @@ func (l *Loop) run(ctx context.Context, turn int, c Call) answered {
 		shown, _ = json.Marshal(c.Args) // a string always encodes
 	}
 	l.emit(Event{Type: EventToolStart, Turn: turn, CallID: c.ID, Tool: c.Name, Args: shown})
-	began := time.Now()
-	a.result, a.ran = l.decide(ctx, c, args), true
-	a.took = time.Since(began)
+	a.ran = true
+	a.result, a.took = l.decide(ctx, c, args)
 	l.emit(toolEnd(turn, a))
 	return a
 }
 
-// decide answers what cannot run and runs what can.
-func (l *Loop) decide(ctx context.Context, c Call, args json.RawMessage) Result {
+// decide answers what cannot run and runs what can. took is the time of the run
+// alone: how long a human thought about the permission is not the tool's.
+func (l *Loop) decide(ctx context.Context, c Call, args json.RawMessage) (r Result, took time.Duration) {
 	t, ok := l.tool(c.Name)
 	switch {
 	case !ok:
-		return Result{Failed: true, Text: fmt.Sprintf("there is no tool %q; the tools are: %s", c.Name, l.names())}
+		return Result{Failed: true, Text: fmt.Sprintf("there is no tool %q; the tools are: %s", c.Name, l.names())}, 0
 	case !json.Valid(args):
-		return Result{Failed: true, Text: fmt.Sprintf("the arguments of %s are not valid JSON: %v; send the call again with one JSON object", c.Name, jsonProblem(args))}
+		return Result{Failed: true, Text: fmt.Sprintf("the arguments of %s are not valid JSON: %v; send the call again with one JSON object", c.Name, jsonProblem(args))}, 0
 	case args[0] != '{':
-		return Result{Failed: true, Text: fmt.Sprintf("the arguments of %s must be one JSON object", c.Name)}
+		return Result{Failed: true, Text: fmt.Sprintf("the arguments of %s must be one JSON object", c.Name)}, 0
+	}
+	if t.Canonical != nil {
+		canonical, err := t.Canonical(args)
+		if err != nil {
+			return Result{Brief: "bad arguments"}.With(err), 0
+		}
+		c.Args = string(canonical)
 	}
 	if l.Permit != nil {
 		if v := l.Permit(ctx, t, c); v.Denied != "" {
-			return Result{Failed: true, Denied: v.Denied, Text: v.Text, Brief: "denied"}
+			return Result{Failed: true, Denied: v.Denied, Text: v.Text, Brief: "denied"}, 0
 		}
 	}
 	if ctx.Err() != nil {
-		return Result{Text: stoppedText, Failed: true}
+		return Result{Text: stoppedText, Failed: true}, 0
 	}
-	return guarded(ctx, t, args)
+	began := time.Now()
+	r = guarded(ctx, t, args)
+	return r, time.Since(began)
 }
 
 // guarded runs a tool so that its panic is its result.
@@ -125,18 +148,7 @@ func guarded(ctx context.Context, t Tool, args json.RawMessage) (r Result) {
 		}
 	}()
 	r, err := t.Run(ctx, args)
-	if err != nil {
-		r.Failed = true
-		if r.Text != "" {
-			r.Head = strings.TrimPrefix(r.Head+"\n"+err.Error(), "\n")
-		} else {
-			r.Text = err.Error()
-		}
-		if r.Brief == "" {
-			r.Brief = firstLine(err.Error())
-		}
-	}
-	return r
+	return r.With(err)
 }
 
 // file counts an answered call and appends its answer to the transcript.
@@ -167,20 +179,6 @@ func (l *Loop) skip(end *End, calls []Call, why string) {
 	for _, c := range calls {
 		l.file(end, answered{call: c, result: Result{Text: why, Failed: true}})
 	}
-}
-
-// Answer is the result as the model reads it: what Ralph says of it, then the
-// data.
-func (r Result) Answer() string {
-	switch {
-	case r.Head == "" && r.Text == "":
-		return "(nothing)"
-	case r.Head == "":
-		return r.Text
-	case r.Text == "":
-		return r.Head
-	}
-	return r.Head + "\n" + r.Text
 }
 
 // Repair makes a transcript valid that was cut off anywhere: each call without

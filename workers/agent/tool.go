@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -18,11 +19,16 @@ type Tool struct {
 	// Effect says what running it can change; tools that only read may run side
 	// by side.
 	Effect Effect
+	// Canonical returns the arguments as Run will understand them, with other
+	// names for a field replaced by its own, so that a permission is decided
+	// about what will really be done; or why they do not fit. Nil: Run takes
+	// them as they are.
+	Canonical func(args json.RawMessage) (json.RawMessage, error)
 	// Run does the work. args is a JSON object; Run checks it against Schema, so
-	// that it can forgive what is harmless. Run returns soon after ctx ends, leaving nothing running that it started,
-	// and what it had got so far. An error is for the model to read like a
-	// failed Result; it never ends the loop. Run must be safe for concurrent
-	// use.
+	// that it can forgive what is harmless. Run returns soon after ctx ends,
+	// with what it had got so far, leaving nothing running that it started. An
+	// error is for the model to read like a failed Result; it never ends the
+	// loop. Run must be safe for concurrent use.
 	Run func(ctx context.Context, args json.RawMessage) (Result, error)
 }
 
@@ -58,6 +64,37 @@ type Result struct {
 	Command *CommandRun
 	// Finish is set by the tool that declares the work ended.
 	Finish *Finish
+}
+
+// Answer is the result as the model reads it: what Ralph says of it, then the
+// data.
+func (r Result) Answer() string {
+	switch {
+	case r.Head == "" && r.Text == "":
+		return "(nothing)"
+	case r.Head == "":
+		return r.Text
+	case r.Text == "":
+		return r.Head
+	}
+	return r.Head + "\n" + r.Text
+}
+
+// With returns the result of a Run that also returned err; nil changes nothing.
+func (r Result) With(err error) Result {
+	if err == nil {
+		return r
+	}
+	r.Failed = true
+	if r.Text != "" {
+		r.Head = strings.TrimPrefix(r.Head+"\n"+err.Error(), "\n")
+	} else {
+		r.Text = err.Error()
+	}
+	if r.Brief == "" {
+		r.Brief = firstLine(err.Error())
+	}
+	return r
 }
 
 // CommandRun records one program that a tool ran.

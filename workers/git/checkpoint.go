@@ -3,7 +3,9 @@ package git
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -54,7 +56,8 @@ type seed struct {
 // repository that root is in, nil if there is none. It starts and writes
 // nothing.
 func OpenCheckpoints(p *proc.Runner, root, stateDir string, loc *Location) *Checkpoints {
-	root, stateDir = realPath(root), realPath(stateDir)
+	// The state directory itself is not resolved: see snapshot.
+	root, stateDir = realPath(root), filepath.Join(realPath(filepath.Dir(stateDir)), filepath.Base(stateDir))
 	c := &Checkpoints{root: root, stateDir: stateDir, place: place{proc: p}}
 	if loc != nil {
 		if rel, err := filepath.Rel(loc.Root, root); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
@@ -131,7 +134,7 @@ func commitBody(cp Checkpoint, parent string) []byte {
 
 // snapshot writes the tree of all files as they are. The caller holds mu.
 func (c *Checkpoints) snapshot(ctx context.Context) (string, error) {
-	if err := os.MkdirAll(c.stateDir, 0o700); err != nil {
+	if err := c.makeStateDir(); err != nil {
 		return "", fmt.Errorf("make state directory: %w", err)
 	}
 	if err := c.prepare(ctx); err != nil {
@@ -145,7 +148,7 @@ func (c *Checkpoints) snapshot(ctx context.Context) (string, error) {
 	} else if now = fingerprint(filepath.Join(c.gitDir, "index")); now != c.seeded {
 		from = now.path
 	}
-	c.sweepIndexes()
+	sweepIndexes(c.stateDir)
 	x, err := newIndex(c.stateDir, from)
 	if err != nil {
 		return "", err
@@ -180,25 +183,35 @@ func (c *Checkpoints) snapshot(ctx context.Context) (string, error) {
 	return tree, nil
 }
 
+// makeStateDir makes the directory for indexes. A link there is refused: a
+// repository could bring it along to have Ralph write elsewhere.
+func (c *Checkpoints) makeStateDir() error {
+	if err := os.Mkdir(c.stateDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	dirs := []string{c.stateDir}
+	if _, err := os.Lstat(c.gitDir); c.shadow && err == nil {
+		dirs = append(dirs, c.gitDir)
+	}
+	for _, dir := range dirs {
+		if info, err := os.Lstat(dir); err != nil {
+			return err
+		} else if !info.IsDir() {
+			return fmt.Errorf("%q is not a directory of its own", dir)
+		}
+	}
+	if c.shadow {
+		return sound(c.gitDir, c.gitDir)
+	}
+	return nil
+}
+
 func fingerprint(path string) seed {
 	info, err := os.Stat(path)
 	if err != nil {
 		return seed{path: path}
 	}
 	return seed{path: path, size: info.Size(), modTime: info.ModTime()}
-}
-
-// sweepIndexes removes what a crash has left behind.
-func (c *Checkpoints) sweepIndexes() {
-	old, err := filepath.Glob(filepath.Join(c.stateDir, "index-*"))
-	if err != nil {
-		return
-	}
-	for _, dir := range old {
-		if info, err := os.Lstat(dir); err == nil && time.Since(info.ModTime()) > time.Hour {
-			_ = os.RemoveAll(dir) // it is tried again next time
-		}
-	}
 }
 
 // unfilter takes files out of an index whose content there went through a filter

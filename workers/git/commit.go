@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"ralph/workers/proc"
 )
 
 // Commit records changes of the work tree on the current branch and gives the
@@ -66,20 +68,37 @@ func (r *Repo) settled(ctx context.Context, paths []string) error {
 	return &Error{Op: "commit", Path: r.workTree, Err: errors.New("some files have conflicts that are not resolved"), Hint: "resolve them and git add them first"}
 }
 
-// lockIndex keeps every other git from writing the user's index.
+// lockOwner begins what Ralph's own index.lock says; its pid follows.
+const lockOwner = "ralph "
+
+// lockIndex keeps every other git from writing the user's index. A lock of a
+// Ralph that was killed is taken over: it protected only what that one did not
+// finish.
 func (r *Repo) lockIndex() (func(), error) {
 	lock := filepath.Join(r.gitDir, "index.lock")
 	f, err := os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) && staleLock(lock) && os.Remove(lock) == nil {
+		f, err = os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	}
 	if err != nil {
 		return nil, &Error{Op: "commit", Path: r.workTree, Err: fmt.Errorf("lock the index: %w", err),
 			Hint: "another git is at work here, or one crashed: end it, or if none runs delete " + lock}
 	}
 	unlock := func() { _ = os.Remove(lock) } // a lock that stays is named by the hint of the next commit
-	if err := f.Close(); err != nil {
+	_, err = fmt.Fprintf(f, "%s%d\n", lockOwner, os.Getpid())
+	if err = errors.Join(err, f.Close()); err != nil {
 		unlock()
 		return nil, fmt.Errorf("lock index: %w", err)
 	}
+	sweepIndexes(r.gitDir)
 	return unlock, nil
+}
+
+// staleLock says that a lock was made by a Ralph that is no more.
+func staleLock(lock string) bool {
+	text, err := readSmall(lock)
+	pid, ours := strings.CutPrefix(strings.TrimSuffix(text, "\n"), lockOwner)
+	return err == nil && ours && proc.Gone(pid)
 }
 
 // record makes the commit. theirs becomes the user's index, ours the tree of the

@@ -12,7 +12,8 @@ import (
 // Find looks for the work tree that dir is in, upwards, by reading .git entries;
 // it starts no process. Symlinks in dir are resolved first. It returns
 // ErrNoRepository outside a work tree, which includes a bare repository and the
-// inside of a .git directory.
+// inside of a .git directory, and ErrForeign for a .git entry that leads to
+// somebody else's.
 func Find(dir string) (Location, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
@@ -73,8 +74,16 @@ func locate(root string) (Location, bool, error) {
 	return complete(root, gitDir)
 }
 
+// complete fills in the rest, for a repository that belongs to root and in
+// which nothing leads elsewhere.
 func complete(root, gitDir string) (Location, bool, error) {
 	loc := Location{Root: root, GitDir: gitDir, CommonDir: gitDir}
+	if !belongs(root, gitDir) {
+		return Location{}, false, foreign(root, gitDir)
+	}
+	if err := sound(root, gitDir); err != nil {
+		return Location{}, false, err
+	}
 	b, err := readSmall(filepath.Join(gitDir, "commondir"))
 	switch {
 	case err == nil:
@@ -83,6 +92,13 @@ func complete(root, gitDir string) (Location, bool, error) {
 			return Location{}, false, err
 		}
 		loc.CommonDir, loc.Worktree = common, common != gitDir
+		// Git makes a common directory only for what is below its worktrees/.
+		if loc.Worktree && filepath.Dir(filepath.Dir(gitDir)) != common && !inside(root, common) {
+			return Location{}, false, foreign(root, common)
+		}
+		if err := sound(root, common); err != nil {
+			return Location{}, false, err
+		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return Location{}, false, err
 	}

@@ -9,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"ralph/workers/proc"
 )
 
 // index is an index file of our own in a directory of its own, where git can
@@ -18,8 +21,8 @@ type index struct{ dir, path string }
 // newIndex copies an index; one that is missing makes an empty one. "" starts
 // empty too.
 func newIndex(parent, from string) (index, error) {
-	dir, err := os.MkdirTemp(parent, "index-")
-	if err != nil {
+	dir := filepath.Join(parent, proc.TempName("index"))
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return index{}, fmt.Errorf("make temporary index: %w", err)
 	}
 	x := index{dir: dir, path: filepath.Join(dir, "index")}
@@ -37,12 +40,16 @@ func newIndex(parent, from string) (index, error) {
 // same moment as its index for suspect, and with a younger index it would miss
 // the change.
 func copyIndex(from, to string) error {
-	in, err := os.Open(from)
+	// Not to wait on a FIFO that stands there.
+	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
 	info, err := in.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
 	if err != nil {
 		return err
 	}
@@ -58,6 +65,22 @@ func copyIndex(from, to string) error {
 		err = os.Chtimes(to, info.ModTime(), info.ModTime())
 	}
 	return err
+}
+
+// sweepIndexes removes what Ralphs that were killed have left in dir. It is
+// clean-up: what cannot be removed is tried again next time.
+func sweepIndexes(dir string) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer func() { _ = d.Close() }()
+	names, _ := d.Readdirnames(-1)
+	for _, n := range names {
+		if proc.Leftover(n, "index") {
+			_ = os.RemoveAll(filepath.Join(dir, n))
+		}
+	}
 }
 
 func (x index) env() []string { return []string{"GIT_INDEX_FILE=" + x.path} }

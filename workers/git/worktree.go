@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"ralph/workers/proc"
 )
 
 // difference is what distinguishes a work tree from an index.
@@ -48,6 +50,9 @@ func (p *place) differences(ctx context.Context, env []string, paths []string, f
 		}
 		seen[name] = true
 		untracked := tag == "?"
+		if untracked && p.abandoned(name, links) {
+			continue
+		}
 		switch p.standing(name, f.maxBytes, links) {
 		case present:
 			d.update = append(d.update, name)
@@ -64,6 +69,20 @@ func (p *place) differences(ctx context.Context, env []string, paths []string, f
 		}
 	}
 	return d, nil
+}
+
+// abandoned says that an untracked file is a half-written one of the file tools,
+// which is never recorded, and removes it when the Ralph that wrote it is no
+// more.
+func (p *place) abandoned(name string, links map[string]bool) bool {
+	base := path.Base(name)
+	if !strings.HasPrefix(base, ".ralph-write-") {
+		return false
+	}
+	if proc.Leftover(base, "write") && !p.linked(path.Dir(name), links) {
+		_ = os.Remove(filepath.Join(p.workTree, filepath.FromSlash(name))) // it is tried again next time
+	}
+	return true
 }
 
 type standing int

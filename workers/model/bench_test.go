@@ -144,18 +144,18 @@ func BenchmarkExtend(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			msgs := transcript(n)
 			var e encoder
-			e.messages("a", msgs, false)
+			e.messages("a", msgs, style{})
 			i := 0
 			b.ReportAllocs()
 			for b.Loop() {
 				if i++; i == 1000 {
 					// A transcript that grew too much would measure something else.
 					e = encoder{}
-					e.messages("a", msgs, false)
+					e.messages("a", msgs, style{})
 					msgs, i = msgs[:n], 0
 				}
 				msgs = append(msgs, agent.Message{Role: agent.RoleUser, Text: strings.Repeat("x", 400)})
-				e.messages("a", msgs, false)
+				e.messages("a", msgs, style{})
 			}
 		})
 	}

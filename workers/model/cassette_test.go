@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -19,7 +18,8 @@ import (
 	"ralph/workers/model/modeltest"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files")
+// update rewrites the golden files (make update).
+var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 const key = "sk-very-secret-0123456789"
 
@@ -116,7 +116,7 @@ func replayOf(t *testing.T, text, root string) (*Replay, *Client) {
 func TestRecordIsReadable(t *testing.T) {
 	text, _ := record(t)
 	const golden = "testdata/recorded.yaml"
-	if *update {
+	if update {
 		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -77,6 +77,7 @@ func New(o Options) *Client {
 		c.base = strings.TrimRight(u.String(), "/")
 		c.azure = azureHost(u.Hostname()) && !strings.Contains(u.Path, "/v1")
 	}
+	c.names = namesTools(o.Endpoint)
 	rt := o.Transport
 	if rec, ok := rt.(*recording); ok {
 		c.rec, rt = rec.to, rec.base

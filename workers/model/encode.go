@@ -33,8 +33,14 @@ type conversation struct {
 	msgs []agent.Message
 	ends []int // ends[i] is where message i ends in buf
 	buf  []byte
-	echo bool
+	style
 	used int64
+}
+
+// style is what messages hold beyond what every endpoint takes.
+type style struct {
+	echo  bool // reasoning goes back to the endpoint
+	names bool // a tool's message names the tool
 }
 
 // toolSet is a list of tools with its encoding.
@@ -44,19 +50,18 @@ type toolSet struct {
 }
 
 // messages returns the elements of the messages array, separated by commas.
-// echo says whether reasoning goes back to the endpoint.
-func (e *encoder) messages(name string, msgs []agent.Message, echo bool) []byte {
+func (e *encoder) messages(name string, msgs []agent.Message, how style) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.convs == nil {
 		e.convs = make(map[string]*conversation)
 	}
 	c := e.convs[name]
-	if c == nil || c.echo != echo {
+	if c == nil || c.style != how {
 		if c != nil {
 			e.bytes -= cap(c.buf)
 		}
-		c = &conversation{echo: echo}
+		c = &conversation{style: how}
 		e.convs[name] = c
 	}
 	e.clock++
@@ -104,7 +109,11 @@ func (c *conversation) extend(msgs []agent.Message) {
 		if len(c.buf) > 0 {
 			c.buf = append(c.buf, ',')
 		}
-		c.buf = appendMessage(c.buf, &msgs[i], c.echo)
+		tool := ""
+		if c.names {
+			tool = toolOf(msgs[:i], msgs[i].CallID)
+		}
+		c.buf = appendMessage(c.buf, &msgs[i], c.echo, tool)
 		c.msgs = append(c.msgs, msgs[i])
 		c.ends = append(c.ends, len(c.buf))
 	}
@@ -124,7 +133,21 @@ func sameMessage(a, b *agent.Message) bool {
 	return true
 }
 
-func appendMessage(b []byte, m *agent.Message, echo bool) []byte {
+// toolOf is the name of the tool that was called with an id; its message stands
+// before the answers.
+func toolOf(before []agent.Message, id string) string {
+	for i := len(before) - 1; i >= 0 && id != ""; i-- {
+		for _, c := range before[i].Calls {
+			if c.ID == id {
+				return c.Name
+			}
+		}
+	}
+	return ""
+}
+
+// appendMessage appends one message; tool is the name that it shall bear.
+func appendMessage(b []byte, m *agent.Message, echo bool, tool string) []byte {
 	b = append(b, `{"role":`...)
 	b = appendString(b, string(m.Role))
 	b = append(b, `,"content":`...)
@@ -136,6 +159,10 @@ func appendMessage(b []byte, m *agent.Message, echo bool) []byte {
 	if echo && m.Role == agent.RoleAssistant {
 		b = append(b, `,"reasoning_content":`...)
 		b = appendString(b, m.Reasoning)
+	}
+	if tool != "" {
+		b = append(b, `,"name":`...)
+		b = appendString(b, wireName(tool))
 	}
 	if m.CallID != "" {
 		b = append(b, `,"tool_call_id":`...)

@@ -54,15 +54,15 @@ func TestRequestsExtendEachOther(t *testing.T) {
 func TestExtendIsFlat(t *testing.T) {
 	var e encoder
 	msgs := transcript(4000)
-	e.messages("a", msgs[:3800], false)
+	e.messages("a", msgs[:3800], style{})
 	began := time.Now()
-	whole := e.messages("b", msgs[:3800], false)
+	whole := e.messages("b", msgs[:3800], style{})
 	once := time.Since(began)
-	old := e.messages("a", msgs[:3800], false)
+	old := e.messages("a", msgs[:3800], style{})
 	moved := 0
 	began = time.Now()
 	for n := 3801; n <= len(msgs); n++ {
-		b := e.messages("a", msgs[:n], false)
+		b := e.messages("a", msgs[:n], style{})
 		if &b[0] != &old[0] {
 			moved++
 		}
@@ -84,21 +84,21 @@ func TestEncoderBranches(t *testing.T) {
 	var e encoder
 	user := func(s string) agent.Message { return agent.Message{Role: agent.RoleUser, Text: s} }
 	a := []agent.Message{user("1"), user("2"), user("3")}
-	first := e.messages("x", a, false)
+	first := e.messages("x", a, style{})
 	kept := string(first)
 	// The same backing array with another message in it, as a compaction may do.
 	b := append(a[:1], user("other"), user("more"))
-	second := string(e.messages("x", b, false))
+	second := string(e.messages("x", b, style{}))
 	if want := `{"role":"user","content":"1"},{"role":"user","content":"other"},{"role":"user","content":"more"}`; second != want {
 		t.Errorf("%s", second)
 	}
 	if string(first) != kept {
 		t.Error("bytes that were handed out have changed")
 	}
-	if got := string(e.messages("x", nil, false)); got != "" {
+	if got := string(e.messages("x", nil, style{})); got != "" {
 		t.Errorf("%q", got)
 	}
-	echo := string(e.messages("x", []agent.Message{{Role: agent.RoleAssistant, Text: "t", Reasoning: "r"}}, true))
+	echo := string(e.messages("x", []agent.Message{{Role: agent.RoleAssistant, Text: "t", Reasoning: "r"}}, style{echo: true}))
 	if !strings.Contains(echo, `"reasoning_content":"r"`) {
 		t.Error(echo)
 	}
@@ -108,7 +108,7 @@ func TestEncoderForgets(t *testing.T) {
 	var e encoder
 	big := agent.Message{Role: agent.RoleUser, Text: strings.Repeat("x", 20<<20)}
 	for i := range 5 {
-		e.messages(fmt.Sprint(i), []agent.Message{big}, false)
+		e.messages(fmt.Sprint(i), []agent.Message{big}, style{})
 	}
 	if e.bytes > maxCachedBytes || len(e.convs) > 3 || e.convs["4"] == nil {
 		t.Errorf("%d bytes in %d transcripts", e.bytes, len(e.convs))

@@ -143,6 +143,20 @@ type dialect struct {
 	otherLimit bool // the other name of the bound on the output
 	noSchema   bool // response_format
 	echo       bool // the model's reasoning has to come back to it
+	names      bool // answers of tools have to name the tool
+	noNames    bool // and must not
+}
+
+// style says how to write messages in this dialect.
+func (d dialect) style() style {
+	return style{echo: d.echo, names: d.names && !d.noNames}
+}
+
+// namesTools says whether an endpoint is known to need the tool's name with
+// each answer. Gemini does, also behind a gateway; the protocol has it not, and
+// some servers refuse it.
+func namesTools(e Endpoint) bool {
+	return e.Provider == providerGemini || strings.Contains(strings.ToLower(e.Model), "gemini")
 }
 
 func (c *Client) current() dialect {
@@ -170,6 +184,10 @@ func (c *Client) learn(used dialect, e *Error) bool {
 		d.noSchema = true
 	case has(e.words, "reasoning_content") && has(e.words, "must", "missing", "require"):
 		d.echo = true
+	case used.style().names && refused && has(e.words, "message") && has(e.words, `"name"`, "'name'", ".name", "_name"):
+		d.noNames = true
+	case has(e.words, "function_response.name", "functionresponse.name", "must have a 'name'", "must have a \"name\""):
+		d.names = true
 	}
 	if d == used {
 		return false
@@ -181,6 +199,8 @@ func (c *Client) learn(used dialect, e *Error) bool {
 		otherLimit: c.otherLimit || d.otherLimit,
 		noSchema:   c.noSchema || d.noSchema,
 		echo:       c.echo || d.echo,
+		names:      c.names || d.names,
+		noNames:    c.noNames || d.noNames,
 	}
 	return true
 }

@@ -330,6 +330,74 @@ func TestDialectEcho(t *testing.T) {
 	}
 }
 
+// TestDialectNames: Gemini wants the name of the tool with each answer, the
+// protocol does not have it, and some servers refuse it.
+func TestDialectNames(t *testing.T) {
+	t.Parallel()
+	msgs := []agent.Message{
+		{Role: agent.RoleUser, Text: "go"},
+		{Role: agent.RoleAssistant, Calls: []agent.Call{{ID: "a", Name: "read", Args: `{}`}, {ID: "b", Name: "shell", Args: `{}`}}},
+		{Role: agent.RoleTool, CallID: "a", Text: "A"},
+		{Role: agent.RoleTool, CallID: "b", Text: "B"},
+		{Role: agent.RoleTool, CallID: "nobody's", Text: "C"},
+	}
+	const named = `{"role":"tool","content":"A","name":"read","tool_call_id":"a"},{"role":"tool","content":"B","name":"shell","tool_call_id":"b"},{"role":"tool","content":"C","tool_call_id":"nobody's"}`
+	const plain = `{"role":"tool","content":"A","tool_call_id":"a"},{"role":"tool","content":"B","tool_call_id":"b"},{"role":"tool","content":"C","tool_call_id":"nobody's"}`
+	needs := `[{"error":{"code":400,"message":"* GenerateContentRequest.contents[2].parts[0].function_response.name: Name cannot be empty.\n","status":"INVALID_ARGUMENT"}}]`
+	refuses := `{"error":{"message":"messages[2]: \"name\" is not supported by this endpoint","type":"invalid_request_error"}}`
+	forbids := `{"detail":[{"type":"extra_forbidden","loc":["body","messages",2,"tool","name"],"msg":"Extra inputs are not permitted"}]}`
+	for _, tt := range []struct {
+		name, provider, model string
+		complaint, about      string // the complaint comes when the request holds about
+		want                  []string
+	}{
+		{"others get none", providerCustom, "test", "", "never", []string{plain, plain}},
+		{"gemini gets them", providerGemini, "test", needs, plain, []string{named, named}},
+		{"gemini behind a gateway", providerCustom, "google/Gemini-2.5-pro", needs, plain, []string{named, named}},
+		{"learned", providerCustom, "test", needs, plain, []string{plain, named, named}},
+		{"refused", providerGemini, "test", refuses, named, []string{named, plain, plain}},
+		{"forbidden", providerGemini, "test", forbids, named, []string{named, plain, plain}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := modeltest.New(t)
+			srv.Handle(func(r modeltest.Request) modeltest.Reply {
+				if strings.Contains(string(r.Body), tt.about) {
+					return modeltest.Status(400, tt.complaint)
+				}
+				return modeltest.Text("fine")
+			})
+			c := newClient(t, srv.URL(), func(o *Options) { o.Endpoint.Provider, o.Endpoint.Model = tt.provider, tt.model })
+			for range 2 {
+				if _, err := c.Complete(context.Background(), agent.Request{Messages: msgs}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reqs := srv.Requests()
+			if len(reqs) != len(tt.want) {
+				t.Fatalf("%d requests, want %d", len(reqs), len(tt.want))
+			}
+			for i, r := range reqs {
+				if !strings.Contains(string(r.Body), tt.want[i]) {
+					t.Errorf("request %d: %s", i, r.Body)
+				}
+			}
+		})
+	}
+	t.Run("an endpoint that wants both", func(t *testing.T) {
+		srv := modeltest.New(t)
+		srv.Handle(func(r modeltest.Request) modeltest.Reply {
+			if strings.Contains(string(r.Body), named) {
+				return modeltest.Status(400, refuses)
+			}
+			return modeltest.Status(400, needs)
+		})
+		c := newClient(t, srv.URL())
+		if _, err := c.Complete(context.Background(), agent.Request{Messages: msgs}, nil); err == nil || len(srv.Requests()) > 4 {
+			t.Errorf("%v after %d requests", err, len(srv.Requests()))
+		}
+	})
+}
+
 func TestClassify(t *testing.T) {
 	for _, tt := range []struct {
 		status int

@@ -68,7 +68,7 @@ func (c *Client) attempt(ctx context.Context, req agent.Request, sink func(agent
 		t.err = &Error{Kind: KindRejected, Message: err.Error(), Err: err}
 		return
 	}
-	load := &payload{tools: tools, messages: c.enc.messages(req.Agent, req.Messages, t.dialect.echo)}
+	load := &payload{tools: tools, messages: c.enc.messages(req.Agent, req.Messages, t.dialect.style())}
 	if c.opts.Endpoint.Provider == providerOpenRouter {
 		load.extra = []byte(`,"usage":{"include":true}`)
 	}

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"ralph/workers/proc"
 )
 
 // Open opens the regular file name for reading and says what it resolved to,
@@ -227,7 +228,7 @@ func (p *place) replace(c content, data []byte) (err error) {
 	if err := p.unchanged(c); err != nil {
 		return err
 	}
-	temp := ".ralph-write-" + rand.Text()
+	temp := proc.TempName("write")
 	f, err := p.dir().OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err

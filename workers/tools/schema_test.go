@@ -3,7 +3,6 @@ package tools
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -15,7 +14,8 @@ import (
 	"ralph/workers/agent"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+// update rewrites the golden files (make update).
+var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 func allSpecs(t testing.TB) []spec {
 	t.Helper()
@@ -46,7 +46,7 @@ func TestSchemasAreGenerated(t *testing.T) {
 		want.WriteByte('\n')
 	}
 	want.WriteString("}\n")
-	if *update {
+	if update {
 		if err := os.WriteFile("testdata/schemas.json", want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}

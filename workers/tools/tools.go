@@ -153,7 +153,7 @@ func Define[A any](name, doc, example string, effect agent.Effect, schema json.R
 func (s spec) tool(schema json.RawMessage) agent.Tool {
 	d := newDecoder(s.name, s.example, schema)
 	return agent.Tool{
-		Name: s.name, Description: s.doc, Schema: schema, Effect: s.effect,
+		Name: s.name, Description: s.doc, Schema: schema, Effect: s.effect, Canonical: d.decode,
 		Run: func(ctx context.Context, args json.RawMessage) (agent.Result, error) {
 			args, err := d.decode(args)
 			if err != nil {

@@ -1,0 +1,202 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+	"ralph/workers/model/modeltest"
+)
+
+// script answers questions one after the other and keeps them; beyond its end
+// nobody is there.
+func script(asked *[]string, answers ...string) func(context.Context, coordinator.Question) (string, error) {
+	return func(_ context.Context, q coordinator.Question) (string, error) {
+		*asked = append(*asked, q.Text)
+		if len(answers) == 0 {
+			return "", errors.New("the terminal is gone")
+		}
+		a := answers[0]
+		answers = answers[1:]
+		return a, nil
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	run := calls(shell("echo ran >> ran"))
+	cases := []struct {
+		name    string
+		flags   map[string][]string
+		answers []string // nil: nobody is there
+		call    modeltest.Reply
+		status  coordinator.Status
+		ran     bool
+		asked   int
+		denied  string // the rule in the denial
+	}{
+		{"nobody is there", nil, nil, run, coordinator.StatusDenied, false, 0, "commands run unsandboxed"},
+		{"yes", nil, []string{"yes"}, run, coordinator.StatusCompleted, true, 1, ""},
+		{"no", nil, []string{"no"}, run, coordinator.StatusCompleted, false, 1, "denied by the user"},
+		{"the terminal goes away", nil, []string{}, run, coordinator.StatusCompleted, false, 1, "commands run unsandboxed"},
+		{"on-ask deny", map[string][]string{"on_ask": {"deny"}}, []string{"yes"}, run, coordinator.StatusCompleted, false, 0, "commands run unsandboxed"},
+		{"on-ask fail", map[string][]string{"on_ask": {"fail"}}, []string{"yes"}, run, coordinator.StatusDenied, false, 0, "commands run unsandboxed"},
+		{"deny rule", map[string][]string{"deny": {`argv[0] == "echo"`}, "sandbox": {"off"}}, []string{"yes"}, run, coordinator.StatusCompleted, false, 0, `argv[0] == "echo"`},
+		{"allow rule", map[string][]string{"allow": {`argv[0] == "true"`}}, nil, calls(shell("true")), coordinator.StatusCompleted, false, 0, ""},
+		{"always asks", map[string][]string{"sandbox": {"off"}}, nil, calls(shell("git push")), coordinator.StatusDenied, false, 0, "git push always asks"},
+		{"network", map[string][]string{"sandbox": {"off"}}, []string{"yes"}, calls(call("fetch", m{"url": "http://127.0.0.1:1/"})), coordinator.StatusCompleted, false, 0, "network is off; allow it with --allow 'network'"},
+		// What a command is called by is none of the permission's business.
+		{"another name for the command", nil, nil, calls(call("shell", m{"script": "echo ran >> ran"})), coordinator.StatusDenied, false, 0, "commands run unsandboxed"},
+		{"a number for the command", nil, nil, calls(modeltest.Call{Name: "shell", Args: `{"command":7}`}), coordinator.StatusDenied, false, 0, "commands run unsandboxed"},
+		{"an odd spelling", nil, nil, calls(modeltest.Call{Name: "shell", Args: `{"Command":"echo ran >> ran"}`}), coordinator.StatusDenied, false, 0, "commands run unsandboxed"},
+		{"deny rule and another name for the path", map[string][]string{"deny": {`path == "ran"`}, "sandbox": {"off"}}, nil,
+			calls(call("write", m{"filename": "ran", "content": "x"})), coordinator.StatusCompleted, false, 0, `path == "ran"`},
+		{"arguments that do not fit", nil, []string{"yes"}, calls(call("shell", m{"cmmand": "echo ran >> ran"})), coordinator.StatusCompleted, false, 0, ""},
+		{"an empty command", nil, nil, calls(call("shell", m{})), coordinator.StatusDenied, false, 0, "commands run unsandboxed"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProject(t, c.call, text("done"))
+			p.flags = map[string][]string{}
+			for k, v := range c.flags {
+				p.flags[k] = v
+			}
+			var asked []string
+			if c.answers != nil {
+				p.ask = script(&asked, c.answers...)
+			}
+			out := p.run(coordinator.Job{})
+			p.want(out, c.status)
+			if (p.read("ran") != "") != c.ran || len(asked) != c.asked {
+				t.Errorf("ran %q, asked %q", p.read("ran"), asked)
+			}
+			rule := ""
+			if len(out.Denials) > 0 {
+				rule = out.Denials[0].Rule
+			}
+			if rule != c.denied || out.ToolCalls.Denied != len(out.Denials) {
+				t.Errorf("denials %+v, want the rule %q", out.Denials, c.denied)
+			}
+		})
+	}
+}
+
+// --on-ask fail ends the run there: what the model wanted besides is not done.
+func TestOnAskFailRunsNothingMore(t *testing.T) {
+	p := newProject(t, calls(shell("true"), write("after.txt", "x")), text("never"))
+	p.flags = map[string][]string{"on_ask": {"fail"}}
+	p.want(p.run(coordinator.Job{}), coordinator.StatusDenied)
+	p.wantRequests(1)
+	if _, err := os.Stat(p.path("after.txt")); err == nil {
+		t.Error("a call ran after the run had failed")
+	}
+}
+
+func TestAlwaysHoldsForTheSession(t *testing.T) {
+	p := newProject(t, calls(shell("echo 1 >> ran"), shell("echo 2 >> ran")), text("done"),
+		calls(shell("echo 3 >> ran")), text("done"), calls(shell("git push")), text("done"))
+	p.flags, p.session = map[string][]string{}, "new"
+	var asked []string
+	p.ask = script(&asked, "always", "no")
+	c := p.open()
+	for range 3 {
+		p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+	}
+	p.shut(c)
+	if p.read("ran") != "1\n2\n3\n" || len(asked) != 2 || !strings.Contains(asked[1], "git push") {
+		t.Errorf("ran %q, asked %q", p.read("ran"), asked)
+	}
+}
+
+// Calls that run side by side ask one after the other.
+func TestOneQuestionAtATime(t *testing.T) {
+	p := newProject(t, calls(call("fetch", m{"url": "http://127.0.0.1:1/a"}), call("fetch", m{"url": "http://127.0.0.1:1/b"}), call("fetch", m{"url": "http://127.0.0.1:1/c"})), text("done"))
+	p.flags = map[string][]string{"deny": {`tool == "shell" && command contains "x"`}, "allow": {"network"}}
+	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+
+	var open, most atomic.Int32
+	p = newProject(t, calls(shell("true"), shell("false"), call("ask_user", m{"question": "why?"}), shell("echo")), text("done"))
+	p.flags = map[string][]string{}
+	p.ask = func(context.Context, coordinator.Question) (string, error) {
+		most.Store(max(most.Load(), open.Add(1)))
+		time.Sleep(5 * time.Millisecond)
+		open.Add(-1)
+		return "yes", nil
+	}
+	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	if most.Load() != 1 {
+		t.Errorf("%d questions at once", most.Load())
+	}
+}
+
+func TestAStopDuringAQuestion(t *testing.T) {
+	questions := map[string]modeltest.Reply{
+		"permission": calls(shell("touch ran"), shell("touch ran2")),
+		"question":   calls(call("ask_user", m{"question": "which?"}), write("ran", "x")),
+		"check":      text("done"),
+	}
+	for kind, reply := range questions {
+		t.Run(kind, func(t *testing.T) {
+			p := newProject(t, reply, text("never"))
+			p.flags, p.projectConfig = map[string][]string{}, "check: touch ran\n"
+			var c *coordinator.Coordinator
+			p.ask = func(ctx context.Context, q coordinator.Question) (string, error) {
+				if q.Kind != kind {
+					t.Errorf("asked %+v", q)
+				}
+				c.Stop(&interrupts.Stop{Signal: syscall.SIGINT})
+				if ctx.Err() == nil {
+					t.Error("the question goes on after the stop")
+				}
+				return "yes", nil // typed a moment too late
+			}
+			c = p.open()
+			out := c.Run(t.Context(), coordinator.Job{Task: "go"})
+			p.shut(c)
+			p.want(out, coordinator.StatusInterrupted, "SIGINT")
+			if out.Signal != int(syscall.SIGINT) {
+				t.Errorf("signal %d", out.Signal)
+			}
+			for _, name := range []string{"ran", "ran2"} {
+				if _, err := os.Stat(p.path(name)); err == nil {
+					t.Errorf("%s ran after the stop", name)
+				}
+			}
+			if p.warned("not approved") {
+				t.Error("a stop is told as a refusal")
+			}
+			p.wantRequests(1)
+		})
+	}
+}
+
+func TestAskUser(t *testing.T) {
+	p := newProject(t, calls(call("ask_user", m{"question": "Which database?"}), write("after", "x")).Saying("I must know."), text("never"))
+	out := p.run(coordinator.Job{})
+	p.want(out, coordinator.StatusNeedsInput, "Which database?", "ralph chat")
+	p.wantRequests(1)
+	if out.Answer != "I must know." {
+		t.Errorf("answer %q", out.Answer)
+	}
+	if _, err := os.Stat(p.path("after")); err == nil {
+		t.Error("the work went on without an answer")
+	}
+
+	p = newProject(t, calls(call("ask_user", m{"question": "Which database?", "options": []string{"SQLite", "Postgres"}})), text("done"))
+	p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+		if q.Kind != "question" || len(q.Options) != 2 {
+			t.Errorf("asked %+v", q)
+		}
+		return "Postgres", nil
+	}
+	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	if !strings.Contains(p.last(2).Content, "Postgres") {
+		t.Errorf("the model was told %q", p.last(2).Content)
+	}
+}

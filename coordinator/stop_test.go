@@ -1,0 +1,279 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+	"ralph/workers/agent"
+	"ralph/workers/model/modeltest"
+)
+
+// alive reports whether a process with these arguments runs.
+func alive(argument string) bool {
+	return exec.Command("pgrep", "-f", "--", argument).Run() == nil
+}
+
+// sleeper is a command line that no other test has.
+func sleeper(t *testing.T) string {
+	return fmt.Sprintf("sleep 300.%d%d", os.Getpid(), time.Now().UnixNano()%1e6)
+}
+
+// A stop ends the work wherever it is: nothing runs on, nothing is sent, and the
+// outcome is complete.
+func TestAStopAtEachPhase(t *testing.T) {
+	command := sleeper(t)
+	list := calls(call("list", m{"path": "."}))
+	cases := []struct {
+		name    string
+		replies []modeltest.Reply
+		flags   map[string][]string
+		// at says when the stop comes.
+		at       func(agent.Event) bool
+		requests int
+		check    func(*testing.T, *project, coordinator.Outcome)
+	}{
+		{"before the request", []modeltest.Reply{text("never").After(time.Minute)}, nil,
+			func(e agent.Event) bool { return e.Type == agent.EventTurnStart }, 0, nil},
+		{"while waiting for the answer", []modeltest.Reply{modeltest.Hang()}, nil, nil, 1, nil},
+		{"within the answer", []modeltest.Reply{text("this is the answer, and it goes on").HangAt(5)}, nil,
+			func(e agent.Event) bool { return e.Type == agent.EventMessageDelta }, 1,
+			func(t *testing.T, p *project, out coordinator.Outcome) {
+				if out.Answer == "" || !strings.HasPrefix("this is the answer, and it goes on", out.Answer) {
+					t.Errorf("the partial answer is %q", out.Answer)
+				}
+				if !strings.Contains(p.journal(), `"partial":true`) {
+					t.Errorf("the journal does not hold the partial text:\n%s", p.journal())
+				}
+			}},
+		{"while it waits to try again", []modeltest.Reply{modeltest.Status(503, "{}", "Retry-After", "60"), text("never")}, nil,
+			func(e agent.Event) bool { return e.Type == agent.EventRetry }, 1, nil},
+		{"within a command", []modeltest.Reply{calls(write("a.txt", "x"), shell(command), write("b.txt", "x")), text("never")}, nil,
+			func(e agent.Event) bool { return e.Type == agent.EventToolStart && e.Tool == "shell" }, 1,
+			func(t *testing.T, p *project, out coordinator.Outcome) {
+				if len(out.FilesChanged) != 1 || out.FilesChanged[0].Path != "a.txt" {
+					t.Errorf("changed %+v", out.FilesChanged)
+				}
+			}},
+		{"in a deaf command", []modeltest.Reply{calls(shell("trap '' INT TERM; (setsid " + command + " &); while :; do " + command + "; done")), text("never")}, nil, nil, 1, nil},
+		{"at the first checkpoint", []modeltest.Reply{calls(write("a.txt", "x")), text("never")}, nil,
+			func(e agent.Event) bool { return e.Type == agent.EventToolStart }, 1,
+			func(t *testing.T, p *project, out coordinator.Outcome) {
+				if p.read("a.txt") != "" || len(out.Warnings) > 0 {
+					t.Errorf("a.txt %q, warnings %q", p.read("a.txt"), out.Warnings)
+				}
+			}},
+		{"within the check", []modeltest.Reply{text("done"), text("never")}, map[string][]string{"check": {command}}, nil, 1,
+			func(t *testing.T, p *project, out coordinator.Outcome) {
+				if out.Answer != "done" || out.Check != nil {
+					t.Errorf("answer %q, check %+v", out.Answer, out.Check)
+				}
+			}},
+		{"after a failed check", []modeltest.Reply{text("done"), modeltest.Hang()}, map[string][]string{"check": {"exit 3"}}, nil, 2,
+			func(t *testing.T, p *project, out coordinator.Outcome) {
+				if out.Answer != "done" || out.Check == nil || out.Check.ExitCode != 3 || !strings.Contains(out.Reason, "exited with 3") {
+					t.Errorf("outcome %+v", out)
+				}
+			}},
+		{"between two rounds", []modeltest.Reply{list, text("never").After(time.Minute)}, nil,
+			func(e agent.Event) bool { return e.Type == agent.EventTurnStart && e.Turn == 2 }, 1, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, c.replies...)
+			for k, v := range c.flags {
+				p.flags[k] = v
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			stop := &interrupts.Stop{Signal: syscall.SIGTERM}
+			if c.at != nil {
+				p.eye = func(e agent.Event) {
+					if c.at(e) {
+						cancel(stop)
+					}
+				}
+			} else {
+				// The phase has no event of its own: it is reached soon.
+				stopped := time.AfterFunc(700*time.Millisecond, func() { cancel(stop) })
+				defer stopped.Stop()
+			}
+			co := p.open()
+			out := co.Run(ctx, coordinator.Job{Task: "go"})
+			ended := time.Now()
+			p.want(out, coordinator.StatusInterrupted, "SIGTERM", "run it again")
+			if out.Signal != int(syscall.SIGTERM) || out.Duration <= 0 {
+				t.Errorf("outcome %+v", out)
+			}
+			if alive(command[len("sleep "):]) {
+				t.Errorf("%q survives the stop", command)
+			}
+			p.shut(co)
+			if took := time.Since(ended); took > 5*time.Second {
+				t.Errorf("closing took %v", took)
+			}
+			p.gapless()
+			p.wantRequests(c.requests)
+			if strings.Count(p.types(), "interrupt") != 1 {
+				t.Errorf("events %s", p.types())
+			}
+			if c.check != nil {
+				c.check(t, p, out)
+			}
+		})
+	}
+}
+
+// A stop at the checkpoint before the first change must not keep later turns
+// from having one.
+func TestAStopAtACheckpointCostsNoUndo(t *testing.T) {
+	p := newProject(t, calls(write("a.txt", "x")), calls(write("b.txt", "x")), text("done"))
+	p.session = "new"
+	c := p.open()
+	defer p.shut(c)
+	p.eye = func(e agent.Event) {
+		if e.Type == agent.EventToolStart {
+			c.Stop(&interrupts.Stop{})
+		}
+	}
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "one", Chat: true}), coordinator.StatusInterrupted)
+	p.eye = nil
+	out := c.Run(t.Context(), coordinator.Job{Task: "two", Chat: true})
+	p.want(out, coordinator.StatusCompleted)
+	if len(out.FilesChanged) != 1 || len(out.Warnings) != 0 {
+		t.Errorf("changed %+v, warnings %q", out.FilesChanged, out.Warnings)
+	}
+	if done, err := c.Undo(t.Context(), 1); err != nil || len(done) != 1 {
+		t.Errorf("undo: %v, %v", done, err)
+	}
+}
+
+// A stop while the last lines of state are written changes nothing: the work was
+// done.
+func TestAStopWhileARunSettles(t *testing.T) {
+	p := newProject(t, calls(write("a.txt", "x")), text("done"))
+	c := p.open()
+	defer p.shut(c)
+	messages := 0
+	p.eye = func(e agent.Event) {
+		if e.Type == agent.EventUsage {
+			if messages++; messages == 2 { // all that follows is settling
+				c.Stop(&interrupts.Stop{})
+			}
+		}
+	}
+	out := c.Run(t.Context(), coordinator.Job{Task: "go"})
+	p.want(out, coordinator.StatusCompleted)
+	if len(out.FilesChanged) != 1 {
+		t.Errorf("changed %+v", out.FilesChanged)
+	}
+	p.wantFile("RALPH_PROGRESS.md", "completed", "a.txt")
+}
+
+// Stop is called from other goroutines, at any time, and waits for nothing.
+func TestStopFromAnotherGoroutine(t *testing.T) {
+	p := newProject(t)
+	p.model.Handle(func(modeltest.Request) modeltest.Reply {
+		return text(strings.Repeat("word ", 200)).Slow(time.Millisecond)
+	})
+	p.session = "new"
+	c := p.open()
+	defer p.shut(c)
+	c.Stop(&interrupts.Stop{}) // nothing runs: it concerns nothing
+	for i := range 6 {
+		var wg sync.WaitGroup
+		deltas := 0
+		p.eye = func(e agent.Event) {
+			if e.Type != agent.EventMessageDelta {
+				return
+			}
+			if deltas++; deltas == i+1 {
+				wg.Go(func() {
+					began := time.Now()
+					c.Stop(&interrupts.Stop{Text: "enough"})
+					if took := time.Since(began); took > 500*time.Millisecond {
+						t.Errorf("stop took %v", took)
+					}
+					c.Totals()
+					c.History()
+					c.SessionID()
+				})
+			}
+		}
+		out := c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true})
+		wg.Wait()
+		p.want(out, coordinator.StatusInterrupted, "enough")
+		if out.Signal != 0 {
+			t.Errorf("signal %d", out.Signal)
+		}
+	}
+}
+
+// Work that waits for other work to end is stopped as well, and its outcome is
+// one.
+func TestAStopWhileAnotherPieceRuns(t *testing.T) {
+	p := newProject(t, modeltest.Hang())
+	c := p.open()
+	defer p.shut(c)
+	first, cancelFirst := context.WithCancelCause(t.Context())
+	began := make(chan struct{})
+	p.eye = func(e agent.Event) {
+		if e.Type == agent.EventTurnStart {
+			close(began)
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		p.want(c.Run(first, coordinator.Job{Task: "one"}), coordinator.StatusInterrupted)
+	})
+	<-began
+	second, cancelSecond := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, &interrupts.Stop{Signal: syscall.SIGHUP})
+	defer cancelSecond()
+	out := c.Run(second, coordinator.Job{Task: "two"})
+	p.want(out, coordinator.StatusInterrupted, "SIGHUP")
+	if _, err := c.Undo(second, 1); !errors.Is(err, context.Cause(second)) {
+		t.Errorf("undo waits although its context has ended: %v", err)
+	}
+	if err := c.Clear(); !errors.Is(err, coordinator.ErrBusy) {
+		t.Errorf("clear while work is under way: %v", err)
+	}
+	cancelFirst(&interrupts.Stop{})
+	wg.Wait()
+	p.gapless()
+}
+
+func TestWorkThatIsStoppedBeforeItBegins(t *testing.T) {
+	for _, cause := range []error{&interrupts.Stop{Signal: syscall.SIGINT}, context.Canceled, context.DeadlineExceeded, errors.New("standard output is full")} {
+		p := newProject(t, text("never"))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		out := p.runCtx(ctx, coordinator.Job{})
+		want, _ := coordinator.Fail(cause)
+		p.want(out, want)
+		p.wantRequests(0)
+	}
+}
+
+func TestBackgroundJobsEndBeforeTheProjectIsReleased(t *testing.T) {
+	command := sleeper(t)
+	p := newProject(t, calls(call("shell", m{"command": command, "background": true})), text("done"))
+	c := p.open()
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+	if !alive(command[len("sleep "):]) {
+		t.Error("the background job does not run")
+	}
+	p.shut(c)
+	if alive(command[len("sleep "):]) {
+		t.Error("the background job survives its coordinator")
+	}
+}

@@ -1,0 +1,78 @@
+package coordinator
+
+import (
+	"time"
+
+	"ralph/workers/agent"
+	"ralph/workers/git"
+)
+
+// Totals sums up a session.
+type Totals struct {
+	Turns        int
+	Usage        agent.Usage
+	CostUSD      *float64 // nil: not known
+	FilesChanged []git.FileChange
+	Commits      []string
+	Started      time.Time
+
+	costUnknown bool // some usage had no price
+}
+
+// add adds what a run brought. A run that used nothing says nothing about the
+// cost.
+func (t *Totals) add(o Outcome) {
+	t.Turns++
+	t.Usage = t.Usage.Add(o.Usage)
+	switch {
+	case o.CostUSD != nil:
+		sum := *o.CostUSD
+		if t.CostUSD != nil {
+			sum += *t.CostUSD
+		}
+		t.CostUSD = &sum
+	case o.Usage.Total > 0:
+		t.costUnknown = true
+	}
+	if t.costUnknown {
+		t.CostUSD = nil
+	}
+	t.FilesChanged = mergeChanges(t.FilesChanged, o.FilesChanged)
+	t.Commits = append(t.Commits, o.Commits...)
+}
+
+// mergeChanges adds up changes by path, in the order in which they first came.
+func mergeChanges(have, more []git.FileChange) []git.FileChange {
+	out := append([]git.FileChange(nil), have...)
+	for _, m := range more {
+		i := 0
+		for i < len(out) && out[i].Path != m.Path {
+			i++
+		}
+		if i == len(out) {
+			out = append(out, m)
+			continue
+		}
+		out[i].Added, out[i].Removed = addLines(out[i].Added, m.Added), addLines(out[i].Removed, m.Removed)
+		out[i].Kind = mergeKinds(out[i].Kind, m.Kind)
+	}
+	return out
+}
+
+// addLines adds counts of lines, of which -1 stands for a binary file.
+func addLines(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a + b
+}
+
+func mergeKinds(first, then git.Kind) git.Kind {
+	switch {
+	case first == git.Added && then != git.Deleted:
+		return git.Added
+	case first == git.Deleted && then == git.Added:
+		return git.Modified
+	}
+	return then
+}

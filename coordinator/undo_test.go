@@ -1,0 +1,147 @@
+package coordinator_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"ralph/coordinator"
+	"ralph/workers/git"
+)
+
+// threeTurns changes a.txt in three turns of one session.
+func threeTurns(p *project) *coordinator.Coordinator {
+	p.Helper()
+	p.session = "new"
+	c := p.open()
+	for range 3 {
+		p.want(c.Run(p.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+	}
+	return c
+}
+
+func undoable(t *testing.T, make func(*testing.T, *project)) *project {
+	p := bareProject(t,
+		calls(write("a.txt", "one\n"), write("new/b.txt", "b\n")), text("done"),
+		calls(shell("echo two >> a.txt; rm old.txt")), text("done"),
+		calls(shell("echo three >> a.txt")), text("done"))
+	make(t, p)
+	p.write("old.txt", "old\n")
+	return p
+}
+
+func withGit(_ *testing.T, p *project) {
+	p.git("init", "-q", ".")
+	p.git("config", "user.name", "Test")
+	p.git("config", "user.email", "test@localhost")
+}
+
+func TestUndo(t *testing.T) {
+	for name, make := range map[string]func(*testing.T, *project){"git": withGit, "no git": func(*testing.T, *project) {}} {
+		t.Run(name, func(t *testing.T) {
+			p := undoable(t, make)
+			c := threeTurns(p)
+			diff, err := c.Diff(t.Context())
+			if err != nil || !strings.Contains(diff, "+three") || strings.Contains(diff, "+two") {
+				t.Errorf("diff of the last turn (%v):\n%s", err, diff)
+			}
+			if done, err := c.Undo(t.Context(), 1); err != nil || len(done) != 1 || done[0].Path != "a.txt" {
+				t.Errorf("undo 1: %+v, %v", done, err)
+			}
+			if p.read("a.txt") != "one\ntwo\n" {
+				t.Errorf("a.txt reads %q", p.read("a.txt"))
+			}
+			p.shut(c)
+			// Another process takes back the rest, and needs no model for it.
+			o := p.options()
+			o.NoModel = true
+			if c, err = coordinator.Open(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			defer p.shut(c)
+			if _, err := c.Undo(t.Context(), 9); err != nil {
+				t.Errorf("undo the rest: %v", err)
+			}
+			if p.read("a.txt") != "" || p.read("new/b.txt") != "" || p.read("old.txt") != "old\n" {
+				t.Errorf("after undoing all: a.txt %q, b.txt %q, old.txt %q", p.read("a.txt"), p.read("new/b.txt"), p.read("old.txt"))
+			}
+			if _, err := os.Stat(p.path("new")); err == nil {
+				t.Error("an empty directory is left")
+			}
+			if _, err := c.Undo(t.Context(), 1); !errors.Is(err, coordinator.ErrNothingToUndo) {
+				t.Errorf("undo of nothing: %v", err)
+			}
+			if diff, err := c.Diff(t.Context()); err != nil || diff != "" {
+				t.Errorf("diff of nothing: %q, %v", diff, err)
+			}
+			out := c.Run(t.Context(), coordinator.Job{Task: "go"})
+			p.want(out, coordinator.StatusFailed, "no model")
+			if _, err := c.Models(t.Context()); err == nil {
+				t.Error("lists models without a model")
+			}
+		})
+	}
+}
+
+func TestUndoRefusesWhatTheUserEdited(t *testing.T) {
+	p := undoable(t, withGit)
+	c := threeTurns(p)
+	defer p.shut(c)
+	p.write("a.txt", "mine\n")
+	p.write("other.txt", "also mine\n")
+	var edited *git.EditedError
+	if done, err := c.Undo(t.Context(), 2); !errors.As(err, &edited) || len(edited.Paths) != 1 || edited.Paths[0] != "a.txt" || len(done) != 0 {
+		t.Errorf("undo: %v, %v", done, err)
+	}
+	if p.read("a.txt") != "mine\n" || p.read("old.txt") != "" {
+		t.Error("a refused undo touched the tree")
+	}
+	p.write("a.txt", "one\ntwo\nthree\n")
+	if done, err := c.Undo(t.Context(), 2); err != nil || len(done) != 3 {
+		t.Errorf("undo of two turns: %+v, %v", done, err)
+	}
+	if p.read("a.txt") != "one\n" || p.read("old.txt") != "old\n" || p.read("other.txt") != "also mine\n" {
+		t.Errorf("a.txt %q, other.txt %q", p.read("a.txt"), p.read("other.txt"))
+	}
+}
+
+// A commit is not taken back, only the files are.
+func TestUndoAfterACommit(t *testing.T) {
+	p := newProject(t, calls(write("a.txt", "new\n"), call("git", m{"action": "commit", "message": "a", "paths": []string{"a.txt"}})), text("done"))
+	p.write("a.txt", "old\n")
+	p.git("add", "-A")
+	p.git("commit", "-q", "-m", "before")
+	c := p.open()
+	defer p.shut(c)
+	out := c.Run(t.Context(), coordinator.Job{Task: "go"})
+	head := p.git("rev-parse", "HEAD")
+	if len(out.Commits) != 1 || out.Commits[0] != head {
+		t.Errorf("commits %v", out.Commits)
+	}
+	if _, err := c.Undo(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if p.read("a.txt") != "old\n" || p.git("rev-parse", "HEAD") != head || p.git("status", "--porcelain", "a.txt") != "M a.txt" {
+		t.Errorf("a.txt %q, status %q", p.read("a.txt"), p.git("status", "--porcelain"))
+	}
+}
+
+// A turn that changed nothing is none to undo, even when it ran commands.
+func TestATurnWithoutChangesLeavesNoCheckpoint(t *testing.T) {
+	p := newProject(t, calls(shell("true")), text("done"))
+	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	if refs := p.git("for-each-ref", "refs/ralph"); refs != "" {
+		t.Errorf("refs left behind:\n%s", refs)
+	}
+}
+
+func TestAHomeDirectoryIsTooWideForACheckpoint(t *testing.T) {
+	p := bareProject(t, calls(write("a.txt", "x")), text("done"))
+	t.Setenv("HOME", p.root)
+	out := p.run(coordinator.Job{})
+	p.want(out, coordinator.StatusCompleted)
+	if !p.warned("too wide") || len(out.Warnings) != 1 || p.read("a.txt") != "x" {
+		t.Errorf("warnings %q", out.Warnings)
+	}
+}

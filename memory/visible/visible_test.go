@@ -1,0 +1,56 @@
+package visible_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"ralph/memory/visible"
+)
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                         "",
+		"plain, ünïcode 日本 👍\n\tx": "plain, ünïcode 日本 👍\n\tx",
+		"\x1b[31mred\x1b[0m":       "␛[31mred␛[0m",
+		"\x1b]52;c;AAAA\a":         "␛]52;c;AAAA␇",
+		"a\r\nb\rc":                "a\nb␍c",
+		"\u202eevil\u2069":         `\u202eevil\u2069`,
+		"zero\u200bwidth":          `zero\u200bwidth`,
+		"\u009b31m":                `\u009b31m`,
+		"\x9b\xff":                 `\x9b\xff`,
+		"\x00\x7f":                 "␀␡",
+		"\U000e0041":               `\U000e0041`,
+		"\ufffd":                   "\ufffd",
+	} {
+		if got := visible.Text(in); got != want {
+			t.Errorf("Text(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := visible.Line("a\nb\tc\x1b"); got != "a␊b c␛" {
+		t.Errorf("Line = %q", got)
+	}
+}
+
+func FuzzText(f *testing.F) {
+	for _, s := range []string{"", "a", "\x1b[0m", "\u202e", "\xff", "\r\n", "\u2028", "é"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		out := visible.Text(s)
+		if !utf8.ValidString(out) {
+			t.Fatalf("%q is no UTF-8", out)
+		}
+		for _, r := range out {
+			if !visible.Harmless(r) {
+				t.Fatalf("%q holds %U", out, r)
+			}
+		}
+		if visible.Text(out) != out {
+			t.Fatalf("%q changes again", out)
+		}
+		if line := visible.Line(s); strings.ContainsAny(line, "\n\t\r") {
+			t.Fatalf("%q is not one line", line)
+		}
+	})
+}
