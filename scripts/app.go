@@ -18,6 +18,8 @@ import (
 	"ralph/memory/config"
 	"ralph/workers/git"
 	"ralph/workers/model"
+
+	"ralph/memory/visible"
 )
 
 // App is the program as main sees it: what it is made of and the world that it
@@ -182,7 +184,7 @@ func (inv *invocation) panicked(p any, stack []byte) int {
 		hint = "this is a bug in Ralph; the stack is in " + name
 	}
 	if inv.cfg != nil && inv.cfg.Verbose {
-		fmt.Fprintln(inv.Stderr, safe(text))
+		fmt.Fprintln(inv.Stderr, visible.Text(text))
 	}
 	if inv.done {
 		// There is one result, and it stands: only the end went wrong.

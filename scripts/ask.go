@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"ralph/coordinator"
+
+	"ralph/memory/visible"
 )
 
 // asker puts questions to the person at the terminal. It is used by one
@@ -58,17 +60,17 @@ func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error)
 		if answer, ok := choose(line, q.Options); ok {
 			return answer, nil
 		}
-		fmt.Fprintf(a.out, "ralph: please answer with one of: %s\n", safe(strings.Join(q.Options, ", ")))
+		fmt.Fprintf(a.out, "ralph: please answer with one of: %s\n", visible.Text(strings.Join(q.Options, ", ")))
 	}
 }
 
 func (a *asker) show(q coordinator.Question) {
-	fmt.Fprintf(a.out, "ralph: %s\n", safe(q.Text))
+	fmt.Fprintf(a.out, "ralph: %s\n", visible.Text(q.Text))
 	for i, o := range q.Options {
-		fmt.Fprintf(a.out, "  %d. %s\n", i+1, safe(o))
+		fmt.Fprintf(a.out, "  %d. %s\n", i+1, visible.Text(o))
 	}
 	if len(q.Options) > 0 {
-		fmt.Fprintf(a.out, "answer [%s]: ", safe(q.Options[0]))
+		fmt.Fprintf(a.out, "answer [%s]: ", visible.Text(q.Options[0]))
 	} else {
 		fmt.Fprint(a.out, "answer: ")
 	}

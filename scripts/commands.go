@@ -13,6 +13,8 @@ import (
 	"ralph/coordinator"
 	"ralph/memory/config"
 	"ralph/workers/git"
+
+	"ralph/memory/visible"
 )
 
 func (inv *invocation) chat(ctx context.Context, c *cobra.Command, session string) error {
@@ -140,7 +142,7 @@ func configTable(entries []config.Entry, terminal bool) string {
 		}
 		origin := e.Origin.String()
 		if terminal {
-			value, origin = safe(value), safe(origin)
+			value, origin = visible.Text(value), visible.Text(origin)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Key.Name, strings.ReplaceAll(value, "\t", " "), origin)
 	}

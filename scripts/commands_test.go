@@ -229,13 +229,13 @@ func TestTerminal(t *testing.T) {
 	}
 	out := <-shown
 	// The live line is gone when the answer comes, which has a line of its own.
-	if i := strings.LastIndex(out, "\x1b[K"); i < 0 || strings.Contains(out[i:], "thinking") || !strings.Contains(out[i:], "\nesc ^[") {
+	if i := strings.LastIndex(out, "\x1b[K"); i < 0 || strings.Contains(out[i:], "thinking") || !strings.Contains(out[i:], "\nesc ␛") {
 		t.Errorf("the answer does not stand alone: %q", out)
 	}
 	if answer != "yes" {
 		t.Errorf("answer %q", answer)
 	}
-	for _, want := range []string{"\r\x1b[Kthinking · 0.", "run ^[[1mrm -rf x^[[0m?", "1. no", "esc ^[[31m here"} {
+	for _, want := range []string{"\r\x1b[Kthinking · 0.", "run ␛[1mrm -rf x␛[0m?", "1. no", "esc ␛[31m here"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the terminal lacks %q:\n%q", want, out)
 		}

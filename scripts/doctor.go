@@ -19,6 +19,8 @@ import (
 	"ralph/memory/config"
 	"ralph/workers/agent"
 	"ralph/workers/proc"
+
+	"ralph/memory/visible"
 )
 
 // Client is what the doctor asks of an endpoint. It is safe for concurrent
@@ -131,12 +133,12 @@ func (d *doctor) text() string {
 	for _, x := range d.checks {
 		detail := x.Detail
 		if d.inv.out.terminal {
-			detail = safe(detail)
+			detail = visible.Text(detail)
 		}
 		// A detail of several lines stays in its column.
 		fmt.Fprintf(&b, "%-5s %-9s %s\n", x.Status, x.Name, strings.ReplaceAll(detail, "\n", "\n                "))
 		if x.Hint != nil {
-			fmt.Fprintf(&b, "      %-9s hint: %s\n", "", safe(*x.Hint))
+			fmt.Fprintf(&b, "      %-9s hint: %s\n", "", visible.Text(*x.Hint))
 		}
 	}
 	return b.String()

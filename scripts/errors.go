@@ -9,6 +9,8 @@ import (
 
 	"ralph/coordinator"
 	"ralph/interrupts"
+
+	"ralph/memory/visible"
 )
 
 // fault is an error of this face that knows how the program ends by it and the
@@ -123,15 +125,15 @@ func exitCode(s coordinator.Status, signal int) int {
 // explain prints an error the way a person reads it. Nothing can be done about
 // a standard error that takes no text, so its own errors are dropped.
 func explain(w io.Writer, message, hint string) {
-	fmt.Fprintf(w, "ralph: error: %s\n", safe(message))
+	fmt.Fprintf(w, "ralph: error: %s\n", visible.Text(message))
 	if hint != "" {
-		fmt.Fprintf(w, "ralph: hint: %s\n", safe(hint))
+		fmt.Fprintf(w, "ralph: hint: %s\n", visible.Text(hint))
 	}
 }
 
 // warn prints one warning line.
 func warn(w io.Writer, text string) {
-	fmt.Fprintf(w, "ralph: warning: %s\n", safe(text))
+	fmt.Fprintf(w, "ralph: warning: %s\n", visible.Text(text))
 }
 
 // httpStatus returns code when it is one, else nil.

@@ -3,6 +3,8 @@ package scripts
 import (
 	"slices"
 	"strings"
+
+	"ralph/memory/near"
 )
 
 // later lists the words that are commands of Ralph, though not of this
@@ -55,7 +57,7 @@ func nearest(word string, candidates []string) string {
 	}
 	best, at := "", allowed+1
 	for _, c := range candidates {
-		if d := distance(word, c); d < at {
+		if d := near.Distance(word, c); d < at {
 			best, at = c, d
 		}
 	}
@@ -68,33 +70,4 @@ func nearest(word string, candidates []string) string {
 		}
 	}
 	return ""
-}
-
-// distance counts insertions, deletions, substitutions and swaps of
-// neighbours. Long words are simply far apart.
-func distance(a, b string) int {
-	const longest = 40
-	if len(a) > longest || len(b) > longest {
-		return longest
-	}
-	var older, before [longest + 1]int
-	var row [longest + 1]int
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		older, before = before, row
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(row[j-1]+1, before[j]+1, before[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], older[j-2]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }

@@ -554,10 +554,10 @@ func TestProgress(t *testing.T) {
 		f.emit(agent.Event{Type: agent.EventPermission, Tool: "shell", Text: "git push", Rule: "push", Status: "denied"})
 	}
 	for flag, want := range map[string]string{
-		"--quiet=false": "  read a^[[2Jb.go: 12 lines\n  shell go test ./...: exit 2, 2.5s\n  nosuch: there is no tool \"nosuch\", failed\nralph: try 1 failed: 503; next in 2.0s\n" +
+		"--quiet=false": "  read a␛[2Jb.go: 12 lines\n  shell go test ./...: exit 2, 2.5s\n  nosuch: there is no tool \"nosuch\", failed\nralph: try 1 failed: 503; next in 2.0s\n" +
 			"ralph: check make test: ok\nralph: check make slow: timed out\nralph: denied shell: git push (push)\nralph: completed · 0.0s · 1 turn\n",
 		"--quiet": "",
-		"--verbose": "ralph: model m-1, sandbox off, run RUN\n  | I think\n  | therefore\n  read a^[[2Jb.go: 12 lines\n    package a\n    func\n" +
+		"--verbose": "ralph: model m-1, sandbox off, run RUN\n  | I think\n  | therefore\n  read a␛[2Jb.go: 12 lines\n    package a\n    func\n" +
 			"  shell go test ./...: exit 2, 2.5s\n  nosuch: there is no tool \"nosuch\", failed\n    there is no tool \"nosuch\"\n    the tools are: …\nralph: try 1 failed: 503; next in 2.0s\n" +
 			"ralph: check make test: ok\nralph: check make slow: timed out\nralph: denied shell: git push (push)\nralph: completed · 0.0s · 1 turn\n",
 	} {

@@ -18,6 +18,8 @@ import (
 	"ralph/coordinator"
 	"ralph/interrupts"
 	"ralph/memory/durable"
+
+	"ralph/memory/visible"
 )
 
 // The forms of output.
@@ -140,7 +142,7 @@ func (inv *invocation) deliver() error {
 			break
 		}
 		if o.terminal {
-			text = safe(text)
+			text = visible.Text(text)
 		}
 		if !strings.HasSuffix(text, "\n") {
 			text += "\n"

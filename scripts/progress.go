@@ -13,6 +13,8 @@ import (
 	"golang.org/x/term"
 
 	"ralph/workers/agent"
+
+	"ralph/memory/visible"
 )
 
 // progress tells a person on standard error what is going on: a line for each
@@ -151,7 +153,7 @@ func (p *progress) event(e agent.Event) {
 	switch e.Type {
 	case agent.EventStart:
 		if p.verbose {
-			p.line("ralph: model %s, sandbox %s, run %s", safe(e.Model), safe(e.Sandbox), safe(e.RunID))
+			p.line("ralph: model %s, sandbox %s, run %s", visible.Text(e.Model), visible.Text(e.Sandbox), visible.Text(e.RunID))
 		}
 	case agent.EventTurnStart:
 		p.doing = "thinking"
@@ -186,7 +188,7 @@ func (p *progress) rare(e agent.Event) {
 	switch e.Type {
 	case agent.EventPermission:
 		if e.Status == "denied" {
-			p.line("ralph: denied %s: %s (%s)", safe(e.Tool), oneLine(e.Text, 120), oneLine(e.Rule, 80))
+			p.line("ralph: denied %s: %s (%s)", visible.Text(e.Tool), oneLine(e.Text, 120), oneLine(e.Rule, 80))
 		}
 	case agent.EventAsk:
 		if !p.asks {
@@ -200,9 +202,9 @@ func (p *progress) rare(e agent.Event) {
 	case agent.EventGate:
 		p.line("ralph: check %s: %s", oneLine(e.Text, 100), p.verdict(e))
 	case agent.EventTaskStart, agent.EventTaskEnd:
-		p.line("ralph: %s %s %s", safe(e.TaskID), orWord(safe(e.Status), "begins"), oneLine(e.Text, 100))
+		p.line("ralph: %s %s %s", visible.Text(e.TaskID), orWord(visible.Text(e.Status), "begins"), oneLine(e.Text, 100))
 	case agent.EventChildStart, agent.EventChildEnd:
-		p.line("ralph: agent %s %s %s", safe(e.Agent), orWord(safe(e.Status), "begins"), oneLine(e.Text, 100))
+		p.line("ralph: agent %s %s %s", visible.Text(e.Agent), orWord(visible.Text(e.Status), "begins"), oneLine(e.Text, 100))
 	case agent.EventInterrupt:
 		p.line("ralph: %s", oneLine(orWord(e.Reason, "interrupted"), 120))
 	}
@@ -219,7 +221,7 @@ func (p *progress) toolEnd(e agent.Event) {
 	if !p.verbose || e.Output == "" {
 		return
 	}
-	for i, text := range strings.Split(strings.TrimRight(safe(e.Output), "\n"), "\n") {
+	for i, text := range strings.Split(strings.TrimRight(visible.Text(e.Output), "\n"), "\n") {
 		if i == 8 {
 			p.line("    …")
 			break
@@ -260,7 +262,7 @@ func (p *progress) verdict(e agent.Event) string {
 func (p *progress) flushReasoning() {
 	if p.verbose && p.reasoning.Len() > 0 {
 		for line := range strings.Lines(strings.TrimSpace(p.reasoning.String())) {
-			p.line("  | %s", strings.TrimRight(safe(line), "\n"))
+			p.line("  | %s", strings.TrimRight(visible.Text(line), "\n"))
 		}
 	}
 	p.reasoning.Reset()
