@@ -93,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 		return nil, c.ruleError(err)
 	}
 	c.book = newBook(c)
-	c.events = &emitter{run: o.RunID, now: o.Now, eyes: o.Eyes, keep: c.book.keepEvent}
+	c.events = &emitter{run: o.RunID, now: o.Now, eyes: o.Eyes, keep: c.book.keepEvent, mask: mask{redactor: c.redactor}}
 	if !o.NoModel {
 		if err := c.openModel(ctx); err != nil {
 			return nil, err

@@ -16,16 +16,23 @@ type emitter struct {
 	// keep receives the events that the journal holds; like eyes it must not emit.
 	keep func(agent.Event)
 
-	// mu guards seq and keeps the order of the numbers that of the calls: it is
+	// mu guards what follows and keeps the order of the numbers that of the calls: it is
 	// held while keep and eyes are called.
-	mu  sync.Mutex
-	seq int64
+	mu   sync.Mutex
+	seq  int64
+	mask mask
 }
 
-// emit numbers e and shows it.
+// emit takes the secrets out of e, numbers it and shows it.
 func (m *emitter) emit(e agent.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, e := range m.mask.apply(e) {
+		m.show(e)
+	}
+}
+
+func (m *emitter) show(e agent.Event) {
 	m.seq++
 	e.Seq, e.Time, e.RunID = m.seq, m.now().UTC(), m.run
 	if e.Agent == "" {

@@ -30,6 +30,7 @@ func script(asked *[]string, answers ...string) func(context.Context, coordinato
 }
 
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	run := calls(shell("echo ran >> ran"))
 	cases := []struct {
 		name    string
@@ -62,6 +63,7 @@ func TestPermissions(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			p := newProject(t, c.call, text("done"))
 			p.flags = map[string][]string{}
 			for k, v := range c.flags {
@@ -89,6 +91,7 @@ func TestPermissions(t *testing.T) {
 
 // --on-ask fail ends the run there: what the model wanted besides is not done.
 func TestOnAskFailRunsNothingMore(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(shell("true"), write("after.txt", "x")), text("never"))
 	p.flags = map[string][]string{"on_ask": {"fail"}}
 	p.want(p.run(coordinator.Job{}), coordinator.StatusDenied)
@@ -99,6 +102,7 @@ func TestOnAskFailRunsNothingMore(t *testing.T) {
 }
 
 func TestAlwaysHoldsForTheSession(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(shell("echo 1 >> ran"), shell("echo 2 >> ran")), text("done"),
 		calls(shell("echo 3 >> ran")), text("done"), calls(shell("git push")), text("done"))
 	p.flags, p.session = map[string][]string{}, "new"
@@ -116,6 +120,7 @@ func TestAlwaysHoldsForTheSession(t *testing.T) {
 
 // Calls that run side by side ask one after the other.
 func TestOneQuestionAtATime(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(call("fetch", m{"url": "http://127.0.0.1:1/a"}), call("fetch", m{"url": "http://127.0.0.1:1/b"}), call("fetch", m{"url": "http://127.0.0.1:1/c"})), text("done"))
 	p.flags = map[string][]string{"deny": {`tool == "shell" && command contains "x"`}, "allow": {"network"}}
 	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
@@ -136,6 +141,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 }
 
 func TestAStopDuringAQuestion(t *testing.T) {
+	t.Parallel()
 	questions := map[string]modeltest.Reply{
 		"permission": calls(shell("touch ran"), shell("touch ran2")),
 		"question":   calls(call("ask_user", m{"question": "which?"}), write("ran", "x")),
@@ -143,6 +149,7 @@ func TestAStopDuringAQuestion(t *testing.T) {
 	}
 	for kind, reply := range questions {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			p := newProject(t, reply, text("never"))
 			p.flags, p.projectConfig = map[string][]string{}, "check: touch ran\n"
 			var c *coordinator.Coordinator
@@ -177,6 +184,7 @@ func TestAStopDuringAQuestion(t *testing.T) {
 }
 
 func TestAskUser(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(call("ask_user", m{"question": "Which database?"}), write("after", "x")).Saying("I must know."), text("never"))
 	out := p.run(coordinator.Job{})
 	p.want(out, coordinator.StatusNeedsInput, "Which database?", "ralph chat")

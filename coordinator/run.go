@@ -230,8 +230,9 @@ func (p *piece) settle(ctx context.Context) {
 	defer cancel()
 	c := p.c
 	p.out.FilesChanged, p.out.Commits = c.changes.end(ctx)
-	if p.out.Status == StatusCompleted && !p.job.Chat {
-		if err := c.cassette.played(); err != nil {
+	if !p.job.Chat {
+		// What a run that failed did not come to is no difference of its own.
+		if err := c.cassette.played(); err != nil && p.out.Status == StatusCompleted {
 			p.out.Status, p.out.Reason = StatusFailed, ""
 			p.out.Failure = &Failure{Kind: kindReplay, Message: err.Error(), Hint: hintReplay}
 		}
@@ -267,7 +268,7 @@ func (p *piece) finish() Outcome {
 	p.c.mu.Lock()
 	o.Warnings = append([]string(nil), p.c.warnings...)
 	p.c.mu.Unlock()
-	return *o
+	return p.c.masked(*o)
 }
 
 func count(n int, noun string) string {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestHowWorkEnds(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name    string
 		replies []modeltest.Reply
@@ -39,6 +40,7 @@ func TestHowWorkEnds(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			p := newProject(t, c.replies...)
 			for k, v := range c.flags {
 				p.flags[k] = v
@@ -53,6 +55,7 @@ func TestHowWorkEnds(t *testing.T) {
 }
 
 func TestTheCostOfARun(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("x").Using(1_000_000, 100_000), text("y").Using(1_000_000, 0))
 	if out := p.run(coordinator.Job{}); out.CostUSD != nil || out.Usage.Total != 1_100_000 {
 		t.Errorf("cost %v and usage %+v without a price", out.CostUSD, out.Usage)
@@ -64,6 +67,7 @@ func TestTheCostOfARun(t *testing.T) {
 }
 
 func TestTotalsOfASession(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, modeltest.Status(400, `{"error":{"message":"no"}}`), text("a").Using(500_000, 0),
 		calls(write("a.txt", "1\n"), write("b.txt", "1\n")).Using(0, 0), text("b").Using(500_000, 0),
 		calls(shell("rm b.txt; printf '1\\n2\\n' > a.txt; printf 'x\\000y' > c.bin")).Using(0, 0), text("c").Using(0, 0),
@@ -96,6 +100,7 @@ func TestTotalsOfASession(t *testing.T) {
 }
 
 func TestAnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)
 	p := newProject(t, text("seven"), text("```json\n{\"n\": \"seven\"}\n```"), text("```\n{ \"n\": 7 }\n```"))
 	out := p.run(coordinator.Job{Schema: schema})
@@ -121,6 +126,7 @@ func TestAnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
 }
 
 func TestAFailedCheckGoesBackToTheModel(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("done"), calls(write("ok", "")), text("now it is"))
 	p.flags["check"] = []string{"echo so it goes; test -f ok"}
 	out := p.run(coordinator.Job{})
@@ -148,6 +154,7 @@ func TestAFailedCheckGoesBackToTheModel(t *testing.T) {
 
 // The notice about what is missing stands beside the output, not in it.
 func TestTheOutputOfACheckIsBounded(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("done"), text("done"))
 	p.flags["check"], p.flags["check_retries"] = []string{"echo first; yes x | head -c 200000; echo; echo last; exit 1"}, []string{"1"}
 	p.run(coordinator.Job{})
@@ -159,6 +166,7 @@ func TestTheOutputOfACheckIsBounded(t *testing.T) {
 
 // The two kinds of mending have patience of their own.
 func TestRetriesOfSchemaAndCheckAreCountedApart(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("a"), text("b"), text("{}"), text("{}"), text("{}"), text("never"))
 	p.flags["check"] = []string{"false"}
 	out := p.run(coordinator.Job{Schema: json.RawMessage(`{"type":"object"}`)})
@@ -172,6 +180,7 @@ func TestRetriesOfSchemaAndCheckAreCountedApart(t *testing.T) {
 // The endpoint dies while the model mends: what is told is what was to be mended,
 // and the answer that there was is kept.
 func TestTheEndpointDiesWhileSomethingIsMended(t *testing.T) {
+	t.Parallel()
 	dead := modeltest.Status(http.StatusBadRequest, `{"error":{"message":"it is gone"}}`)
 	p := newProject(t, text("done"), dead)
 	p.flags["check"] = []string{"exit 3"}
@@ -190,6 +199,7 @@ func TestTheEndpointDiesWhileSomethingIsMended(t *testing.T) {
 
 // A limit that ends the mending is a limit, and says what was still wrong.
 func TestALimitAfterAFailedCheck(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("done"), text("never"))
 	p.flags["check"], p.flags["max_turns"] = []string{"exit 3"}, []string{"1"}
 	out := p.run(coordinator.Job{})
@@ -201,6 +211,7 @@ func TestALimitAfterAFailedCheck(t *testing.T) {
 }
 
 func TestACheckThatTheRepositoryProposes(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("done"))
 	p.projectConfig = "check: touch ran; false\n"
 	out := p.run(coordinator.Job{})
@@ -238,6 +249,7 @@ func TestACheckThatTheRepositoryProposes(t *testing.T) {
 }
 
 func TestWhatChangedWhateverChangedIt(t *testing.T) {
+	t.Parallel()
 	p := newProject(t,
 		calls(write("new.txt", "a\nb\n"), shell("printf 'x\\n' >> kept.txt; rm gone.txt; git mv moved.txt to.txt; ln -s kept.txt link; printf '\\000' > bin")),
 		calls(call("git", m{"action": "commit", "message": "two files", "paths": []string{"new.txt", "kept.txt"}})),
@@ -278,6 +290,7 @@ func TestWhatChangedWhateverChangedIt(t *testing.T) {
 
 // A request is the one before it and more, to the byte: what providers cache.
 func TestRequestsExtendEachOther(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(call("list", m{"path": "."}), call("read", m{"path": "a.txt"})), calls(write("b.txt", "x")), text("done"), text("again"))
 	p.write("a.txt", "hello\n")
 	p.session = "new"
@@ -311,6 +324,7 @@ func TestRequestsExtendEachOther(t *testing.T) {
 }
 
 func TestWhatTheModelIsGiven(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("done"))
 	p.write("AGENTS.md", "Use tabs.\n")
 	p.write("RALPH_GOALS.md", "# Goals\n\n- [ ] **G-1** ship it\n")
@@ -334,6 +348,7 @@ func TestWhatTheModelIsGiven(t *testing.T) {
 // The system prompt tells what the job is, also in a conversation that began
 // with another kind of job.
 func TestTheSystemPromptFitsTheJob(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("hi"), text(`{"a":1}`))
 	p.session = "new"
 	c := p.open()
@@ -346,6 +361,7 @@ func TestTheSystemPromptFitsTheJob(t *testing.T) {
 }
 
 func TestADryRunWritesNothing(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(call("read", m{"path": "a.txt"}), write("b.txt", "x"), shell("touch c")), text("the plan"))
 	p.write("a.txt", "hello\n")
 	p.write("RALPH_TASKS.md", "- [ ] **T-1** one\n  - status: in_progress\n")
@@ -372,6 +388,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 
 // A dry run in a session leaves no trace in it, and the next run is a real one.
 func TestARealRunAfterADryOne(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("the plan"), calls(write("a.txt", "x"), call("task", m{"title": "one"})), text("done"))
 	c := p.open()
 	defer p.shut(c)
@@ -385,6 +402,7 @@ func TestARealRunAfterADryOne(t *testing.T) {
 }
 
 func TestEventsOfARun(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(call("read", m{"path": "a.txt"})), text("done"))
 	p.write("a.txt", "hello\n")
 	p.flags["check"] = []string{"true"}
@@ -399,6 +417,7 @@ func TestEventsOfARun(t *testing.T) {
 }
 
 func TestTheTimeLimit(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, text("never").After(time.Minute))
 	p.flags["timeout"] = []string{"200ms"}
 	p.want(p.run(coordinator.Job{}), coordinator.StatusTimeout, "--timeout")
@@ -412,6 +431,7 @@ func TestTheTimeLimit(t *testing.T) {
 }
 
 func TestUsageOfAgent(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(call("list", m{"path": "."})).Using(10, 5), text("done").Using(20, 5))
 	out := p.run(coordinator.Job{})
 	if out.Usage != (agent.Usage{Input: 30, Output: 10, Total: 40}) || out.Turns != 2 || out.ToolCalls.Total != 1 || out.APITime <= 0 {

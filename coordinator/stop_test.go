@@ -24,29 +24,30 @@ func alive(argument string) bool {
 }
 
 // sleeper is a command line that no other test has.
-func sleeper(t *testing.T) string {
-	return fmt.Sprintf("sleep 300.%d%d", os.Getpid(), time.Now().UnixNano()%1e6)
+func sleeper(n int) string { return fmt.Sprintf("sleep 300.%d%03d", os.Getpid(), n) }
+
+// stopped is work that is stopped in one phase of it.
+type stopped struct {
+	name    string
+	replies []modeltest.Reply
+	flags   map[string][]string
+	// at says when the stop comes; nil: once the last request was made and what it
+	// or the check runs, if anything, is running.
+	at       func(agent.Event) bool
+	runs     bool
+	requests int
+	check    func(*testing.T, *project, coordinator.Outcome)
 }
 
-// A stop ends the work wherever it is: nothing runs on, nothing is sent, and the
-// outcome is complete.
-func TestAStopAtEachPhase(t *testing.T) {
-	command := sleeper(t)
+// phases are all phases of work; command is what runs in some of them.
+func phases(command string) []stopped {
 	list := calls(call("list", m{"path": "."}))
-	cases := []struct {
-		name    string
-		replies []modeltest.Reply
-		flags   map[string][]string
-		// at says when the stop comes.
-		at       func(agent.Event) bool
-		requests int
-		check    func(*testing.T, *project, coordinator.Outcome)
-	}{
+	return []stopped{
 		{"before the request", []modeltest.Reply{text("never").After(time.Minute)}, nil,
-			func(e agent.Event) bool { return e.Type == agent.EventTurnStart }, 0, nil},
-		{"while waiting for the answer", []modeltest.Reply{modeltest.Hang()}, nil, nil, 1, nil},
+			func(e agent.Event) bool { return e.Type == agent.EventTurnStart }, false, 0, nil},
+		{"while waiting for the answer", []modeltest.Reply{modeltest.Hang()}, nil, nil, false, 1, nil},
 		{"within the answer", []modeltest.Reply{text("this is the answer, and it goes on").HangAt(5)}, nil,
-			func(e agent.Event) bool { return e.Type == agent.EventMessageDelta }, 1,
+			func(e agent.Event) bool { return e.Type == agent.EventMessageDelta }, false, 1,
 			func(t *testing.T, p *project, out coordinator.Outcome) {
 				if out.Answer == "" || !strings.HasPrefix("this is the answer, and it goes on", out.Answer) {
 					t.Errorf("the partial answer is %q", out.Answer)
@@ -56,40 +57,48 @@ func TestAStopAtEachPhase(t *testing.T) {
 				}
 			}},
 		{"while it waits to try again", []modeltest.Reply{modeltest.Status(503, "{}", "Retry-After", "60"), text("never")}, nil,
-			func(e agent.Event) bool { return e.Type == agent.EventRetry }, 1, nil},
+			func(e agent.Event) bool { return e.Type == agent.EventRetry }, false, 1, nil},
 		{"within a command", []modeltest.Reply{calls(write("a.txt", "x"), shell(command), write("b.txt", "x")), text("never")}, nil,
-			func(e agent.Event) bool { return e.Type == agent.EventToolStart && e.Tool == "shell" }, 1,
+			func(e agent.Event) bool { return e.Type == agent.EventToolStart && e.Tool == "shell" }, false, 1,
 			func(t *testing.T, p *project, out coordinator.Outcome) {
 				if len(out.FilesChanged) != 1 || out.FilesChanged[0].Path != "a.txt" {
 					t.Errorf("changed %+v", out.FilesChanged)
 				}
 			}},
-		{"in a deaf command", []modeltest.Reply{calls(shell("trap '' INT TERM; (setsid " + command + " &); while :; do " + command + "; done")), text("never")}, nil, nil, 1, nil},
+		{"in a deaf command", []modeltest.Reply{calls(shell("trap '' INT TERM; (setsid " + command + " &); while :; do " + command + "; done")), text("never")}, nil, nil, true, 1, nil},
 		{"at the first checkpoint", []modeltest.Reply{calls(write("a.txt", "x")), text("never")}, nil,
-			func(e agent.Event) bool { return e.Type == agent.EventToolStart }, 1,
+			func(e agent.Event) bool { return e.Type == agent.EventToolStart }, false, 1,
 			func(t *testing.T, p *project, out coordinator.Outcome) {
 				if p.read("a.txt") != "" || len(out.Warnings) > 0 {
 					t.Errorf("a.txt %q, warnings %q", p.read("a.txt"), out.Warnings)
 				}
 			}},
-		{"within the check", []modeltest.Reply{text("done"), text("never")}, map[string][]string{"check": {command}}, nil, 1,
+		{"within the check", []modeltest.Reply{text("done"), text("never")}, map[string][]string{"check": {command}}, nil, true, 1,
 			func(t *testing.T, p *project, out coordinator.Outcome) {
 				if out.Answer != "done" || out.Check != nil {
 					t.Errorf("answer %q, check %+v", out.Answer, out.Check)
 				}
 			}},
-		{"after a failed check", []modeltest.Reply{text("done"), modeltest.Hang()}, map[string][]string{"check": {"exit 3"}}, nil, 2,
+		{"after a failed check", []modeltest.Reply{text("done"), modeltest.Hang()}, map[string][]string{"check": {"exit 3"}}, nil, false, 2,
 			func(t *testing.T, p *project, out coordinator.Outcome) {
 				if out.Answer != "done" || out.Check == nil || out.Check.ExitCode != 3 || !strings.Contains(out.Reason, "exited with 3") {
 					t.Errorf("outcome %+v", out)
 				}
 			}},
 		{"between two rounds", []modeltest.Reply{list, text("never").After(time.Minute)}, nil,
-			func(e agent.Event) bool { return e.Type == agent.EventTurnStart && e.Turn == 2 }, 1, nil},
+			func(e agent.Event) bool { return e.Type == agent.EventTurnStart && e.Turn == 2 }, false, 1, nil},
 	}
-	for _, c := range cases {
+}
+
+// A stop ends the work wherever it is: nothing runs on, nothing is sent, and the
+// outcome is complete.
+func TestAStopAtEachPhase(t *testing.T) {
+	t.Parallel()
+	for i, c := range phases("") {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			command := sleeper(i)
+			c := phases(command)[i]
 			p := newProject(t, c.replies...)
 			for k, v := range c.flags {
 				p.flags[k] = v
@@ -104,9 +113,15 @@ func TestAStopAtEachPhase(t *testing.T) {
 					}
 				}
 			} else {
-				// The phase has no event of its own: it is reached soon.
-				stopped := time.AfterFunc(700*time.Millisecond, func() { cancel(stop) })
-				defer stopped.Stop()
+				var wg sync.WaitGroup
+				defer wg.Wait()
+				wg.Go(func() {
+					for ctx.Err() == nil && (len(p.model.Requests()) < c.requests || c.runs && !alive(command[len("sleep "):])) {
+						time.Sleep(5 * time.Millisecond)
+					}
+					cancel(stop)
+				})
+				defer cancel(nil)
 			}
 			co := p.open()
 			out := co.Run(ctx, coordinator.Job{Task: "go"})
@@ -137,6 +152,7 @@ func TestAStopAtEachPhase(t *testing.T) {
 // A stop at the checkpoint before the first change must not keep later turns
 // from having one.
 func TestAStopAtACheckpointCostsNoUndo(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(write("a.txt", "x")), calls(write("b.txt", "x")), text("done"))
 	p.session = "new"
 	c := p.open()
@@ -161,6 +177,7 @@ func TestAStopAtACheckpointCostsNoUndo(t *testing.T) {
 // A stop while the last lines of state are written changes nothing: the work was
 // done.
 func TestAStopWhileARunSettles(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(write("a.txt", "x")), text("done"))
 	c := p.open()
 	defer p.shut(c)
@@ -182,6 +199,7 @@ func TestAStopWhileARunSettles(t *testing.T) {
 
 // Stop is called from other goroutines, at any time, and waits for nothing.
 func TestStopFromAnotherGoroutine(t *testing.T) {
+	t.Parallel()
 	p := newProject(t)
 	p.model.Handle(func(modeltest.Request) modeltest.Reply {
 		return text(strings.Repeat("word ", 200)).Slow(time.Millisecond)
@@ -222,6 +240,7 @@ func TestStopFromAnotherGoroutine(t *testing.T) {
 // Work that waits for other work to end is stopped as well, and its outcome is
 // one.
 func TestAStopWhileAnotherPieceRuns(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, modeltest.Hang())
 	c := p.open()
 	defer p.shut(c)
@@ -253,6 +272,7 @@ func TestAStopWhileAnotherPieceRuns(t *testing.T) {
 }
 
 func TestWorkThatIsStoppedBeforeItBegins(t *testing.T) {
+	t.Parallel()
 	for _, cause := range []error{&interrupts.Stop{Signal: syscall.SIGINT}, context.Canceled, context.DeadlineExceeded, errors.New("standard output is full")} {
 		p := newProject(t, text("never"))
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -265,7 +285,8 @@ func TestWorkThatIsStoppedBeforeItBegins(t *testing.T) {
 }
 
 func TestBackgroundJobsEndBeforeTheProjectIsReleased(t *testing.T) {
-	command := sleeper(t)
+	t.Parallel()
+	command := sleeper(100)
 	p := newProject(t, calls(call("shell", m{"command": command, "background": true})), text("done"))
 	c := p.open()
 	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)

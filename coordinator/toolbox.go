@@ -20,6 +20,7 @@ func (c *Coordinator) toolbox(j Job) []agent.Tool {
 		Notebook:       c.book,
 		Ask:            c.gate.askUser,
 		OutputDir:      c.book.outputDir(),
+		Redact:         c.redactor.Bytes,
 		CommandTimeout: c.cfg.CommandTimeout,
 		Fetch:          tools.WebClient(),
 	}

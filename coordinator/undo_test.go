@@ -38,8 +38,10 @@ func withGit(_ *testing.T, p *project) {
 }
 
 func TestUndo(t *testing.T) {
+	t.Parallel()
 	for name, make := range map[string]func(*testing.T, *project){"git": withGit, "no git": func(*testing.T, *project) {}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := undoable(t, make)
 			c := threeTurns(p)
 			diff, err := c.Diff(t.Context())
@@ -85,6 +87,7 @@ func TestUndo(t *testing.T) {
 }
 
 func TestUndoRefusesWhatTheUserEdited(t *testing.T) {
+	t.Parallel()
 	p := undoable(t, withGit)
 	c := threeTurns(p)
 	defer p.shut(c)
@@ -108,6 +111,7 @@ func TestUndoRefusesWhatTheUserEdited(t *testing.T) {
 
 // A commit is not taken back, only the files are.
 func TestUndoAfterACommit(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(write("a.txt", "new\n"), call("git", m{"action": "commit", "message": "a", "paths": []string{"a.txt"}})), text("done"))
 	p.write("a.txt", "old\n")
 	p.git("add", "-A")
@@ -129,6 +133,7 @@ func TestUndoAfterACommit(t *testing.T) {
 
 // A turn that changed nothing is none to undo, even when it ran commands.
 func TestATurnWithoutChangesLeavesNoCheckpoint(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, calls(shell("true")), text("done"))
 	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
 	if refs := p.git("for-each-ref", "refs/ralph"); refs != "" {

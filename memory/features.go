@@ -52,6 +52,7 @@ func (s *Store) RecordFeature(dir, sessionID string, f Feature) (string, error) 
 	if dir == "" {
 		dir = s.StateDir()
 	}
+	f = s.redacted(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.readOnly {
@@ -73,6 +74,23 @@ func (s *Store) RecordFeature(dir, sessionID string, f Feature) (string, error) 
 		return id, nil
 	}
 	return id, s.recordDocument(dir, sessionID, id, f.Document)
+}
+
+// redacted takes secrets out of everything that f says.
+func (s *Store) redacted(f Feature) Feature {
+	all := func(list []string) []string {
+		if list == nil {
+			return nil
+		}
+		out := make([]string, len(list))
+		for i, text := range list {
+			out[i] = s.redact(text)
+		}
+		return out
+	}
+	return Feature{ID: s.redact(f.ID), Name: s.redact(f.Name), Category: s.redact(f.Category), Directory: s.redact(f.Directory),
+		Purpose: s.redact(f.Purpose), KeyFiles: all(f.KeyFiles), Dependencies: all(f.Dependencies), Status: s.redact(f.Status),
+		Document: Document{Path: s.redact(f.Document.Path), Title: s.redact(f.Document.Title), Words: f.Document.Words, Status: f.Document.Status}}
 }
 
 // readList reads a JSON file that holds a list under a key, or a bare list.
@@ -154,7 +172,7 @@ func (s *Store) mergeFeature(features []object, f Feature) (string, []object) {
 	}
 	o := features[at]
 	for key, value := range map[string]string{"name": f.Name, "category": f.Category, "directory": f.Directory, "purpose": f.Purpose, "status": f.Status} {
-		if value = strings.TrimSpace(s.redact(value)); value != "" {
+		if value = strings.TrimSpace(value); value != "" {
 			o[key] = encode(value)
 		}
 	}
@@ -190,7 +208,7 @@ func (s *Store) recordDocument(dir, sessionID, id string, doc Document) error {
 	if doc.Status == "" {
 		doc.Status = "generated"
 	}
-	for key, value := range map[string]any{"feature_id": id, "path": doc.Path, "title": s.redact(doc.Title), "words": doc.Words, "status": doc.Status} {
+	for key, value := range map[string]any{"feature_id": id, "path": doc.Path, "title": doc.Title, "words": doc.Words, "status": doc.Status} {
 		list[at][key] = encode(value)
 	}
 	list[at]["generated_at"] = now

@@ -462,3 +462,18 @@ func FuzzProgress(f *testing.F) {
 		}
 	})
 }
+
+func TestFeaturesHoldNoSecret(t *testing.T) {
+	root := t.TempDir()
+	const key = "s3cret"
+	s, _ := open(t, Options{Root: root, Redact: func(x string) string { return strings.ReplaceAll(x, key, "[redacted]") }})
+	_, err := s.RecordFeature("", key, Feature{ID: key, Name: key, Category: key, Directory: key, Purpose: key, KeyFiles: []string{key},
+		Dependencies: []string{key}, Status: key, Document: Document{Path: key, Title: key, Status: "x"}})
+	must(t, err)
+	for _, name := range []string{"feature-inventory.json", "feature-docs-generated.json"} {
+		text := read(t, root, ".ralph", name)
+		if strings.Contains(strings.ReplaceAll(text, `"session_id": "s3cret"`, ""), key) || !strings.Contains(text, "[redacted]") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}

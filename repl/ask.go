@@ -75,7 +75,7 @@ const kindPick = "pick"
 func (s *Shell) onAnswer(text string) {
 	q := s.questions[0]
 	choice, ok := resolve(text, q.Options)
-	if choice == "" && q.Kind != kindPick {
+	if ok && choice == "" && q.Kind != kindPick {
 		s.note("type an answer; Ctrl-C stops instead")
 		return
 	}

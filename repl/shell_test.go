@@ -195,6 +195,7 @@ func TestQuestions(t *testing.T) {
 		{"\r", "no <nil>"},
 		{"y\r", "yes <nil>"},
 		{"what\rALWAYS\r", "always <nil>"},
+		{"what\r", ""},
 		{"\x03", " interrupted by SIGINT"},
 	} {
 		c.idle()
@@ -204,6 +205,11 @@ func TestQuestions(t *testing.T) {
 			golden(t, "question", s)
 		}
 		c.Type(step.keys)
+		if step.want == "" {
+			c.Has("answer with one of: no, yes, always")
+			c.Type("\x03")
+			step.want = " interrupted by SIGINT"
+		}
 		select {
 		case got := <-answers:
 			if got != step.want {
@@ -441,7 +447,7 @@ func TestPiped(t *testing.T) {
 	}
 	text := string(data)
 	at := 0
-	for _, want := range []string{"You said **one**.", "taken back", "answer blue <nil>", "2 turns", "You said **two ␛[2J**.", ErrNobody.Error(), "4 turns"} {
+	for _, want := range []string{"\n> one\nYou said **one**.", "\n> /undo\n", "taken back", "answer blue <nil>", "2 turns", "You said **two ␛[2J**.", ErrNobody.Error(), "4 turns"} {
 		i := strings.Index(text[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is missing or out of order in\n%s", want, text)
@@ -580,4 +586,22 @@ func TestWaitingLines(t *testing.T) {
 	c.Has("❯ line 0\nline 1\n")
 	c.Type("\x03\x04")
 	c.left(0)
+}
+
+// TestPlainTerminal: whole lines and no prompt below the farewell.
+func TestPlainTerminal(t *testing.T) {
+	c := open(t, echo, func(o *Options) { o.Plain = true })
+	c.Has("ralph> ▏")
+	c.Type("hello\n")
+	c.Has("1k tok")
+	c.Has("ralph> ▏")
+	c.Type("/exit\n")
+	c.left(0)
+	c.Until("the farewell at the end", func(s string) bool {
+		_, after, ok := strings.Cut(s, "cost unknown")
+		return ok && strings.Contains(after, "--resume") && !strings.Contains(after, "ralph>")
+	})
+	if s := c.Screen(); strings.Contains(s, "\n> hello") {
+		t.Errorf("what was typed is repeated:\n%s", s)
+	}
 }

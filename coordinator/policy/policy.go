@@ -14,6 +14,7 @@ package policy
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -154,7 +155,35 @@ func (p *Policy) Decide(r Request) Decision {
 	if why := script.risky(); r.Runs && why != "" {
 		return Decision{Effect: Ask, Rule: why + " always asks"}
 	}
+	if why := runsLater(r.Path); r.Writes && why != "" && p.sandbox != SandboxOff {
+		return Decision{Effect: Ask, Rule: why}
+	}
 	return p.bySandbox(r)
+}
+
+// runsLater says why a file asks before it is written: something runs it, or
+// takes orders from it, outside of Ralph and without the user's doing.
+func runsLater(name string) string {
+	name = strings.ToLower(path.Clean("/" + name))
+	for _, dir := range []string{".github/workflows", ".github/actions", ".circleci", ".buildkite", ".gitlab", ".woodpecker", ".forgejo", ".gitea", ".teamcity", ".azure-pipelines"} {
+		if strings.Contains(name+"/", "/"+dir+"/") {
+			return name[1:] + " is run by continuous integration, which always asks"
+		}
+	}
+	for _, dir := range []string{".ssh", ".config/fish", ".config/git", ".config/autostart", ".config/systemd"} {
+		if strings.Contains(name+"/", "/"+dir+"/") {
+			return name[1:] + " is a start-up or access file, which always asks"
+		}
+	}
+	switch path.Base(name) {
+	case ".gitlab-ci.yml", ".travis.yml", "azure-pipelines.yml", "jenkinsfile", "bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml",
+		"appveyor.yml", ".appveyor.yml", "cloudbuild.yaml", "cloudbuild.yml", ".cirrus.yml":
+		return name[1:] + " is run by continuous integration, which always asks"
+	case ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
+		".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xinitrc", ".inputrc", ".envrc", ".gitconfig", ".netrc", ".npmrc", ".pypirc":
+		return name[1:] + " is a start-up or access file, which always asks"
+	}
+	return ""
 }
 
 func (p *Policy) bySandbox(r Request) Decision {
@@ -173,8 +202,9 @@ func (p *Policy) bySandbox(r Request) Decision {
 // any simple command in it. A rule that breaks counts as covering, and so does
 // a command that cannot be read when the rules look at commands at all.
 func (p *Policy) denied(r Request, s script) (Decision, bool) {
+	views := s.facts(r)
 	for _, rl := range p.deny {
-		for _, f := range s.facts(r) {
+		for _, f := range views {
 			ok, err := rl.holds(f)
 			if err != nil {
 				return Decision{Effect: Deny, Rule: fmt.Sprintf("deny rule %q broke: %v", rl.source, err)}, true
@@ -183,6 +213,8 @@ func (p *Policy) denied(r Request, s script) (Decision, bool) {
 				return Decision{Effect: Deny, Rule: rl.source}, true
 			}
 		}
+	}
+	for _, rl := range p.deny {
 		if r.Runs && !s.literal && rl.looksAtCommand() {
 			return Decision{Effect: Ask, Rule: fmt.Sprintf("the command is not literal, so deny rule %q cannot be ruled out", rl.source)}, true
 		}

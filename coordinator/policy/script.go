@@ -16,10 +16,12 @@ type script struct {
 	// literal says that every word of every command is known, so that nothing
 	// can be run that is not in calls.
 	literal bool
-	// plain says that nothing is redirected, so that no command writes where
-	// its arguments do not say.
+	// plain says that nothing is redirected or assigned, so that no command
+	// writes, or means, what its arguments do not say.
 	plain bool
-	err   error
+	// hidden says why what is run is not known at all; "" when it is.
+	hidden string
+	err    error
 }
 
 // call is one simple command of a script.
@@ -29,10 +31,22 @@ type call struct {
 	// exact says that all of argv is literal; otherwise argv ends before the
 	// first word that is not.
 	exact bool
+	// program is the base name of what is run, "" when that is not known.
+	program string
+	// assigned are the names of the variables set for it.
+	assigned []string
+	// carried says that another program gives it more arguments.
+	carried bool
 }
 
-// scan reads a command with the grammar of bash.
-func scan(text string) script {
+// maxDepth bounds scripts within scripts.
+const maxDepth = 5
+
+// scan reads a command with the grammar of bash, and the commands that it hands
+// to other shells.
+func scan(text string) script { return scanAt(text, 0) }
+
+func scanAt(text string, depth int) script {
 	s := script{text: text, literal: true, plain: true}
 	if text == "" {
 		return s
@@ -42,23 +56,194 @@ func scan(text string) script {
 		s.err, s.literal, s.plain = err, false, false
 		return s
 	}
-	printer := syntax.NewPrinter()
-	syntax.Walk(file, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.CallExpr:
-			if len(n.Args) > 0 {
-				c := readCall(n, printer)
-				s.calls = append(s.calls, c)
-				s.literal = s.literal && c.exact && !runsOthers(c.argv)
-			}
-		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.FuncDecl, *syntax.CoprocClause:
-			s.literal = false
-		case *syntax.Redirect:
-			s.plain = false
-		}
-		return true
-	})
+	r := reader{s: &s, depth: depth, printer: syntax.NewPrinter()}
+	syntax.Walk(file, r.visit)
 	return s
+}
+
+// reader collects a script.
+type reader struct {
+	s       *script
+	depth   int
+	printer *syntax.Printer
+	// set are the variables that the script sets for what comes later.
+	set []string
+	// input is what the command about to be visited reads.
+	input *syntax.Stmt
+}
+
+func (r *reader) visit(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.Stmt:
+		r.input = n
+	case *syntax.CallExpr:
+		r.command(n)
+	case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.FuncDecl, *syntax.CoprocClause:
+		r.s.literal = false
+	case *syntax.Redirect:
+		r.s.plain = false
+	case *syntax.DeclClause:
+		r.s.plain = false
+		for _, a := range n.Args {
+			if a.Name != nil {
+				r.set = append(r.set, a.Name.Value)
+			}
+		}
+	case *syntax.LetClause, *syntax.ForClause, *syntax.ArithmCmd, *syntax.TestClause:
+		r.s.plain = false
+	case *syntax.SglQuoted:
+		r.quoted(n.Value)
+	}
+	return true
+}
+
+// quoted looks at text that the shell takes as it is: what looks like a
+// substitution there may be evaluated later, as by test -v 'a[$(…)]'.
+func (r *reader) quoted(text string) {
+	if strings.Contains(text, "$(") || strings.ContainsRune(text, '`') {
+		r.s.literal = false
+	}
+}
+
+func (r *reader) command(n *syntax.CallExpr) {
+	stmt := r.input
+	r.input = nil
+	var names []string
+	for _, a := range n.Assigns {
+		r.s.plain = false
+		if a.Name != nil {
+			names = append(names, a.Name.Value)
+		}
+	}
+	if len(n.Args) == 0 {
+		r.set = append(r.set, names...)
+		return
+	}
+	c := readCall(n, r.printer)
+	c.assigned = append(names, r.set...)
+	if redefines(c.argv) {
+		r.s.plain = false
+	}
+	r.add(c, stmt)
+}
+
+// add takes up a command and those that it hands on.
+func (r *reader) add(c call, stmt *syntax.Stmt) {
+	s := r.s
+	s.calls = append(s.calls, c)
+	s.literal = s.literal && c.exact && !c.runsOthers()
+	if c.program == "" {
+		s.hide("a program whose name cannot be read")
+	}
+	if isShell(c.program) {
+		r.shell(c, stmt)
+		return
+	}
+	if !c.carries() {
+		return
+	}
+	for i := c.firstCarried(); i < len(c.argv); i++ {
+		arg := c.argv[i]
+		if _, value, ok := strings.Cut(arg, "="); ok && (c.program == "alias" || strings.HasPrefix(arg, "-")) {
+			arg = value
+		}
+		switch {
+		case c.program == "eval":
+			r.inner(strings.Join(c.argv[1:], " "))
+			return
+		case strings.ContainsAny(arg, " \t\n;|&"), c.program == "alias":
+			r.inner(arg)
+		case program(arg) == "git" || isShell(program(arg)):
+			inside := call{text: c.text, argv: append([]string{arg}, c.argv[i+1:]...), exact: c.exact, program: program(arg), assigned: c.assigned, carried: true}
+			r.add(inside, nil)
+			return
+		}
+	}
+	if !c.exact && (c.program == "eval" || c.program == "trap") {
+		s.hide("a command that " + c.program + " makes up")
+	}
+}
+
+// shell looks for the script of a shell: an argument, or what it reads.
+func (r *reader) shell(c call, stmt *syntax.Stmt) {
+	for i := 1; i < len(c.argv); i++ {
+		arg := c.argv[i]
+		switch {
+		case strings.HasPrefix(arg, "--"):
+			if arg == "--rcfile" || arg == "--init-file" {
+				i++
+			}
+		case strings.HasPrefix(arg, "-") && strings.Contains(arg, "c"):
+			i++
+			if strings.HasSuffix(arg, "o") {
+				i++
+			}
+			if i < len(c.argv) {
+				r.inner(c.argv[i])
+				return
+			}
+		case strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "+"):
+			if strings.HasSuffix(strings.ToLower(arg), "o") {
+				i++
+			}
+		case c.exact:
+			return // a script file
+		}
+	}
+	if stmt != nil {
+		for _, red := range stmt.Redirs {
+			if text, ok := given(red); ok {
+				r.inner(text)
+				return
+			}
+		}
+	}
+	if len(c.argv) > 1 && strings.HasPrefix(c.argv[1], "--") && c.exact {
+		return // --version, --help
+	}
+	r.s.hide("a shell whose commands cannot be read")
+}
+
+// given is the text that a redirection holds itself.
+func given(red *syntax.Redirect) (string, bool) {
+	switch red.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		if red.Hdoc == nil {
+			return "", true
+		}
+		return literalWord(red.Hdoc, true)
+	case syntax.WordHdoc:
+		return literalWord(red.Word, false)
+	}
+	return "", false
+}
+
+// inner takes up a script within the script.
+func (r *reader) inner(text string) {
+	s := r.s
+	if r.depth >= maxDepth {
+		s.hide("commands within commands")
+		return
+	}
+	in := scanAt(text, r.depth+1)
+	if in.err != nil {
+		return // not a script: an argument with blanks
+	}
+	for _, c := range in.calls {
+		c.carried = true
+		s.calls = append(s.calls, c)
+	}
+	if in.hidden != "" {
+		s.hide(in.hidden)
+	}
+	s.literal, s.plain = false, false
+}
+
+func (s *script) hide(why string) {
+	s.literal = false
+	if s.hidden == "" {
+		s.hidden = why
+	}
 }
 
 func readCall(n *syntax.CallExpr, printer *syntax.Printer) call {
@@ -71,27 +256,45 @@ func readCall(n *syntax.CallExpr, printer *syntax.Printer) call {
 		c.exact = false // an assignment can change what a program does
 	}
 	for _, w := range n.Args {
-		word, ok := literalWord(w)
+		word, ok := literalWord(w, false)
 		if !ok {
 			c.exact = false
 			break
 		}
 		c.argv = append(c.argv, word)
 	}
+	if len(c.argv) > 0 {
+		c.program = program(c.argv[0])
+	} else {
+		c.program = lastPart(n.Args[0])
+	}
 	return c
 }
 
+// lastPart is the base name of a program whose directory is not literal.
+func lastPart(w *syntax.Word) string {
+	lit, ok := w.Parts[len(w.Parts)-1].(*syntax.Lit)
+	if !ok || !strings.Contains(lit.Value, "/") {
+		return ""
+	}
+	name, ok := literalWord(&syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: base(lit.Value)}}}, false)
+	if !ok {
+		return ""
+	}
+	return program(name)
+}
+
 // literalWord is the value of a word without expansions; globs, tildes and
-// braces count as expansions.
-func literalWord(w *syntax.Word) (string, bool) {
+// braces count as expansions, but not within a here-document.
+func literalWord(w *syntax.Word, document bool) (string, bool) {
 	var b strings.Builder
 	for _, part := range w.Parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			if strings.ContainsAny(p.Value, "*?[{\\") || (b.Len() == 0 && strings.HasPrefix(p.Value, "~")) {
+			if !document && (unescaped(p.Value, "*?[{") || (b.Len() == 0 && strings.HasPrefix(p.Value, "~"))) {
 				return "", false
 			}
-			b.WriteString(p.Value)
+			b.WriteString(unescape(p.Value, document))
 		case *syntax.SglQuoted:
 			if p.Dollar {
 				return "", false
@@ -100,10 +303,10 @@ func literalWord(w *syntax.Word) (string, bool) {
 		case *syntax.DblQuoted:
 			for _, inner := range p.Parts {
 				lit, ok := inner.(*syntax.Lit)
-				if !ok || p.Dollar || strings.Contains(lit.Value, "\\") {
+				if !ok || p.Dollar {
 					return "", false
 				}
-				b.WriteString(lit.Value)
+				b.WriteString(unescape(lit.Value, true))
 			}
 		default:
 			return "", false
@@ -112,30 +315,58 @@ func literalWord(w *syntax.Word) (string, bool) {
 	return b.String(), true
 }
 
-// runsOthers reports whether a program takes another command as its argument,
-// so that argv does not tell what will run.
-func runsOthers(argv []string) bool {
-	if len(argv) == 0 {
-		return true
-	}
-	switch base(argv[0]) {
-	case "eval", "exec", "source", ".", "sh", "bash", "dash", "zsh", "ksh", "env", "xargs", "find", "sudo", "doas", "su",
-		"nohup", "setsid", "timeout", "nice", "command", "builtin", "time", "watch", "parallel", "ssh", "trap", "alias",
-		"busybox", "strace", "chroot", "unshare":
-		return true
+// unescaped says that text holds one of the characters without a backslash
+// before it.
+func unescaped(text, chars string) bool {
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\':
+			i++
+		case strings.IndexByte(chars, text[i]) >= 0:
+			return true
+		}
 	}
 	return false
 }
 
-func base(program string) string { return program[strings.LastIndexByte(program, '/')+1:] }
+// unescape takes the backslashes out as bash does; within double quotes it
+// takes only those before a few characters.
+func unescape(text string, quoted bool) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' || i+1 == len(text) || quoted && strings.IndexByte("$`\"\\\n", text[i+1]) < 0 {
+			b.WriteByte(text[i])
+			continue
+		}
+		if i++; text[i] != '\n' {
+			b.WriteByte(text[i])
+		}
+	}
+	return b.String()
+}
 
-// facts are all views of the request that a deny rule is held against.
+func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// program is what a rule calls the program, whatever its directory and, as some
+// filesystems do not care, its case.
+func program(name string) string { return strings.ToLower(base(name)) }
+
+// facts are all views of the request that a deny rule is held against: as it is
+// written, and with quotes and directories taken off.
 func (s script) facts(r Request) []facts {
 	whole := facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network, Argv: strings.Fields(r.Command)}
 	if len(s.calls) == 0 {
 		return []facts{padded(whole)}
 	}
-	return append([]facts{padded(whole)}, s.parts(r)...)
+	out := append([]facts{padded(whole)}, s.parts(r)...)
+	for _, c := range s.calls {
+		if len(c.argv) == 0 {
+			continue
+		}
+		argv := append([]string{c.program}, c.argv[1:]...)
+		out = append(out, facts{Tool: r.Tool, Command: strings.Join(argv, " "), Argv: argv, Path: r.Path, Network: r.Network})
+	}
+	return out
 }
 
 // parts are the views that an allow rule must cover one by one.
@@ -159,69 +390,26 @@ func padded(f facts) facts {
 }
 
 // risky names what in the script always asks: what throws work away or leaves
-// the machine with it.
+// the machine with it, and what may be that because it cannot be read.
 func (s script) risky() string {
 	for _, c := range s.calls {
 		if why := c.risky(); why != "" {
 			return why
 		}
 	}
-	return ""
+	return s.hidden
 }
 
-func (c call) risky() string {
-	argv := c.argv
-	for len(argv) > 0 && wraps(argv[0]) {
-		argv = argv[1:]
-		for len(argv) > 0 && (strings.HasPrefix(argv[0], "-") || strings.Contains(argv[0], "=")) {
-			argv = argv[1:]
-		}
+// redefines says that a builtin changes what later words of the script mean.
+func redefines(argv []string) bool {
+	if len(argv) == 0 {
+		return false
 	}
-	if len(argv) == 0 || base(argv[0]) != "git" {
-		return ""
-	}
-	sub, rest := gitSubcommand(argv[1:])
-	switch sub {
-	case "":
-		if !c.exact {
-			return "a git command that cannot be read"
-		}
-	case "push", "clean":
-		return "git " + sub
-	case "reset":
-		if slices.Contains(rest, "--hard") || slices.Contains(rest, "--merge") || slices.Contains(rest, "--keep") || !c.exact {
-			return "git reset"
-		}
-	case "checkout", "switch", "branch", "tag", "rebase", "stash", "worktree", "restore":
-		if slices.ContainsFunc(rest, isForce) || (sub == "stash" && slices.Contains(rest, "drop")) {
-			return "git " + sub + " by force"
-		}
-	}
-	return ""
-}
-
-func wraps(program string) bool {
-	switch base(program) {
-	case "command", "env", "nohup", "nice", "time", "exec", "builtin":
+	switch argv[0] {
+	case "set", "shopt", "hash", "enable", "read", "mapfile", "readarray", "getopts", "unset", "complete", "compgen", "bind", "fc", "wait":
 		return true
+	case "printf":
+		return slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, "-v") })
 	}
 	return false
-}
-
-func isForce(arg string) bool {
-	return arg == "-f" || arg == "-D" || arg == "--force" || strings.HasPrefix(arg, "--force-") || arg == "--discard-changes"
-}
-
-// gitSubcommand skips git's own options.
-func gitSubcommand(args []string) (sub string, rest []string) {
-	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
-		case a == "-C" || a == "-c" || a == "--git-dir" || a == "--work-tree" || a == "--namespace":
-			i++
-		case strings.HasPrefix(a, "-"):
-		default:
-			return a, args[i+1:]
-		}
-	}
-	return "", nil
 }

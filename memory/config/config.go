@@ -221,7 +221,7 @@ func (c *Config) Price(model string) (Price, bool) {
 func (c *Config) Secrets() []string {
 	var out []string
 	add := func(s string, least int) {
-		if s = strings.TrimSpace(s); len(s) >= least && !slices.Contains(out, s) {
+		if s = strings.TrimSpace(s); len(s) >= least && !placeholder(s) && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
@@ -240,9 +240,20 @@ func (c *Config) Secrets() []string {
 	return out
 }
 
+// placeholder says that a value is a word that people give where a server wants
+// any key at all (ollama, lm-studio, not-needed): to blot it out would spoil
+// texts and hide nothing.
+func placeholder(s string) bool {
+	switch strings.ToLower(s) {
+	case "ollama", "lm-studio", "lmstudio", "llama.cpp", "vllm-local", "not-needed", "unused", "no-key", "no-key-required", "dummy-key", "placeholder", "anything":
+		return true
+	}
+	return false
+}
+
 func secretName(name string) bool {
 	name = strings.ToUpper(name)
-	for _, part := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"} {
+	for _, part := range []string{"KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "COOKIE", "WEBHOOK"} {
 		if strings.Contains(name, part) {
 			return true
 		}

@@ -415,3 +415,13 @@ func ExampleLoad() {
 	fmt.Println(cfg.MaxTurns, cfg.Origin("max_turns"))
 	// Output: 20 flag --max-turns
 }
+
+// A word that stands for "any key" is no secret.
+func TestPlaceholderKeysAreNoSecrets(t *testing.T) {
+	for key, secret := range map[string]bool{"ollama": false, "LM-Studio": false, "not-needed": false, "real-key": true} {
+		c, err := load(t, "", "", nil, "RALPH_API_KEY="+key)
+		if err != nil || (len(c.Secrets()) > 0) != secret {
+			t.Errorf("%s: %q %v", key, c.Secrets(), err)
+		}
+	}
+}

@@ -25,6 +25,7 @@ const Mark = "[redacted]"
 // token shapes only.
 type Redactor struct {
 	known *strings.Replacer
+	forms []string // what known replaces
 }
 
 // New returns a Redactor for known values, and for their forms in JSON and in
@@ -55,7 +56,7 @@ func New(values []string) *Redactor {
 	for _, f := range forms {
 		pairs = append(pairs, f, Mark)
 	}
-	return &Redactor{known: strings.NewReplacer(pairs...)}
+	return &Redactor{known: strings.NewReplacer(pairs...), forms: forms}
 }
 
 // String returns s without its secrets. Valid JSON stays valid JSON.
@@ -79,18 +80,61 @@ func (r *Redactor) String(s string) string {
 	})
 }
 
+// maxOpenBytes bounds what Open takes for the beginning of a token.
+const maxOpenBytes = 512
+
+// Open says where in a text that may go on a secret may have begun that is not
+// whole yet; len(s) when nowhere. String of what stands before is final.
+func (r *Redactor) Open(s string) int {
+	open := len(s)
+	if r != nil {
+		for _, form := range r.forms {
+			for n := min(len(form)-1, len(s)); n > 0; n-- {
+				if strings.HasSuffix(s, form[:n]) {
+					open = min(open, len(s)-n)
+					break
+				}
+			}
+		}
+	}
+	word := strings.LastIndexAny(s, " \t\r\n\"'`()<>[]{}|,;") + 1
+	if len(s)-word <= maxOpenBytes && (suspicious(s[word:]) || beginsMark(s[word:])) {
+		open = min(open, word)
+	}
+	return open
+}
+
+// beginsMark says that a word ends with the beginning of a mark by which tokens
+// are known.
+func beginsMark(word string) bool {
+	last := strings.LastIndexFunc(word, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
+	})
+	tail := word[last+1:]
+	for _, mark := range marks() {
+		if tail != "" && strings.HasPrefix(mark, tail) {
+			return true
+		}
+	}
+	return false
+}
+
 // Bytes is String for bytes.
 func (r *Redactor) Bytes(b []byte) []byte { return []byte(r.String(string(b))) }
 
 // suspicious is a cheap test that spares most text the regular expressions.
 func suspicious(s string) bool {
-	for _, part := range []string{"sk-", "gh", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza", "eyJ", "PRIVATE KEY",
-		"earer", "EARER", "://", "sk_live", "rk_live", "npm_", "hf_", "gsk_"} {
+	for _, part := range marks() {
 		if strings.Contains(s, part) {
 			return true
 		}
 	}
 	return false
+}
+
+func marks() [18]string {
+	return [...]string{"sk-", "gh", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza", "eyJ", "PRIVATE KEY",
+		"earer", "EARER", "://", "sk_live", "rk_live", "npm_", "hf_", "gsk_"}
 }
 
 // A token begins where no letter or digit stands before it, so that words such

@@ -103,3 +103,30 @@ func FuzzKeepsJSON(f *testing.F) {
 		}
 	})
 }
+
+// What Open lets pass is final: redacting the parts gives what redacting the
+// whole gives.
+func TestOpen(t *testing.T) {
+	r := New([]string{"hunter2&co", "ABAB-ABAC"})
+	text := "x hunter2&co, ABAB-ABAB-ABAC hunter sk-abcdefghijklmnopqrstuvwx ghp_abcdefghijklmnopqrstuvwxyz0123456789. task-s"
+	for size := 1; size < len(text); size++ {
+		held, out := "", ""
+		for at := 0; at < len(text); at += size {
+			held += text[at:min(at+size, len(text))]
+			n := r.Open(held)
+			out += r.String(held[:n])
+			held = held[n:]
+		}
+		if out += r.String(held); out != r.String(text) {
+			t.Errorf("size %d: %q", size, out)
+		}
+	}
+	for _, plain := range []string{"", "It beg", "a task", "日本"} {
+		if n := r.Open(plain); n != len(plain) {
+			t.Errorf("Open(%q) = %d", plain, n)
+		}
+	}
+	if n := (*Redactor)(nil).Open("a sk-"); n != 2 {
+		t.Errorf("nil: %d", n)
+	}
+}

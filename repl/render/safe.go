@@ -1,104 +1,24 @@
 package render
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"ralph/memory/visible"
 )
 
 // Safe makes text from a model, a tool, a file or a name harmless to a
-// terminal: printable characters, newlines and tabs stay, everything that would
-// move the cursor, change a mode, reorder the text or hide in it becomes
-// visible (ESC as ␛, U+202E as \u202e, a stray byte as \x9b). A carriage return
-// before a newline is dropped. The result is valid UTF-8; Safe(Safe(s)) is
-// Safe(s).
+// terminal, as visible.Text does. The stand-ins of this package are shown too,
+// so that foreign text cannot bring them along.
 func Safe(text string) string {
-	if isSafe(text) {
-		return text
+	if strings.ContainsAny(text, string(ampersand)+string(lessThan)) {
+		text = strings.NewReplacer(string(ampersand), `\uf8f0`, string(lessThan), `\uf8f1`).Replace(text)
 	}
-	var b strings.Builder
-	b.Grow(len(text) + len(text)/8)
-	for i := 0; i < len(text); {
-		r, n := utf8.DecodeRuneInString(text[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case r == '\r' && strings.HasPrefix(text[i+n:], "\n"):
-		case harmless(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(show(r))
-		}
-		i += n
-	}
-	return b.String()
+	return visible.Text(text)
 }
 
 // SafeLine is Safe for text that must stay on one row: line breaks become ␊ and
 // tabs become spaces.
-func SafeLine(text string) string {
-	text = Safe(text)
-	if strings.ContainsAny(text, "\n\t") {
-		text = strings.NewReplacer("\n", "␊", "\t", " ").Replace(text)
-	}
-	return text
-}
-
-func isSafe(text string) bool {
-	for i, r := range text {
-		if !harmless(r) || r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") {
-			return false
-		}
-	}
-	return true
-}
-
-// harmless reports whether r can be sent to a terminal as it is.
-func harmless(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t':
-		return true
-	case r < 0x20 || r >= 0x7f && r < 0xa0:
-		return false
-	case r < 0x7f:
-		return true
-	case r == ampersand, r == lessThan:
-		return false
-	case invisible(r):
-		return false
-	}
-	return true
-}
-
-// invisible names what takes no room or reorders: the format characters (bidi
-// controls, zero-width characters, tags), line and paragraph separators, and
-// the letters that are drawn as nothing.
-func invisible(r rune) bool {
-	switch {
-	case r >= 0x600 && r <= 0x605, r == 0x6dd, r == 0x70f, r == 0x8e2, r == 0x110bd, r == 0x110cd:
-		return false // format characters that are drawn
-	case r == 0x34f, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x3164, r == 0xffa0, r == 0x2028, r == 0x2029:
-		return true
-	case r >= 0xe0000 && r <= 0xe0fff, r >= 0x180b && r <= 0x180f:
-		return true
-	case r&0xfffe == 0xfffe, r >= 0xfdd0 && r <= 0xfdef:
-		return true // noncharacters
-	}
-	return unicode.Is(unicode.Cf, r)
-}
-
-func show(r rune) string {
-	switch {
-	case r < 0x20:
-		return string('\u2400' + r)
-	case r == 0x7f:
-		return "␡"
-	case r > 0xffff:
-		return fmt.Sprintf(`\U%08x`, r)
-	}
-	return fmt.Sprintf(`\u%04x`, r)
-}
+func SafeLine(text string) string { return visible.Line(Safe(text)) }
 
 // These stand for & and < while Markdown is rendered: so that no character
 // reference (&#27;) can bring back what Safe took out, and no text that looks

@@ -64,5 +64,6 @@ func (r *Renderer) barred(row string) string {
 
 // Answer repeats the answer to a question.
 func (r *Renderer) Answer(text string) string {
+	r.last = kindLine
 	return r.Rows(r.paint("36", r.pick("❯", ">"))+" "+SafeLine(text), 2)
 }

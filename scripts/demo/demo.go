@@ -131,11 +131,11 @@ func (s *stage) build(ctx context.Context) error {
 	const who, mail = "user.name=Demo", "user.email=demo@localhost"
 	for _, argv := range [][]string{
 		{"go", "version"},
-		{"git", "init", "-q", "."},
+		{"git", "init", "-q", "--template=", "."},
 		{"git", "config", "user.name", "Demo"},
 		{"git", "config", "user.email", "demo@localhost"},
 		{"git", "add", "-A"},
-		{"git", "-c", who, "-c", mail, "-c", "commit.gpgSign=false", "commit", "-q", "-m", "slug: first version"},
+		{"git", "-c", who, "-c", mail, "-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null", "commit", "-q", "-m", "slug: first version"},
 	} {
 		if _, err := s.run(ctx, argv...); err != nil {
 			return fmt.Errorf("the demonstration needs git and go: %w", err)

@@ -358,6 +358,68 @@ func TestLoopRecordsBeforeItActs(t *testing.T) {
 	}
 }
 
+// Once the run has ended, for whatever reason, nothing more of a round is begun.
+func TestNothingOfARoundRunsAfterTheEnd(t *testing.T) {
+	full := errors.New("disk full")
+	three := calls(agent.Call{ID: "1", Name: "a", Args: "{}"}, agent.Call{ID: "2", Name: "a", Args: `{"x":1}`}, agent.Call{ID: "3", Name: "a", Args: `{"x":2}`})
+	for name, make := range map[string]func(*int) *agent.Loop{
+		"halt": func(ran *int) *agent.Loop {
+			return &agent.Loop{Halt: func() error {
+				if *ran > 0 {
+					return full
+				}
+				return nil
+			}}
+		},
+		"record": func(ran *int) *agent.Loop {
+			return &agent.Loop{Record: func(m agent.Message) error {
+				if m.Role == agent.RoleTool {
+					return full
+				}
+				return nil
+			}}
+		},
+	} {
+		ran := 0
+		l := make(&ran)
+		l.Model = &script{steps: []step{three, text("never")}}
+		l.Tools = []agent.Tool{tool("a", agent.EffectChange, func(context.Context, json.RawMessage) (agent.Result, error) { ran++; return agent.Result{}, nil })}
+		end := l.Run(t.Context(), hello())
+		if !errors.Is(end.Err, full) || ran != 1 || end.Calls != 1 {
+			t.Errorf("%s: error %v, %d calls ran, %d counted", name, end.Err, ran, end.Calls)
+		}
+		valid(t, end.Transcript)
+	}
+}
+
+// A permission is decided about the arguments as the tool understands them; the
+// tool gets what the model wrote.
+func TestPermitSeesCanonicalArguments(t *testing.T) {
+	var permitted, run []string
+	a := tool("a", agent.EffectChange, func(_ context.Context, args json.RawMessage) (agent.Result, error) {
+		run = append(run, string(args))
+		return agent.Result{}, nil
+	})
+	a.Canonical = func(args json.RawMessage) (json.RawMessage, error) {
+		if strings.Contains(string(args), "odd") {
+			return nil, errors.New("there is no field odd")
+		}
+		return json.RawMessage(`{"command":"x"}`), nil
+	}
+	l := agent.Loop{Tools: []agent.Tool{a}, Model: &script{steps: []step{calls(agent.Call{ID: "1", Name: "a", Args: `{"cmd":"x"}`}, agent.Call{ID: "2", Name: "a", Args: `{"odd":1}`}), text("done")}},
+		Permit: func(_ context.Context, _ agent.Tool, c agent.Call) agent.Verdict {
+			permitted = append(permitted, c.Args)
+			return agent.Verdict{}
+		}}
+	end := l.Run(t.Context(), hello())
+	if fmt.Sprint(permitted) != `[{"command":"x"}]` || fmt.Sprint(run) != `[{"cmd":"x"}]` {
+		t.Errorf("permitted %v, run %v", permitted, run)
+	}
+	if got := answers(end.Transcript)["2"]; got != "there is no field odd" || end.Failed != 1 {
+		t.Errorf("answer %q, end %+v", got, end)
+	}
+}
+
 func TestLoopCompactsAtMostThreeTimes(t *testing.T) {
 	over := errors.New("context length")
 	steps := []step{{err: over}, {err: over}, {err: over}, {err: over}, text("x")}

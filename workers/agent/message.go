@@ -1,5 +1,7 @@
 package agent
 
+import "encoding/json"
+
 // Role says who speaks in a Message. The values are those of the chat
 // completions protocol.
 type Role string
@@ -35,6 +37,9 @@ type Call struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Args string `json:"args"`
+	// Extra is what the endpoint attached to the call and wants back unchanged,
+	// such as Gemini's thought signature: a JSON object, nil for none.
+	Extra json.RawMessage `json:"extra,omitempty"`
 }
 
 // Usage counts tokens. Estimated says that the endpoint reported none and the

@@ -14,21 +14,24 @@ import (
 // mapping, so that a file's content reads as a block of text; anything else
 // stays the text that the model wrote.
 func noteCall(id, name, args string) callNote {
-	n := callNote{ID: id, Name: name}
-	if strings.TrimSpace(args) == "" {
-		return n
+	return callNote{ID: id, Name: name, Args: noteObject(args)}
+}
+
+// noteObject writes down a JSON object as a mapping, any other text as it is,
+// and nothing for nothing.
+func noteObject(text string) yaml.Node {
+	if strings.TrimSpace(text) == "" {
+		return yaml.Node{}
 	}
-	dec := json.NewDecoder(strings.NewReader(args))
+	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	node, err := nodeOf(dec)
 	if err == nil && node.Kind == yaml.MappingNode {
-		if back, err := appendNode(nil, node, 0); err == nil && string(back) == compact(args) {
-			n.Args = *node
-			return n
+		if back, err := appendNode(nil, node, 0); err == nil && string(back) == compact(text) {
+			return *node
 		}
 	}
-	n.Args = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: args}
-	return n
+	return yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
 
 // compact is a JSON text without insignificant spaces, with strings spelled in
@@ -95,13 +98,30 @@ const maxArgsDepth = 100
 
 // args returns the arguments as the model wrote them.
 func (n *callNote) args() (string, error) {
-	switch n.Args.Kind {
-	case 0:
+	if n.Args.Kind == 0 {
 		return "{}", nil
-	case yaml.ScalarNode:
-		return n.Args.Value, nil
 	}
-	b, err := appendNode(nil, &n.Args, 0)
+	return readObject(&n.Args)
+}
+
+// extra returns what the endpoint attached to the call, nil for nothing.
+func (n *callNote) extra() (json.RawMessage, error) {
+	if n.Extra.Kind == 0 {
+		return nil, nil
+	}
+	text, err := readObject(&n.Extra)
+	if err == nil && !isObject([]byte(text)) {
+		err = fmt.Errorf("line %d: is no JSON object", n.Extra.Line)
+	}
+	return json.RawMessage(text), err
+}
+
+// readObject returns the text that noteObject wrote down.
+func readObject(n *yaml.Node) (string, error) {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value, nil
+	}
+	b, err := appendNode(nil, n, 0)
 	return string(b), err
 }
 

@@ -86,6 +86,9 @@ type callNote struct {
 	ID   string    `yaml:"id"` // unique among the calls of its agent
 	Name string    `yaml:"name"`
 	Args yaml.Node `yaml:"args,omitempty"` // a mapping; text when it is no JSON object
+	// Extra is what the endpoint attached, in replies only: requests are not
+	// compared by it.
+	Extra yaml.Node `yaml:"extra,omitempty"`
 }
 
 type usageNote struct {
@@ -202,6 +205,9 @@ func checkCalls(calls []callNote) error {
 		}
 		if _, err := calls[i].args(); err != nil {
 			return fmt.Errorf("calls[%d]: args: %w", i, err)
+		}
+		if _, err := calls[i].extra(); err != nil {
+			return fmt.Errorf("calls[%d]: extra: %w", i, err)
 		}
 	}
 	return nil

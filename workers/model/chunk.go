@@ -32,6 +32,7 @@ type callDelta struct {
 	id       []byte
 	name     []byte
 	args     []byte
+	extra    []byte // as it is written
 }
 
 // What decode found out about a text.
@@ -304,6 +305,8 @@ func (k *chunk) toolCalls() {
 				d.name, _ = c.str()
 			case "arguments":
 				d.args = c.scalar()
+			case "extra_content":
+				d.extra = c.raw()
 			default:
 				c.skip()
 			}

@@ -155,7 +155,7 @@ func (c *Client) Complete(ctx context.Context, req agent.Request, sink func(agen
 		}
 		var differs *MismatchError
 		if errors.As(last.err, &differs) {
-			return reply, fmt.Errorf("complete: %w", differs)
+			return reply, fmt.Errorf("replay: %w", differs)
 		}
 		if c.learn(last.dialect, last.err) {
 			n--
@@ -184,10 +184,7 @@ func (c *Client) scrub(e *Error) {
 
 // final prepares the error of the last try for the caller.
 func (c *Client) final(e *Error) error {
-	e.Op = "complete"
-	if e.Kind == KindModelNotFound && !strings.Contains(e.Message, c.opts.Endpoint.Model) {
-		e.Message = fmt.Sprintf("model %q: %s", c.opts.Endpoint.Model, e.Message)
-	}
+	e.Op = "ask " + c.opts.Endpoint.Model
 	return e
 }
 
@@ -228,7 +225,7 @@ func (c *Client) admit(ctx context.Context, n int, sink func(agent.Delta)) error
 		if ctx.Err() != nil {
 			return stopped(ctx)
 		}
-		return &Error{Kind: KindRateLimit, Op: "complete", Message: "no room within Ralph's own rate limit", Retryable: true, Err: err}
+		return &Error{Kind: KindRateLimit, Op: "ask " + c.opts.Endpoint.Model, Message: "no room within Ralph's own rate limit", Retryable: true, Err: err}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,11 +15,16 @@ import (
 // errReplyTooLong refuses a reply beyond maxReplyBytes.
 var errReplyTooLong = errors.New("the reply is longer than 16 MiB")
 
+// maxExtraBytes bounds what an endpoint may attach to one call. A signature has
+// some kilobytes; what is longer is not kept.
+const maxExtraBytes = 256 << 10
+
 // draft is a reply while it is put together.
 type draft struct {
 	text, reasoning runes
 	calls           []*draftCall
 	argBytes        int
+	extraBytes      int
 	model           string
 	finish          string
 	usage           *openai.Usage
@@ -34,6 +40,7 @@ type draftCall struct {
 	id    string
 	name  string
 	args  strings.Builder
+	extra json.RawMessage
 }
 
 // add takes in a whole chunk.
@@ -64,7 +71,7 @@ func (d *draft) add(k *chunk) error {
 	if k.cost != nil {
 		d.cost = k.cost
 	}
-	if d.text.len()+d.reasoning.len()+d.argBytes > maxReplyBytes {
+	if d.text.len()+d.reasoning.len()+d.argBytes+d.extraBytes > maxReplyBytes {
 		return errReplyTooLong
 	}
 	return nil
@@ -88,6 +95,18 @@ func (d *draft) call(p *callDelta) {
 	}
 	c.args.Write(p.args)
 	d.argBytes += len(p.args)
+	c.attach(p.extra)
+	d.extraBytes += len(p.extra)
+}
+
+// attach keeps what the endpoint attached to the call. It comes whole, with any
+// piece of the call; a later one counts instead of an earlier one.
+func (c *draftCall) attach(extra []byte) {
+	switch {
+	case len(extra) > maxExtraBytes, string(extra) == "{}", !isObject(extra):
+	default:
+		c.extra = bytes.ToValidUTF8(extra, []byte("\uFFFD"))
+	}
 }
 
 // find returns the call that a piece continues, nil when it begins a new one.
@@ -164,9 +183,10 @@ func (d *draft) message(transcript []agent.Message) agent.Message {
 		}
 		used[id] = true
 		m.Calls = append(m.Calls, agent.Call{
-			ID:   id,
-			Name: strings.ToValidUTF8(c.name, "\uFFFD"),
-			Args: strings.ToValidUTF8(c.args.String(), "\uFFFD"),
+			ID:    id,
+			Name:  strings.ToValidUTF8(c.name, "\uFFFD"),
+			Args:  strings.ToValidUTF8(c.args.String(), "\uFFFD"),
+			Extra: c.extra,
 		})
 	}
 	return m

@@ -39,8 +39,9 @@ type conversation struct {
 
 // style is what messages hold beyond what every endpoint takes.
 type style struct {
-	echo  bool // reasoning goes back to the endpoint
-	names bool // a tool's message names the tool
+	echo    bool // reasoning goes back to the endpoint
+	names   bool // a tool's message names the tool
+	noExtra bool // what was attached to calls stays here
 }
 
 // toolSet is a list of tools with its encoding.
@@ -113,7 +114,7 @@ func (c *conversation) extend(msgs []agent.Message) {
 		if c.names {
 			tool = toolOf(msgs[:i], msgs[i].CallID)
 		}
-		c.buf = appendMessage(c.buf, &msgs[i], c.echo, tool)
+		c.buf = appendMessage(c.buf, &msgs[i], c.style, tool)
 		c.msgs = append(c.msgs, msgs[i])
 		c.ends = append(c.ends, len(c.buf))
 	}
@@ -126,7 +127,8 @@ func sameMessage(a, b *agent.Message) bool {
 		return false
 	}
 	for i := range a.Calls {
-		if a.Calls[i] != b.Calls[i] {
+		x, y := &a.Calls[i], &b.Calls[i]
+		if x.ID != y.ID || x.Name != y.Name || x.Args != y.Args || !bytes.Equal(x.Extra, y.Extra) {
 			return false
 		}
 	}
@@ -147,7 +149,7 @@ func toolOf(before []agent.Message, id string) string {
 }
 
 // appendMessage appends one message; tool is the name that it shall bear.
-func appendMessage(b []byte, m *agent.Message, echo bool, tool string) []byte {
+func appendMessage(b []byte, m *agent.Message, how style, tool string) []byte {
 	b = append(b, `{"role":`...)
 	b = appendString(b, string(m.Role))
 	b = append(b, `,"content":`...)
@@ -156,7 +158,7 @@ func appendMessage(b []byte, m *agent.Message, echo bool, tool string) []byte {
 	} else {
 		b = appendString(b, m.Text)
 	}
-	if echo && m.Role == agent.RoleAssistant {
+	if how.echo && m.Role == agent.RoleAssistant {
 		b = append(b, `,"reasoning_content":`...)
 		b = appendString(b, m.Reasoning)
 	}
@@ -180,7 +182,13 @@ func appendMessage(b []byte, m *agent.Message, echo bool, tool string) []byte {
 		b = appendString(b, wireName(c.Name))
 		b = append(b, `,"arguments":`...)
 		b = appendString(b, wireArgs(c.Args))
-		b = append(b, "}}"...)
+		b = append(b, '}')
+		// The protocol has no such member: where there is nothing to give back, it
+		// does not appear.
+		if len(c.Extra) > 0 && !how.noExtra {
+			b = append(append(b, `,"extra_content":`...), c.Extra...)
+		}
+		b = append(b, '}')
 	}
 	if len(m.Calls) > 0 {
 		b = append(b, ']')
@@ -223,12 +231,17 @@ func wireArgs(args string) string {
 	if args == "" {
 		return "{}"
 	}
-	var c cursor
-	c.reset([]byte(args))
-	if c.peek() == '{' && json.Valid(c.b) {
+	if isObject([]byte(args)) {
 		return args
 	}
 	return string(append(appendString([]byte(`{"invalid_arguments":`), args), '}'))
+}
+
+// isObject says whether a text is one JSON object.
+func isObject(text []byte) bool {
+	var c cursor
+	c.reset(text)
+	return c.peek() == '{' && json.Valid(text)
 }
 
 // appendString appends s as a JSON string. Only what JSON demands is escaped;

@@ -32,7 +32,7 @@ var ErrNoModel = errors.New("no model")
 // Error is a failure of an endpoint or of the way to it.
 type Error struct {
 	Kind    Kind
-	Op      string // what was done: "complete", "list models", "choose a model"
+	Op      string // what was done: "ask NAME", "list models", "choose a model"
 	Message string // what happened, without secrets
 	Hint    string // a way out for the user; may be empty
 	// Retryable says that the same request may succeed later.

@@ -94,14 +94,20 @@ type veil struct {
 // replaced. A root mark of the text itself gets another dollar sign.
 func (v *veil) write(s string) string {
 	s = string([]rune(s)) // each byte that is no UTF-8 becomes U+FFFD, as on the wire
-	if v.redact != nil {
-		s = v.redact(s)
-	}
+	s = v.hide(s)
 	s = strings.ReplaceAll(s, rootMark, "$"+rootMark)
 	if len(v.root) > 1 {
 		s = replacePath(s, v.root, rootMark)
 	}
 	return s
+}
+
+// hide is a text without its secrets.
+func (v *veil) hide(s string) string {
+	if v.redact == nil {
+		return s
+	}
+	return v.redact(s)
 }
 
 // read is a text of a cassette as it has to be in this run.

@@ -87,10 +87,17 @@ func (p *player) call(i int, c *callNote) bool {
 	if err != nil {
 		return false // parseCassette has refused it
 	}
+	extra, err := c.extra()
+	if err != nil {
+		return false // and this too
+	}
 	args = p.veil.read(args)
 	half := runeStart(args, len(args)/2)
-	return p.choice(map[string]any{"tool_calls": []any{map[string]any{
-		"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": args[:half]}}}}, nil) &&
+	begin := map[string]any{"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": args[:half]}}
+	if extra != nil {
+		begin["extra_content"] = extra
+	}
+	return p.choice(map[string]any{"tool_calls": []any{begin}}, nil) &&
 		p.choice(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": args[half:]}}}}, nil)
 }
 

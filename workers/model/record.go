@@ -248,6 +248,12 @@ func (r *Recorder) reply(reply agent.Reply, how outcome, failed *Error) *replyNo
 		return &replyNote{Error: &errorNote{Status: failed.HTTPStatus, Message: r.veil.write(failed.Message), Code: codeOf(failed.Kind)}}
 	}
 	n.Calls = r.calls(m.Calls)
+	for i, c := range m.Calls {
+		// What redaction leaves unreadable is left out: a replay gets on without.
+		if extra := r.veil.hide(string(c.Extra)); isObject([]byte(extra)) {
+			n.Calls[i].Extra = noteObject(extra)
+		}
+	}
 	if reply.Finish != defaultFinish(len(m.Calls)) {
 		n.Finish = reply.Finish
 	}

@@ -145,11 +145,12 @@ type dialect struct {
 	echo       bool // the model's reasoning has to come back to it
 	names      bool // answers of tools have to name the tool
 	noNames    bool // and must not
+	noExtra    bool // extra_content of calls
 }
 
 // style says how to write messages in this dialect.
 func (d dialect) style() style {
-	return style{echo: d.echo, names: d.names && !d.noNames}
+	return style{echo: d.echo, names: d.names && !d.noNames, noExtra: d.noExtra}
 }
 
 // namesTools says whether an endpoint is known to need the tool's name with
@@ -173,8 +174,9 @@ func (c *Client) learn(used dialect, e *Error) bool {
 		return false
 	}
 	d := used
-	refused := has(e.words, "unsupported", "not support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed",
-		"extra", "deprecated", "use 'max_completion_tokens'", "use max_completion_tokens", "additional propert", "no such")
+	// The name of a member is not yet a word of refusal.
+	refused := has(strings.ReplaceAll(e.words, "extra_content", ""), "unsupported", "not support", "unknown", "unrecognized", "unexpected",
+		"not permitted", "not allowed", "extra", "deprecated", "use 'max_completion_tokens'", "use max_completion_tokens", "additional propert", "no such")
 	switch {
 	case has(e.words, "stream_options", "include_usage"):
 		d.noUsage = true
@@ -184,6 +186,8 @@ func (c *Client) learn(used dialect, e *Error) bool {
 		d.noSchema = true
 	case has(e.words, "reasoning_content") && has(e.words, "must", "missing", "require"):
 		d.echo = true
+	case refused && has(e.words, "extra_content"):
+		d.noExtra = true
 	case used.style().names && refused && has(e.words, "message") && has(e.words, `"name"`, "'name'", ".name", "_name"):
 		d.noNames = true
 	case has(e.words, "function_response.name", "functionresponse.name", "must have a 'name'", "must have a \"name\""):
@@ -201,6 +205,7 @@ func (c *Client) learn(used dialect, e *Error) bool {
 		echo:       c.echo || d.echo,
 		names:      c.names || d.names,
 		noNames:    c.noNames || d.noNames,
+		noExtra:    c.noExtra || d.noExtra,
 	}
 	return true
 }

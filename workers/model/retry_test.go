@@ -453,7 +453,7 @@ func TestErrorTellsNoKey(t *testing.T) {
 		t.Error(err)
 	}
 	var e *Error
-	if !errors.As(err, &e) || e.Op != "complete" || e.HTTPStatus != 401 || e.Hint == "" {
+	if !errors.As(err, &e) || !strings.HasPrefix(e.Op, "ask ") || e.HTTPStatus != 401 || e.Hint == "" {
 		t.Errorf("%+v", e)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -68,6 +69,7 @@ func FuzzStream(f *testing.F) {
 			}
 		}
 	}
+	f.Add([]byte(geminiStream()))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, deltas, err := play(bytes.NewReader(data))
 		e, _, again := play(iotest.OneByteReader(bytes.NewReader(data)))
@@ -80,7 +82,8 @@ func FuzzStream(f *testing.F) {
 		}
 		ids := make(map[string]bool)
 		for i := range m.Calls {
-			if m.Calls[i] != n.Calls[i] || ids[m.Calls[i].ID] || m.Calls[i].ID == "" || !utf8.ValidString(m.Calls[i].Args+m.Calls[i].Name) {
+			if !reflect.DeepEqual(m.Calls[i], n.Calls[i]) || ids[m.Calls[i].ID] || m.Calls[i].ID == "" || !utf8.ValidString(m.Calls[i].Args+m.Calls[i].Name+string(m.Calls[i].Extra)) ||
+				m.Calls[i].Extra != nil && !isObject(m.Calls[i].Extra) {
 				t.Fatalf("whole %+v, by bytes %+v", m, n)
 			}
 			ids[m.Calls[i].ID] = true

@@ -39,7 +39,7 @@ func newRecorder(s Spec) *recorder {
 	if fileLimit <= 0 {
 		fileLimit = defaultMaxFileBytes
 	}
-	r := &recorder{onOutput: s.OnOutput, spool: spool{path: s.OutputFile, limit: fileLimit}}
+	r := &recorder{onOutput: s.OnOutput, spool: spool{path: s.OutputFile, limit: fileLimit, redact: s.Redact}}
 	for i := range r.rings {
 		r.rings[i] = ring{headMax: limit - limit/2, tailMax: limit / 2}
 	}
@@ -69,7 +69,7 @@ func (r *recorder) capture(stream int) Capture {
 	defer r.mu.Unlock()
 	c := r.rings[stream].capture()
 	if r.spool.opened {
-		c.File = r.spool.path
+		c.File, c.FileCut = r.spool.path, r.spool.cut
 	}
 	return c
 }
@@ -122,56 +122,74 @@ func (g *ring) capture() Capture {
 type spool struct {
 	path   string
 	limit  int64
+	redact func([]byte) []byte
 	opened bool
-	held   []byte
+	held   []byte // not in the file yet
 	file   *os.File
 	bytes  int64
+	cut    bool // more came than limit
 	err    error
 }
 
+// maxHeldLine bounds the beginning of a line that is kept back so that redact
+// sees it whole.
+const maxHeldLine = 64 << 10
+
 func (s *spool) add(p []byte, full bool) {
-	if s.path == "" || s.err != nil {
+	if s.path == "" || s.err != nil || s.cut {
+		return
+	}
+	s.held = append(s.held, p...)
+	if !s.opened && !full {
 		return
 	}
 	if !s.opened {
-		s.held = append(s.held, p...)
-		if !full {
-			return
-		}
-		p = s.open()
+		s.open()
 	}
-	if room := s.limit - s.bytes; int64(len(p)) > room {
-		p = p[:max(room, 0)]
+	whole := len(s.held)
+	if s.redact != nil && whole < maxHeldLine {
+		whole = bytes.LastIndexByte(s.held, '\n') + 1
 	}
-	if len(p) == 0 || s.err != nil {
+	s.flush(whole)
+}
+
+// flush writes the first n bytes of what is held.
+func (s *spool) flush(n int) {
+	if s.err != nil || n == 0 {
 		return
 	}
-	n, err := s.file.Write(p)
-	s.bytes += int64(n)
+	p := s.held[:n]
+	if s.redact != nil {
+		p = s.redact(bytes.Clone(p))
+	}
+	if room := s.limit - s.bytes; int64(len(p)) > room {
+		p, s.cut = p[:max(room, 0)], true
+	}
+	wrote, err := s.file.Write(p)
+	s.held = s.held[:copy(s.held, s.held[n:])]
+	s.bytes += int64(wrote)
 	if err != nil {
 		s.err = fmt.Errorf("write output file %q: %w", s.path, err)
 	}
 }
 
-// open makes the file and gives what was held back for it.
-func (s *spool) open() []byte {
-	held := s.held
-	s.held = nil
+// open makes the file.
+func (s *spool) open() {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		s.err = fmt.Errorf("create output file %q: %w", s.path, err)
-		return nil
+		return
 	}
 	f, err := os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		s.err = fmt.Errorf("create output file %q: %w", s.path, err)
-		return nil
+		return
 	}
 	s.file, s.opened = f, true
-	return held
 }
 
 func (s *spool) close() error {
 	if s.file != nil {
+		s.flush(len(s.held))
 		if err := s.file.Close(); err != nil && s.err == nil {
 			s.err = fmt.Errorf("close output file %q: %w", s.path, err)
 		}

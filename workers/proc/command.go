@@ -215,8 +215,8 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	status, dead := c.tree.reap()
 	res.Killed, c.survivors = c.tree.sweep(dead)
 	c.drain()
-	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
 	res.OutputErr = c.rec.close()
+	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
 	res.Duration = time.Since(c.began)
 	res.TimedOut = why == endTimeout
 	if dead && status.Signaled() {

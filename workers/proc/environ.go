@@ -11,10 +11,11 @@ import (
 const tagName = "RALPH_TAG"
 
 // Environ is the environment for commands: base ("NAME=value") without what
-// may be a secret (names with KEY, TOKEN, SECRET, PASSWORD, PASSWD, PASSPHRASE
-// or CREDENTIAL in them, in any case), what loads code into every program
-// (LD_PRELOAD, LD_AUDIT, DYLD_…), and what bends git (GIT_…). Of a name that
-// comes twice the last counts. The order is kept.
+// may be a secret (see secretName, and URLs with a password but those of
+// proxies), what loads code into every program or shell (LD_PRELOAD, LD_AUDIT,
+// DYLD_…, BASH_ENV, ENV, PROMPT_COMMAND, exported functions), what changes how a
+// shell reads a command (SHELLOPTS, BASHOPTS), and what bends git (GIT_…). Of a
+// name that comes twice the last counts. The order is kept.
 func Environ(base []string) []string {
 	last := make(map[string]int, len(base))
 	for i, kv := range base {
@@ -25,8 +26,8 @@ func Environ(base []string) []string {
 	}
 	out := make([]string, 0, len(base)+1)
 	for i, kv := range base {
-		name, _, ok := strings.Cut(kv, "=")
-		if ok && name != "" && last[name] == i && !withheld(name) {
+		name, value, ok := strings.Cut(kv, "=")
+		if ok && name != "" && last[name] == i && !withheld(name) && !holdsPassword(name, value) {
 			out = append(out, kv)
 		}
 	}
@@ -35,17 +36,51 @@ func Environ(base []string) []string {
 
 func withheld(name string) bool {
 	up := strings.ToUpper(name)
-	for _, part := range [...]string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"} {
-		if strings.Contains(up, part) {
-			return true
-		}
+	switch up {
+	case "BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4":
+		return true
 	}
-	for _, prefix := range [...]string{"LD_PRELOAD", "LD_AUDIT", "DYLD_", "GIT_"} {
+	for _, prefix := range [...]string{"LD_PRELOAD", "LD_AUDIT", "DYLD_", "GIT_", "BASH_FUNC_"} {
 		if strings.HasPrefix(up, prefix) {
 			return true
 		}
 	}
+	return secretName(up)
+}
+
+// secretName says that a variable is named like a secret: KEY, TOKEN, SECRET,
+// PASS, CREDENTIAL, COOKIE or WEBHOOK anywhere, or a whole word such as PWD
+// (but not the shell's own), AUTH, JWT, PAT, PIN or DSN. SSH_AUTH_SOCK names a
+// socket.
+func secretName(up string) bool {
+	if up == "PWD" || up == "OLDPWD" || up == "SSH_AUTH_SOCK" {
+		return false
+	}
+	for _, part := range [...]string{"KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "COOKIE", "WEBHOOK"} {
+		if strings.Contains(up, part) {
+			return true
+		}
+	}
+	for word := range strings.SplitSeq(up, "_") {
+		switch word {
+		case "PWD", "AUTH", "JWT", "PAT", "PIN", "DSN", "CREDS", "BEARER":
+			return true
+		}
+	}
 	return false
+}
+
+// holdsPassword says that a value is a URL with a password in it. Proxies are
+// left alone: without theirs nothing is reached.
+func holdsPassword(name, value string) bool {
+	_, rest, ok := strings.Cut(value, "://")
+	if !ok || strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
+		return false
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	user, _, at := strings.Cut(host, "@")
+	_, password, _ := strings.Cut(user, ":")
+	return at && password != ""
 }
 
 // environ is the environment of one command with its tag.

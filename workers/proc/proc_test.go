@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -275,6 +276,47 @@ func TestEnviron(t *testing.T) {
 	}
 	if got == nil || Environ(nil) == nil {
 		t.Error("nil means the default environment")
+	}
+}
+
+// What is not named like the usual secrets, and what would change how a shell
+// reads an approved command.
+func TestEnvironHostile(t *testing.T) {
+	got := Environ([]string{
+		"BASH_ENV=/x", "ENV=/x", "PROMPT_COMMAND=x", "SHELLOPTS=xtrace", "BASH_FUNC_ls%%=() { x; }", "PS4=$(x)",
+		"MYSQL_PWD=1", "VAULT_PASS=1", "NPM_AUTH=1", "DOCKER_AUTH_CONFIG=1", "JWT=1", "GH_PAT=1", "SENTRY_DSN=1", "SLACK_WEBHOOK=1", "SESSION_COOKIE=1",
+		"DATABASE_URL=postgres://u:secret@h/db", "AMQP=amqp://u:p@h",
+		"PWD=/w", "OLDPWD=/v", "SSH_AUTH_SOCK=/s", "PATH=/bin", "AUTHOR=me", "PATIENCE=1", "HTTPS_PROXY=http://u:p@h:1", "REPO=https://u@h/x:y@z", "HOMEPAGE=https://h/",
+	})
+	want := []string{"PWD=/w", "OLDPWD=/v", "SSH_AUTH_SOCK=/s", "PATH=/bin", "AUTHOR=me", "PATIENCE=1", "HTTPS_PROXY=http://u:p@h:1", "REPO=https://u@h/x:y@z", "HOMEPAGE=https://h/"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The file for long output holds no secret, wherever the pieces of the output
+// end, and says when it is not whole.
+func TestOutputFileIsRedacted(t *testing.T) {
+	redact := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("SECRET-4711"), []byte("[redacted]")) }
+	for i, script := range []string{
+		"seq 1000; printf SECR; sleep 0.1; printf ET-47; sleep 0.1; echo 11; seq 1000; printf SECRET-4711",
+		"head -c 300000 /dev/zero; printf '\nSECRET-4711\n'; head -c 300000 /dev/zero",
+		"for i in 1 2 3 4 5 6 7 8 9; do seq 300; echo $i SECRET-4711 >&2; done",
+	} {
+		file := filepath.Join(t.TempDir(), "out")
+		res, err := newRunner(t).Run(t.Context(), Spec{Argv: sh(script), MaxBytes: 20, OutputFile: file, Redact: redact})
+		if err != nil || res.OutputErr != nil || res.Stdout.FileCut {
+			t.Fatalf("%+v %v", res, err)
+		}
+		b, err := os.ReadFile(file)
+		n := bytes.Count(b, []byte("[redacted]"))
+		if err != nil || bytes.Contains(b, []byte("SECRET")) || n == 0 || int64(len(b)) != res.Stdout.Bytes-int64(n) {
+			t.Errorf("script %d: %d bytes of %d, %d redacted, %v", i, len(b), res.Stdout.Bytes, n, err)
+		}
+		res, err = newRunner(t).Run(t.Context(), Spec{Argv: sh(script), MaxBytes: 20, OutputFile: file + "2", MaxFileBytes: 100, Redact: redact})
+		if err != nil || !res.Stdout.FileCut || !strings.Contains(res.Stdout.String(), "the beginning of it is in") {
+			t.Errorf("script %d, cut: %+v %v", i, res.Stdout.FileCut, err)
+		}
 	}
 }
 

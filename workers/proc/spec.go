@@ -33,6 +33,9 @@ type Spec struct {
 	// MaxFileBytes bounds OutputFile; 0 is 256 MiB. What comes later is counted
 	// but not written.
 	MaxFileBytes int64
+	// Redact, if any, changes what goes into OutputFile, in pieces that end with
+	// a line where lines are no longer than 64 KiB.
+	Redact func([]byte) []byte
 	// Split keeps stdout and stderr apart; otherwise both are in Stdout.
 	Split bool
 	// OnOutput, if any, is called with each piece of output as it arrives, one
@@ -66,8 +69,10 @@ type Capture struct {
 	Head, Tail []byte
 	// Bytes is how much was written in all.
 	Bytes int64
-	// File is Spec.OutputFile if it was used, else "".
-	File string
+	// File is Spec.OutputFile if it was used, else ""; FileCut says that it holds
+	// only the beginning.
+	File    string
+	FileCut bool
 }
 
 // Truncated says that the middle is not in Head and Tail.
@@ -80,7 +85,10 @@ func (c Capture) String() string {
 		return string(c.Head) + string(c.Tail)
 	}
 	where := ""
-	if c.File != "" {
+	switch {
+	case c.FileCut:
+		where = "; the beginning of it is in " + c.File
+	case c.File != "":
 		where = "; all of it is in " + c.File
 	}
 	nl := "\n"

@@ -84,6 +84,7 @@ func (b *box) commandSpec(a shellArgs) (s proc.Spec, label string, err error) {
 		Timeout:    timeout,
 		MaxBytes:   b.MaxOutputBytes,
 		OutputFile: file,
+		Redact:     b.Redact,
 	}, label, nil
 }
 
@@ -144,7 +145,11 @@ func (b *box) captured(c proc.Capture, label string) (text, notice string) {
 		last = last[i+1:]
 	}
 	notice = fmt.Sprintf("cut: the first %s, then the last %d, of %d bytes", count(countLines(first), "line"), countLines(last), c.Bytes)
-	if c.File != "" && label != "" {
+	switch {
+	case c.File == "" || label == "":
+	case c.FileCut:
+		notice += "; its beginning, as much as is kept: " + label
+	default:
 		notice += "; all of it: " + label
 	}
 	return b.grown(first+last, notice)

@@ -142,7 +142,11 @@ func (b *box) keep(tool, text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("create output file: %w", err)
 	}
-	_, err = f.WriteString(text)
+	data := []byte(text)
+	if b.Redact != nil {
+		data = b.Redact(data)
+	}
+	_, err = f.Write(data)
 	return label, errors.Join(err, f.Close())
 }
 

@@ -48,7 +48,9 @@ type Env struct {
 	// dropped.
 	OutputDir string
 	// OutputLabel is OutputDir as the model should read it, relative to Root.
-	OutputLabel    string
+	OutputLabel string
+	// Redact takes secrets out of what is kept in OutputDir; nil keeps all.
+	Redact         func([]byte) []byte
 	MaxOutputBytes int           // of one result; 0 means 16 KiB
 	CommandTimeout time.Duration // default of shell; 0 means 2 minutes
 	// Fetch turns the fetch tool on. Its time limit, if any, is kept; a

@@ -1,0 +1,130 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+	"ralph/memory"
+	"ralph/memory/config"
+	"ralph/workers/agent"
+	"ralph/workers/model"
+)
+
+// timedOut is the error of a connection that could not be made in time, which
+// matches context.DeadlineExceeded.
+func timedOut() error {
+	d := net.Dialer{Timeout: 1}
+	_, err := d.Dial("tcp", "127.0.0.1:1")
+	return err
+}
+
+func TestFail(t *testing.T) {
+	t.Parallel()
+	slow := timedOut()
+	if !errors.Is(slow, context.DeadlineExceeded) {
+		slow = errors.Join(slow, os.ErrDeadlineExceeded, context.DeadlineExceeded)
+	}
+	cases := []struct {
+		err  error
+		want coordinator.Status
+		kind string
+	}{
+		{&interrupts.Stop{Signal: syscall.SIGINT}, coordinator.StatusInterrupted, "interrupted"},
+		{errors.Join(&model.Error{Kind: model.KindUnreachable}, &interrupts.Stop{}), coordinator.StatusInterrupted, "interrupted"},
+		{fmt.Errorf("complete: %w", context.Canceled), coordinator.StatusInterrupted, "interrupted"},
+		{fmt.Errorf("complete: %w", context.DeadlineExceeded), coordinator.StatusTimeout, "timeout"},
+		{&model.Error{Kind: model.KindUnreachable, Err: slow}, coordinator.StatusProviderError, "unreachable"},
+		{&model.Error{Kind: model.KindAuth}, coordinator.StatusConfigError, "auth"},
+		{&model.Error{Kind: model.KindModelNotFound}, coordinator.StatusConfigError, "model_not_found"},
+		{&model.Error{Kind: model.KindRateLimit}, coordinator.StatusRetryLater, "rate_limit"},
+		{errors.Join(&model.Error{Kind: model.KindContextLength}, agent.ErrNoCompaction), coordinator.StatusProviderError, "context_length"},
+		{&model.MismatchError{}, coordinator.StatusFailed, "replay_mismatch"},
+		{&agent.LimitError{What: "turns"}, coordinator.StatusLimit, "limit"},
+		{&agent.LimitError{What: "cost", Unknown: true}, coordinator.StatusConfigError, "price_unknown"},
+		{agent.ErrCut, coordinator.StatusLimit, "output_limit"},
+		{agent.ErrRepeats, coordinator.StatusFailed, "no_progress"},
+		{fmt.Errorf("open: %w", memory.ErrLocked), coordinator.StatusLocked, "locked"},
+		{fmt.Errorf("load: %w", config.ErrConfig), coordinator.StatusConfigError, "config"},
+		{coordinator.ErrNothingToUndo, coordinator.StatusFailed, "nothing_to_undo"},
+		{&coordinator.Error{Op: "open", Path: "x", Err: errors.New("y"), Status: coordinator.StatusUsage}, coordinator.StatusUsage, "usage"},
+		{errors.New("odd"), coordinator.StatusFailed, "internal"},
+	}
+	for _, c := range cases {
+		status, failure := coordinator.Fail(c.err)
+		if status != c.want || failure.Kind != c.kind || failure.Message == "" {
+			t.Errorf("%v is %s (%s), want %s (%s)", c.err, status, failure.Kind, c.want, c.kind)
+		}
+	}
+}
+
+func TestRulesThatDoNotCompile(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	open := func() (coordinator.Status, *coordinator.Failure) {
+		_, err := coordinator.Open(t.Context(), p.options())
+		return coordinator.Fail(err)
+	}
+	p.flags["deny"] = []string{"nonsense =="}
+	if status, failure := open(); status != coordinator.StatusUsage || failure.Hint == "" {
+		t.Errorf("a bad flag: %s %+v", status, failure)
+	}
+	p.userConfig = "allow:\n  - 'tool == \"shell\"'\n"
+	if status, _ := open(); status != coordinator.StatusUsage {
+		t.Errorf("a bad flag beside a good setting: %s", status)
+	}
+	p.flags, p.userConfig = map[string][]string{}, "deny:\n  - 'nonsense =='\n"
+	if status, failure := open(); status != coordinator.StatusConfigError || failure.Hint == "" {
+		t.Errorf("a bad setting: %s %+v", status, failure)
+	}
+}
+
+func TestOpenAndConnectWithoutAModel(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.flags = map[string][]string{"base_url": {""}, "model": {""}}
+	o := p.options()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // no time is spent on looking for local servers
+	if _, err := coordinator.Open(ctx, o); err == nil {
+		t.Error("opened without a model")
+	}
+	if _, err := coordinator.Connect(ctx, o.Config, o.Getenv); err == nil {
+		t.Error("connected without a model")
+	}
+	o.Root = p.path("missing")
+	o.NoModel = true
+	_, err := coordinator.Open(t.Context(), o)
+	if status, failure := coordinator.Fail(err); status != coordinator.StatusUsage || failure.Hint == "" {
+		t.Errorf("a missing root: %s, %v", status, err)
+	}
+	client, err := coordinator.Connect(t.Context(), newProject(t).options().Config, o.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+}
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	for _, c := range coordinator.Commands() {
+		got, _, ok := coordinator.FindCommand("/" + c.Name)
+		if !ok || got.Name != c.Name || c.Summary == "" {
+			t.Errorf("command %+v", c)
+		}
+	}
+	for typed, want := range map[string]string{"statsu": "status", "hlep": "help", "cle": "clear", "udno": "undo"} {
+		if _, near, ok := coordinator.FindCommand(typed); ok || len(near) == 0 || near[0] != want {
+			t.Errorf("%q suggests %v, want %s", typed, near, want)
+		}
+	}
+	if _, near, ok := coordinator.FindCommand("zzzzzzzz"); ok || len(near) != 0 {
+		t.Errorf("nonsense suggests %v", near)
+	}
+}
