@@ -103,6 +103,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 		return nil, errors.Join(err, c.cassette.close())
 	}
 	c.gate = newGate(rules, o.Config.OnAsk, o.Ask, c.events.emit)
+	c.gate.resolve = c.work.Resolve
 	if err := c.book.openEarly(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -129,7 +130,11 @@ func (c *Coordinator) ruleError(err error) error {
 
 // openTree opens what touches the user's files.
 func (c *Coordinator) openTree() error {
-	work, err := tools.OpenWorkspace(c.opt.Root)
+	var protect []string
+	if c.opt.Getenv != nil { // a project may be the user's home
+		protect = append(protect, filepath.Dir(config.UserFile(c.opt.Getenv)))
+	}
+	work, err := tools.OpenWorkspace(c.opt.Root, protect...)
 	if err != nil {
 		return &Error{Op: "open project", Path: c.opt.Root, Err: err, Status: StatusUsage, Hint: "name a directory that you can read with -C"}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -42,6 +43,9 @@ type gate struct {
 	onAsk  string
 	ask    func(context.Context, Question) (string, error)
 	emit   func(agent.Event)
+	// resolve follows the symlinks of a path of the project; nil takes paths as
+	// they are.
+	resolve func(string) (string, error)
 
 	// asking is held by the one question that is before the human.
 	asking chan struct{}
@@ -88,6 +92,11 @@ func (g *gate) halted() error {
 // permit is the loop's Permit.
 func (g *gate) permit(ctx context.Context, t agent.Tool, c agent.Call) agent.Verdict {
 	req := request(t, c)
+	if g.resolve != nil && req.Path != "" && !req.Network {
+		if real, err := g.resolve(req.Path); err == nil {
+			req.Path = real // what is decided on, and shown, is the target
+		}
+	}
 	d := g.policy.Decide(req)
 	switch {
 	case d.Effect == policy.Allow:
@@ -120,7 +129,7 @@ func (g *gate) put(ctx context.Context, req policy.Request, c agent.Call, d poli
 		g.mu.Unlock()
 		return refuse(d.Rule, "denied: "+d.Rule+", and nobody is there to give the permission. Find another way or say what you cannot do.")
 	}
-	answer, err := g.human(ctx, d.Consent, agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(req, d))
+	answer, err := g.human(ctx, d.Consent, agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(req, workdir(c), d))
 	switch {
 	case ctx.Err() != nil:
 		return refuse("denied by stop", "denied by stop: "+context.Cause(ctx).Error())
@@ -185,15 +194,33 @@ func (g *gate) mayCheck(ctx context.Context, command string) (leftOut string, er
 	return leftOut, nil
 }
 
-func permissionQuestion(req policy.Request, d policy.Decision) Question {
+// permissionQuestion shows what will run, all of it: where, and how long it is
+// when its beginning may have scrolled away.
+func permissionQuestion(req policy.Request, at string, d policy.Decision) Question {
 	q := Question{Kind: "permission", Options: []string{answerNo, answerYes}}
-	q.Text = fmt.Sprintf("%s. May %s run this?\n%s", d.Rule, req.Tool, subject(req))
+	where := ""
+	if at != "" && at != "." {
+		where = " in " + strconv.Quote(at)
+	}
+	q.Text = fmt.Sprintf("%s. May %s run this%s?", d.Rule, req.Tool, where)
 	if d.Consent == policy.ConsentUnsandboxed {
 		q.Options = append(q.Options, answerAlways)
-		q.Text = fmt.Sprintf("Commands run unsandboxed: with your rights, in your files. May %s run this? (always = all commands of this session)\n%s", req.Tool, subject(req))
+		q.Text = fmt.Sprintf("Commands run unsandboxed: with your rights, in your files. May %s run this%s? (always = all commands of this session)", req.Tool, where)
 	}
+	what := subject(req)
+	if lines := 1 + strings.Count(what, "\n"); lines > manyLines || len(what) > manyBytes {
+		q.Text += fmt.Sprintf("\n(%d lines, %d bytes, to the mark at the end)\n%s\n(end of the %d lines)", lines, len(what), what, lines)
+		return q
+	}
+	q.Text += "\n" + what
 	return q
 }
+
+// What is longer than this may have scrolled off a small terminal.
+const (
+	manyLines = 15
+	manyBytes = 1500
+)
 
 // askUser is the tool's way to the human.
 func (g *gate) askUser(ctx context.Context, q tools.Question) (string, error) {
@@ -251,6 +278,15 @@ func request(t agent.Tool, c agent.Call) policy.Request {
 		r.Writes = true
 	}
 	return r
+}
+
+// workdir is where a shell call runs, as the model names it; "" for the root.
+func workdir(c agent.Call) string {
+	var a struct {
+		Workdir string `json:"workdir"`
+	}
+	_ = json.Unmarshal([]byte(c.Args), &a) // what does not decode is refused by the tool
+	return a.Workdir
 }
 
 // subject is what a permission is about: the exact command or the target.

@@ -64,16 +64,20 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int) error 
 	}
 	defer inv.shut(co)
 	changes, err := co.Undo(ctx, n)
+	r := inv.result
+	r.Files = fileChanges(changes) // also those before an error
 	var edited *git.EditedError
 	if errors.As(err, &edited) {
+		done := "nothing was done"
+		if len(changes) > 0 {
+			done = "only the turns after it were taken back"
+		}
 		return broken("edited", "put these files back yourself, or commit them, then undo again", nil,
-			"undo: edited since, nothing was done: %s", strings.Join(edited.Paths, ", "))
+			"undo: edited since, %s: %s", done, strings.Join(edited.Paths, ", "))
 	}
 	if err != nil {
 		return err
 	}
-	r := inv.result
-	r.Files = fileChanges(changes)
 	r.Reason = "put back " + plural(len(changes), "file")
 	r.end(coordinator.StatusCompleted, 0, nil)
 	if inv.form == outputText {

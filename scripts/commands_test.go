@@ -101,6 +101,16 @@ func TestUndo(t *testing.T) {
 	if len(b.document()["files_changed"].([]any)) != 2 || len(b.fake.records) != 0 {
 		t.Errorf("document: %s", b.out.String())
 	}
+	if !b.fake.opts.NoModel {
+		t.Error("an undo asks for a model")
+	}
+	b.fake.undo = func(int) ([]git.FileChange, error) {
+		return []git.FileChange{{Path: "b.go", Kind: git.Modified}}, &git.EditedError{Paths: []string{"a.go"}}
+	}
+	if code := b.run("undo", "2", "--json"); code != 1 || !strings.Contains(b.out.String(), `"path":"b.go"`) {
+		t.Errorf("a half undo: code %d, %s", code, b.out.String())
+	}
+	b.wantErr("only the turns after it were taken back: a.go")
 	b.fake.undo = func(int) ([]git.FileChange, error) { return nil, &git.EditedError{Paths: []string{"a.go"}} }
 	if code := b.run("undo"); code != 1 || b.out.Len() > 0 {
 		t.Errorf("edited: exit %d, %q", code, b.out.String())
