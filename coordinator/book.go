@@ -326,9 +326,7 @@ func (b *book) settle(out *Outcome, j Job) error {
 	errs = append(errs, b.countTasks(out))
 	if b.session != nil {
 		errs = append(errs, b.session.Progress(len(out.Commits), out.Tasks.Done, out.Tasks.Done+out.Tasks.Failed+out.Tasks.Skipped+out.Tasks.Open))
-		if !j.Chat {
-			b.session.End(sessionStatus(out.Status), out.Reason)
-		}
+		b.session.End(sessionEnd(*out, j))
 	}
 	out.StateFiles = b.store.Changed()
 	if b.journal != nil {
@@ -352,6 +350,15 @@ func (b *book) interruptTasks() error {
 }
 
 // sessionStatus is how a session stands after its one-shot.
+// sessionEnd is how a session stands if it ends after this run: a chat is
+// complete whatever came of its turns, unless the last was interrupted.
+func sessionEnd(out Outcome, j Job) (session.Status, string) {
+	if j.Chat && out.Status != StatusInterrupted {
+		return session.InProgress, ""
+	}
+	return sessionStatus(out.Status), out.Reason
+}
+
 func sessionStatus(s Status) session.Status {
 	switch s {
 	case StatusCompleted:

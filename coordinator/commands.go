@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/sahilm/fuzzy"
+
+	"ralph/memory/near"
 )
 
 // Command describes one slash command. The table is data: the chat's help and
@@ -46,32 +48,8 @@ func FindCommand(name string) (cmd Command, suggestions []string, ok bool) {
 	for _, m := range fuzzy.Find(name, names) {
 		suggestions = append(suggestions, m.Str)
 	}
-	for _, n := range names {
-		if len(suggestions) == 0 && distance(name, n) <= 2 {
-			suggestions = append(suggestions, n)
-		}
+	if word := near.Closest(name, names); len(suggestions) == 0 && word != "" {
+		suggestions = append(suggestions, word)
 	}
 	return Command{}, suggestions, false
-}
-
-// distance is the number of single-letter edits between two words
-// (Levenshtein), which finds swapped and doubled letters that a subsequence
-// match does not.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

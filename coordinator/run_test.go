@@ -422,7 +422,7 @@ func TestTheTimeLimit(t *testing.T) {
 	p.flags["timeout"] = []string{"200ms"}
 	p.want(p.run(coordinator.Job{}), coordinator.StatusTimeout, "--timeout")
 	p = newProject(t, calls(shell("sleep 60")), text("never"))
-	p.flags["timeout"] = []string{"400ms"}
+	p.flags["timeout"] = []string{"3s"}
 	out := p.run(coordinator.Job{})
 	p.want(out, coordinator.StatusTimeout)
 	if len(out.Commands) != 1 || out.Duration > 20*time.Second {

@@ -80,7 +80,7 @@ func (s *Store) Interrupted() ([]Task, error) {
 // AddTask adds a task and returns it as stored. An empty id becomes the next
 // free one, which no other state file names either.
 func (s *Store) AddTask(t Task) (Task, error) {
-	t.Title, t.Check, t.Result = s.redact(t.Title), s.redact(t.Check), s.redact(t.Result)
+	t.Title, t.Check, t.Result = s.words(t.Title), s.words(t.Check), s.words(t.Result)
 	var stored Task
 	others := []string{s.text(ProgressFile), s.text(TodoFile)}
 	err := s.update(TasksFile, func(d *markdown.Document) error {
@@ -110,7 +110,7 @@ func (s *Store) text(name string) string {
 // SetTask changes a task and returns it as stored. An unknown id matches
 // markdown.ErrNoTask.
 func (s *Store) SetTask(id string, e TaskEdit) (Task, error) {
-	e.Title, e.Check, e.Result = s.redact(e.Title), s.redact(e.Check), s.redact(e.Result)
+	e.Title, e.Check, e.Result = s.words(e.Title), s.words(e.Check), s.words(e.Result)
 	var stored Task
 	err := s.update(TasksFile, func(d *markdown.Document) error {
 		if err := d.Edit(id, e); err != nil {
@@ -128,7 +128,7 @@ func (s *Store) SetTask(id string, e TaskEdit) (Task, error) {
 // Todo changes RALPH_TODO.md. Nothing is ever removed from it: a dropped item
 // is marked [-].
 func (s *Store) Todo(e TodoEdit) error {
-	text := s.redact(e.Text)
+	text := s.words(e.Text)
 	switch e.Action {
 	case "add":
 		return s.update(TodoFile, func(d *markdown.Document) error { return d.AddItem(text) })
@@ -142,12 +142,12 @@ func (s *Store) Todo(e TodoEdit) error {
 
 // Goal changes RALPH_GOALS.md. A goal that is there already is not set twice.
 func (s *Store) Goal(e GoalEdit) error {
-	text := s.redact(e.Text)
+	text := s.words(e.Text)
 	switch e.Action {
 	case "set":
 		goal := Task{Title: text}
 		for _, a := range e.Acceptance {
-			goal.Steps = append(goal.Steps, markdown.Step{Text: s.redact(a)})
+			goal.Steps = append(goal.Steps, markdown.Step{Text: s.words(a)})
 		}
 		return s.update(GoalsFile, func(d *markdown.Document) error {
 			for _, t := range d.Tasks() {
@@ -181,7 +181,7 @@ func (s *Store) Progress(e Entry) error {
 	if e.Time.IsZero() {
 		e.Time = s.now()
 	}
-	text := s.redact(e.text())
+	text := s.words(e.text())
 	return s.update(ProgressFile, func(d *markdown.Document) error {
 		if !holds(d, text) {
 			d.PrependEntry(text)
@@ -272,7 +272,7 @@ func (s *Store) Learn(l Learning) error {
 	if b.Len() == 0 {
 		return errors.New("a learning needs a text")
 	}
-	text := s.redact(fmt.Sprintf("## %s - %s\n\n%s", l.Time.UTC().Format(time.RFC3339), clip(kind, 60), strings.TrimPrefix(b.String(), "\n")))
+	text := s.words(fmt.Sprintf("## %s - %s\n\n%s", l.Time.UTC().Format(time.RFC3339), clip(kind, 60), strings.TrimPrefix(b.String(), "\n")))
 	return s.update(AgentFile, func(d *markdown.Document) error {
 		if !holds(d, text) {
 			d.AppendEntry(text)

@@ -29,6 +29,7 @@ import (
 
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
+	"ralph/memory/visible"
 )
 
 // The five files in a project's root.
@@ -69,8 +70,9 @@ type Store struct {
 	fs       afero.Fs
 	root     string
 	now      func() time.Time
-	redact   func(string) string
-	readOnly bool // from Open on: nothing is written
+	redact   func(string) string // takes secrets out
+	words    func(string) string // redact, and controls made visible: for what people read
+	readOnly bool                // from Open on: nothing is written
 	lock     *projectLock
 
 	mu      sync.Mutex
@@ -111,6 +113,7 @@ func Open(ctx context.Context, o Options) (*Store, Recovery, error) {
 	if s.redact == nil {
 		s.redact = func(t string) string { return t }
 	}
+	s.words = func(t string) string { return visible.Text(s.redact(t)) }
 	if !filepath.IsAbs(o.Root) {
 		return nil, rec, fmt.Errorf("open project %q: the path is not absolute", o.Root)
 	}

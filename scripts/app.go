@@ -90,7 +90,9 @@ type invocation struct {
 	form   string // text, json or jsonl
 	result *Result
 	out    *output
-	warned map[string]bool
+	// stamped says that the result knows how long the run took.
+	stamped bool
+	warned  map[string]bool
 
 	parsed bool   // the flags could be parsed
 	stray  string // a flag that the task ends with, "" for none

@@ -197,7 +197,7 @@ func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []st
 	inv.tellOutput()
 	ep := co.Endpoint()
 	inv.result.Model, inv.result.Provider = optional(ep.Model), optional(ep.Provider)
-	inv.result.DurationMS = inv.Now().Sub(inv.result.StartedAt).Milliseconds()
+	inv.stamp()
 	if !job.DryRun {
 		inv.record(co)
 	}

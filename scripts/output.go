@@ -92,11 +92,20 @@ func (o *output) printJSON(v any) error {
 	return o.print(string(line) + "\n")
 }
 
+// stamp notes how long the run took, once: the recorded document and the
+// printed one are the same.
+func (inv *invocation) stamp() {
+	if !inv.stamped {
+		inv.stamped = true
+		inv.result.DurationMS = max(inv.Now().Sub(inv.result.StartedAt).Milliseconds(), 0)
+	}
+}
+
 // finish brings the result out: to the files that were asked for, to standard
 // output, and what went wrong to standard error. It returns the exit code.
 func (inv *invocation) finish() int {
 	r, o := inv.result, inv.out
-	r.DurationMS = max(inv.Now().Sub(r.StartedAt).Milliseconds(), 0)
+	inv.stamp()
 	if o.lastMessage != "" {
 		if text := r.answer(); text != "" {
 			inv.keep("last message", o.lastMessage, []byte(text))

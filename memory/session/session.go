@@ -27,6 +27,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/visible"
 )
 
 // ErrNotFound is matched when no session fits.
@@ -358,8 +359,8 @@ func (s *Session) Records(each func(Record) error) error { return s.journal.Reco
 // text stands in a quotation that it cannot end. The transcript only repeats
 // what the journal holds: an error is reported by Close.
 func (s *Session) Say(who, text string) {
-	who = strings.Join(strings.Fields(s.o.Redact(who)), " ")
-	text = strings.TrimRight(strings.ReplaceAll(s.o.Redact(text), "\r", ""), "\n \t")
+	who = strings.Join(strings.Fields(visible.Line(s.o.Redact(who))), " ")
+	text = strings.TrimRight(visible.Text(s.o.Redact(text)), "\n \t")
 	if text == "" {
 		return
 	}

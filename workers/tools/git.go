@@ -162,6 +162,9 @@ func (b *box) gitCommit(ctx context.Context, a gitArgs, paths []string) (agent.R
 	if strings.TrimSpace(a.Message) == "" {
 		return agent.Result{}, errors.New(`git commit: missing field "message"; example: {"action":"commit","message":"fix: …"}`)
 	}
+	if b.Redact != nil { // a commit is for others to read
+		a.Message = string(b.Redact([]byte(a.Message)))
+	}
 	hash, err := b.Git.Commit(ctx, git.CommitOptions{Message: a.Message, Paths: paths, All: len(paths) == 0})
 	if errors.Is(err, git.ErrNothingToCommit) {
 		return agent.Result{Failed: true, Head: "nothing to commit", Brief: "nothing to commit"}, nil

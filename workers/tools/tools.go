@@ -49,7 +49,8 @@ type Env struct {
 	OutputDir string
 	// OutputLabel is OutputDir as the model should read it, relative to Root.
 	OutputLabel string
-	// Redact takes secrets out of what is kept in OutputDir; nil keeps all.
+	// Redact takes secrets out of what is kept in OutputDir and of commit
+	// messages; nil keeps all.
 	Redact         func([]byte) []byte
 	MaxOutputBytes int           // of one result; 0 means 16 KiB
 	CommandTimeout time.Duration // default of shell; 0 means 2 minutes
