@@ -79,9 +79,12 @@ func TestFinish(t *testing.T) {
 	if d := cmp.Diff(want, r.Finish); d != "" || r.Failed {
 		t.Errorf("%s %+v", d, r)
 	}
+	if r := b.run("finish", "status", "done", "summary", "all"); r.Failed || r.Finish.Confidence != 0.5 {
+		t.Errorf("without a confidence: %+v", r)
+	}
 	for _, bad := range [][]any{
 		{"status", "ok", "summary", "s", "confidence", 1}, {"status", "done", "summary", " ", "confidence", 1},
-		{"status", "done", "summary", "s"}, {"status", "done", "summary", "s", "confidence", 80}, {"status", "done", "summary", "s", "confidence", -0.1},
+		{"status", "done"}, {"status", "done", "summary", "s", "confidence", 80}, {"status", "done", "summary", "s", "confidence", -0.1},
 	} {
 		if r, err := b.try("finish", bad...); err == nil || r.Finish != nil {
 			t.Errorf("%v: %+v", bad, r)
