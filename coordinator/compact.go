@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"ralph/memory/history"
 	"ralph/workers/agent"
@@ -24,8 +25,27 @@ type window struct {
 	task      string // what this run is about
 }
 
+// cutOff tells the model why a reply of its own breaks off.
+const cutOff = "\n\n(stopped here, before the reply was complete; the user saw this much)"
+
+// marked says in each reply that was cut off that it was; the transcript itself
+// keeps the model's words alone.
+func marked(transcript []agent.Message) []agent.Message {
+	if !slices.ContainsFunc(transcript, func(m agent.Message) bool { return m.Partial }) {
+		return transcript
+	}
+	out := slices.Clone(transcript)
+	for i := range out {
+		if out[i].Partial {
+			out[i].Text += cutOff
+		}
+	}
+	return out
+}
+
 // Complete asks the model and learns how many tokens the request was.
 func (w window) Complete(ctx context.Context, req agent.Request, sink func(agent.Delta)) (agent.Reply, error) {
+	req.Messages = marked(req.Messages)
 	reply, err := w.Model.Complete(ctx, req, sink)
 	if err == nil && !reply.Usage.Estimated {
 		w.estimate.Learn(requestBytes(req), reply.Usage.Input)

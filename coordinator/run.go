@@ -20,9 +20,6 @@ const settleTime = time.Minute
 // unknownOutcome answers a call whose result was lost in an interruption.
 const unknownOutcome = "interrupted, outcome unknown"
 
-// cutOff tells the model why its last reply breaks off.
-const cutOff = "(Ralph: your last reply was stopped before it was complete; the user saw what is above.)"
-
 // piece is one piece of work while it runs.
 type piece struct {
 	c      *Coordinator
@@ -120,11 +117,7 @@ func (p *piece) prepare(ctx context.Context) error {
 	}
 	c.gate.reset()
 	c.book.begin(p.job)
-	earlier := agent.Repair(c.History(), unknownOutcome)
-	if n := len(earlier); n > 0 && earlier[n-1].Partial {
-		text = cutOff + "\n\n" + text
-	}
-	p.talk = append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, earlier...)
+	p.talk = append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
 	view := window{Model: client, estimate: &c.estimate, maxTokens: c.cfg.ContextWindow, task: text}
 	p.loop = &agent.Loop{
 		Agent:           agentName,

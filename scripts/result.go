@@ -3,12 +3,15 @@ package scripts
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"ralph/coordinator"
+	"ralph/memory/visible"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -232,7 +235,8 @@ func fileChanges(in []git.FileChange) []FileChange {
 }
 
 // encode writes v as one line of JSON as people write it: < and > stay as they
-// are, broken UTF-8 is made valid.
+// are, broken UTF-8 is made valid, and what a terminal would obey or hide is
+// escaped.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -240,7 +244,30 @@ func encode(v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return escapeHidden(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// escapeHidden writes the characters of JSON that are not shown as they are
+// (C1 controls, bidirectional and zero-width ones, which encoding/json leaves)
+// as \u escapes. They can only stand within strings.
+func escapeHidden(line []byte) []byte {
+	hidden := func(r rune) bool { return r >= 0x7f && !visible.Harmless(r) }
+	if bytes.IndexFunc(line, hidden) < 0 {
+		return line
+	}
+	out := make([]byte, 0, len(line)+64)
+	for _, r := range string(line) {
+		switch {
+		case !hidden(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
 }
 
 // validJSON returns raw when it is valid JSON in valid UTF-8, else something

@@ -105,7 +105,7 @@ func parseStat(b []byte) (stat, bool) {
 		return stat{}, false
 	}
 	f := bytes.Fields(b[last+1:])
-	if len(f) < 20 || len(f[0]) != 1 {
+	if len(f) < 20 || len(f[0]) != 1 || f[0][0]|0x20 < 'a' || f[0][0]|0x20 > 'z' {
 		return stat{}, false
 	}
 	var st stat
