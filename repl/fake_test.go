@@ -53,6 +53,12 @@ func (f *fake) Stop(*interrupts.Stop) {
 	f.stops++
 }
 
+func (f *fake) stopped() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stops
+}
+
 func (f *fake) Clear() error { return nil }
 
 func (f *fake) Close() error {

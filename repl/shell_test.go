@@ -128,8 +128,8 @@ func TestStopKeepsTheLineAndIsImmediate(t *testing.T) {
 	golden(t, "busy", c.Until("the half line", func(s string) bool { return strings.Contains(s, "❯ half a line▏") }))
 	c.Type("\x03")
 	golden(t, "stopped", c.Until("the prompt", func(s string) bool { return strings.Contains(s, "ralph ❯ half a line▏") }))
-	if c.f.stops != 1 {
-		t.Errorf("Stop was called %d times", c.f.stops)
+	if n := c.f.stopped(); n != 1 {
+		t.Errorf("Stop was called %d times", n)
 	}
 	c.Type("\x03")
 	c.idle()
