@@ -218,7 +218,7 @@ func TestNearest(t *testing.T) {
 	names := append(later(), "chat", "version", "config", "doctor", "demo", "undo", "schema", "completion", "help")
 	for word, want := range map[string]string{
 		"statsu": "status", "stauts": "status", "verison": "version", "chta": "chat", "hlep": "help", "demon": "demo", "undoo": "undo",
-		"lint": "", "fix": "", "test": "", "refactor": "", "commit": "", "build": "", "x": "", "improve": "", "format": "", "docs": "",
+		"lint": "", "fix": "", "test": "", "refactor": "", "commit": "", "build": "", "x": "", "improve": "", "format": "", "hello": "", "explain": "", "shell": "", "runs": "run", "docs": "",
 	} {
 		if got := nearest(word, names); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", word, got, want)

@@ -48,16 +48,17 @@ func guardTask(words []string, known map[string][]string) error {
 }
 
 // nearest returns the candidate that word is most likely a slip of, or "": one
-// or two slips of the keyboard away, or begun by it.
+// slip of the keyboard away, two between longer words, or begun by it.
 func nearest(word string, candidates []string) string {
 	word = strings.ToLower(word)
-	allowed := 1
-	if len(word) >= 5 {
-		allowed = 2
-	}
-	best, at := "", allowed+1
+	best, at := "", 3
 	for _, c := range candidates {
-		if d := near.Distance(word, c); d < at {
+		// Two slips make another word of a short one: hello is not help.
+		allowed := 1
+		if min(len(word), len(c)) >= 6 {
+			allowed = 2
+		}
+		if d := near.Distance(word, c); d <= allowed && d < at {
 			best, at = c, d
 		}
 	}
