@@ -46,10 +46,17 @@ type process struct {
 
 func spawn(t *testing.T, name string) *process {
 	t.Helper()
-	p := &process{TTY: ttytest.New(t, 80, 24), t: t}
+	return begin(t, 80, 24, append(os.Environ(), "RALPH_TEST_CHAT="+name, "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1", "TMUX="))
+}
+
+// begin runs this test program as a chat on a terminal of its own; it ends with
+// the test.
+func begin(t *testing.T, cols, rows int, env []string) *process {
+	t.Helper()
+	p := &process{TTY: ttytest.New(t, cols, rows), t: t}
 	p.before = *p.modes()
 	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), "RALPH_TEST_CHAT="+name, "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1", "TMUX=")
+	p.cmd.Env = env
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = p.Slave, p.Slave, p.Slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {

@@ -99,7 +99,7 @@ func steady(screen string) string {
 
 func golden(t *testing.T, name, screen string) {
 	t.Helper()
-	ttytest.Golden(t, update, name, steady(screen))
+	ttytest.Golden(t, update, name+".screen", steady(screen))
 }
 
 func TestTurn(t *testing.T) {

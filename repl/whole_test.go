@@ -3,16 +3,13 @@ package repl
 import (
 	"context"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"ralph/coordinator"
 	"ralph/memory/config"
-	"ralph/repl/ttytest"
 	"ralph/workers/model/modeltest"
 	"ralph/workers/proc"
 )
@@ -47,23 +44,8 @@ func whole(dir, session string) int {
 // converse starts the whole chat in a project.
 func converse(t *testing.T, srv *modeltest.Server, dir, session string) *process {
 	t.Helper()
-	p := &process{TTY: ttytest.New(t, 70, 40), t: t}
-	p.before = *p.modes()
-	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = []string{"RALPH_TEST_CHAT=" + session, "RALPH_TEST_PROJECT=" + dir, "RALPH_BASE_URL=" + srv.URL(), "RALPH_MODEL=test", "RALPH_API_KEY=k",
-		"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1"}
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = p.Slave, p.Slave, p.Slave
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Process.Kill()
-			_ = p.cmd.Wait()
-		}
-	})
-	return p
+	return begin(t, 70, 40, []string{"RALPH_TEST_CHAT=" + session, "RALPH_TEST_PROJECT=" + dir, "RALPH_BASE_URL=" + srv.URL(), "RALPH_MODEL=test", "RALPH_API_KEY=k",
+		"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1"})
 }
 
 // TestWhole holds a conversation with the real coordinator and real tools: a

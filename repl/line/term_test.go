@@ -92,7 +92,7 @@ func (y *tty) line(want string) {
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	ttytest.Golden(t, update, name, got)
+	ttytest.Golden(t, update, name+".screen", got)
 }
 
 func idle() Prompt { return Prompt{Text: "ralph", Mark: "❯ "} }

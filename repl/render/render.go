@@ -118,23 +118,6 @@ func (r *Renderer) Flush() string {
 	return r.block(r.split.Close())
 }
 
-// Markdown renders a whole text from a model or a file.
-func (r *Renderer) Markdown(text string) string {
-	var s Splitter
-	var b strings.Builder
-	blocks := s.Write(Safe(text))
-	if rest := s.Close(); rest != "" {
-		blocks = append(blocks, rest)
-	}
-	for i, block := range blocks {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(r.rendered(block))
-	}
-	return b.String()
-}
-
 // stream adds a piece of the answer.
 func (r *Renderer) stream(text string) string {
 	text = r.held + text

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"ralph/repl/ttytest"
 	"ralph/workers/agent"
 )
 
@@ -97,7 +97,7 @@ func FuzzMarkdown(f *testing.F) {
 			return
 		}
 		for _, theme := range []Theme{ThemeNone, ThemeDark} {
-			out := New(Options{Width: 40, Theme: theme}).Markdown(in)
+			out := whole(New(Options{Width: 40, Theme: theme}), in)
 			if bad := harmful(out); bad != "" {
 				t.Fatalf("%q became %q with %s", in, out, bad)
 			}
@@ -196,32 +196,17 @@ func TestMarkdownGolden(t *testing.T) {
 		"none": {Width: 60}, "dark": {Width: 60, Theme: ThemeDark}, "light": {Width: 60, Theme: ThemeLight},
 		"ascii": {Width: 60, ASCII: true}, "narrow": {Width: 24}, "raw": {Width: 60, Raw: true},
 	} {
-		t.Run(name, func(t *testing.T) { golden(t, name, New(o).Markdown(sample)) })
+		t.Run(name, func(t *testing.T) { golden(t, name, whole(New(o), sample)) })
 	}
 }
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
-	}
+	ttytest.Golden(t, update, name+".golden", got)
 }
 
 func TestStreamedIsWhole(t *testing.T) {
-	want := New(Options{Width: 60, Theme: ThemeDark}).Markdown(sample)
+	want := whole(New(Options{Width: 60, Theme: ThemeDark}), sample)
 	for _, n := range []int{1, 5, 64} {
 		r := New(Options{Width: 60, Theme: ThemeDark})
 		var got strings.Builder
@@ -338,7 +323,7 @@ func TestTables(t *testing.T) {
 		"no room for columns":  {table(10, "a longer cell"), table(10, "a longer cell")},
 		"text with bars in it": {"a | b\nc | d\n", "a | b c | d"},
 	} {
-		got := New(Options{Width: 60}).Markdown(c.text)
+		got := whole(New(Options{Width: 60}), c.text)
 		if !strings.HasPrefix(got, strings.TrimSpace(c.want)) && !strings.HasPrefix(got, strings.TrimRight(c.want, " ")) {
 			t.Errorf("%s is\n%s\nwant\n%s", name, got, c.want)
 		}
@@ -402,34 +387,67 @@ func TestPickTheme(t *testing.T) {
 	}
 }
 
-// TestCostIsLinear renders texts that are known to be costly elsewhere.
+// TestCostIsLinear renders texts that are known to be costly elsewhere, short
+// and long: a byte of the long one may not allocate more than one of the short.
+// How long it takes is for BenchmarkShapes to say.
 func TestCostIsLinear(t *testing.T) {
-	wide := strings.Repeat("| c ", 5000) + "|\n" + strings.Repeat("|---", 5000) + "|\n" + strings.Repeat("| 1 ", 5000) + "|\n"
-	for name, text := range map[string]string{
-		"5,000 columns":   wide,
-		"open fence":      "```go\n" + strings.Repeat("x := 1 // y\n", 20_000),
-		"one long line":   strings.Repeat("word ", 100_000),
-		"long list":       strings.Repeat("- item with `code`\n", 5000),
-		"deep list":       deepList(200),
-		"deep quote":      strings.Repeat(">", 3000) + " x\n",
-		"open brackets":   strings.Repeat("[", 20_000) + "\n",
-		"emphasis":        strings.Repeat("*a _b ", 10_000) + "\n",
-		"many paragraphs": strings.Repeat("some words here\n\n", 5000),
-	} {
-		begin := time.Now()
-		r := New(Options{Width: 80, Theme: ThemeDark})
-		for rest := text; rest != ""; {
-			n := min(7, len(rest))
-			r.Event(agent.Event{Type: agent.EventMessageDelta, Text: rest[:n]})
-			rest = rest[n:]
+	for name, shape := range shapes() {
+		small, large := perByte(shape(1)), perByte(shape(4))
+		t.Logf("%-16s %7.1f bytes allocated for each, %7.1f when it is longer", name, small, large)
+		if large > 2*small { // a square would be 4
+			t.Errorf("%s: each byte costs %.1f times as much when there are more", name, large/small)
 		}
-		r.Flush()
-		took := time.Since(begin)
-		perThousand := took / time.Duration(max(len(text)/4000, 1))
-		t.Logf("%-16s %7d bytes %8v, %v per 1,000 tokens", name, len(text), took.Round(time.Microsecond), perThousand.Round(time.Microsecond))
-		if limit := 100 * time.Millisecond; perThousand > limit && took > time.Second {
-			t.Errorf("%s: %v per 1,000 tokens", name, perThousand)
-		}
+	}
+}
+
+func shapes() map[string]func(n int) string {
+	many := func(text string, times int) func(int) string {
+		return func(n int) string { return strings.Repeat(text, times*n) + "\n" }
+	}
+	return map[string]func(int) string{
+		"many columns": func(n int) string {
+			return strings.Repeat("| c ", 1250*n) + "|\n" + strings.Repeat("|---", 1250*n) + "|\n" + strings.Repeat("| 1 ", 1250*n) + "|\n"
+		},
+		"open fence":      func(n int) string { return "```go\n" + strings.Repeat("x := 1 // y\n", 5000*n) },
+		"one long line":   many("word ", 25_000),
+		"long list":       many("- item with `code`\n", 1250),
+		"deep list":       func(n int) string { return deepList(50 * n) },
+		"deep quote":      func(n int) string { return strings.Repeat(">", 750*n) + " x\n" },
+		"open brackets":   many("[", 5000),
+		"emphasis":        many("*a _b ", 2500),
+		"many paragraphs": many("some words here\n\n", 1250),
+	}
+}
+
+// stream renders a text that comes in pieces of a few bytes.
+func stream(text string) {
+	r := New(Options{Width: 80, Theme: ThemeDark})
+	for rest := text; rest != ""; {
+		n := min(7, len(rest))
+		r.Event(agent.Event{Type: agent.EventMessageDelta, Text: rest[:n]})
+		rest = rest[n:]
+	}
+	r.Flush()
+}
+
+// perByte is how many bytes are allocated for each byte of a text.
+func perByte(text string) float64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	stream(text)
+	runtime.ReadMemStats(&after)
+	return float64(after.TotalAlloc-before.TotalAlloc) / float64(len(text))
+}
+
+func BenchmarkShapes(b *testing.B) {
+	for name, shape := range shapes() {
+		b.Run(name, func(b *testing.B) {
+			text := shape(4)
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				stream(text)
+			}
+		})
 	}
 }
 
@@ -452,4 +470,21 @@ func BenchmarkStream(b *testing.B) {
 		}
 		r.Flush()
 	}
+}
+
+// whole renders a whole text, as the events of a turn would.
+func whole(r *Renderer, text string) string {
+	var s Splitter
+	var b strings.Builder
+	blocks := s.Write(Safe(text))
+	if rest := s.Close(); rest != "" {
+		blocks = append(blocks, rest)
+	}
+	for i, block := range blocks {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(r.rendered(block))
+	}
+	return b.String()
 }

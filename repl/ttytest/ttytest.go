@@ -225,10 +225,11 @@ func (y *TTY) setSize(cols, rows int) {
 	}
 }
 
-// Golden compares a screen with testdata/NAME.screen; with update it writes it.
+// Golden compares a screen or another text with the file of that name in
+// testdata; with update it writes it.
 func Golden(t testing.TB, update bool, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".screen")
+	path := filepath.Join("testdata", name)
 	if update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
@@ -242,6 +243,6 @@ func Golden(t testing.TB, update bool, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("screen %s is\n%s\nwant\n%s", name, got, want)
+		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// shape is the part of JSON Schema that SchemaFor produces.
+// shape is the part of JSON Schema that the embedded schemas use.
 type shape struct {
 	Type       string            `json:"type"`
 	Enum       []string          `json:"enum"`

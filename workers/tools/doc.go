@@ -4,7 +4,7 @@
 // One tool is one .go file and one .md file; the .md is what the model is told.
 //
 // It owns the confinement of file access (Workspace), the decoding of arguments
-// (Define) and the shape of results: what Ralph says of a result is in its Head,
+// and the shape of results: what Ralph says of a result is in its Head,
 // never inside the data. It starts no process by itself (workers/proc does),
 // decides no permission and stores no state: notes go to the Notebook it is
 // given.

@@ -123,13 +123,13 @@ func TestSchemaForRefusesWhatItCannotSay(t *testing.T) {
 	type bad struct {
 		N int `json:"n" min:"few"`
 	}
-	if _, err := SchemaFor[bad](); err == nil || !strings.Contains(err.Error(), "tag min") {
+	if _, err := schemaFor[bad](); err == nil || !strings.Contains(err.Error(), "tag min") {
 		t.Errorf("got %v", err)
 	}
 	type loop struct {
 		F func() `json:"f"`
 	}
-	if _, err := SchemaFor[loop](); err == nil {
+	if _, err := schemaFor[loop](); err == nil {
 		t.Error("a function has no schema")
 	}
 }

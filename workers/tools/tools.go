@@ -144,15 +144,6 @@ func define[A any](name, doc, example string, effect agent.Effect, run func(cont
 	}
 }
 
-// Define makes a tool in the manner of this package: its arguments are decoded
-// into an A, forgivingly where that is safe, and what does not fit schema comes
-// back as an error that the model can act on. schema is what SchemaFor gives
-// for A, generated ahead of time or not; example is a JSON object shown with
-// such errors. run is called on the goroutine that runs the tool.
-func Define[A any](name, doc, example string, effect agent.Effect, schema json.RawMessage, run func(context.Context, A) (agent.Result, error)) agent.Tool {
-	return define(name, doc, example, effect, run).tool(schema)
-}
-
 func (s spec) tool(schema json.RawMessage) agent.Tool {
 	d := newDecoder(s.name, s.example, schema)
 	return agent.Tool{

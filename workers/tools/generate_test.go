@@ -10,12 +10,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// SchemaFor returns the JSON Schema of the argument struct A, compact and
+// schemaFor returns the JSON Schema of the argument struct A, compact and
 // closed to unknown fields. A field is optional when its json tag says
 // omitempty or omitzero; the tag jsonschema describes it, enum lists its words
-// separated by commas, min and max bound a number. It reflects on each call,
-// so callers keep the answer or embed it.
-func SchemaFor[A any]() (json.RawMessage, error) {
+// separated by commas, min and max bound a number. The schemas of the tools
+// are made by it ahead of time, and embedded: to reflect at each start would
+// cost more than the rest of All.
+func schemaFor[A any]() (json.RawMessage, error) {
 	return schemaOf(reflect.TypeFor[A]())
 }
 
