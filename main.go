@@ -97,13 +97,13 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 		Open: func(ctx context.Context, l repl.Link) (repl.Mind, error) {
 			c, err := coordinator.Open(ctx, coordinator.Options{
 				Root: o.Root, Config: o.Config, Proc: proc.New(proc.Options{}), RunID: o.RunID, Holder: "chat",
-				Session: o.Session, Eyes: l.Eyes, Ask: l.Ask, Getenv: o.Getenv,
+				Session: o.Session, Situation: o.Situation, Force: o.Force, Eyes: l.Eyes, Ask: l.Ask, Getenv: o.Getenv,
 			})
 			if err != nil {
 				return repl.Mind{}, err
 			}
 			facts = c.Standing()
-			return repl.Mind{Turns: c, Models: c, Changes: c, About: c}, nil
+			return repl.Mind{Turns: c, Models: c, Changes: c, About: c, State: c}, nil
 		},
 	})
 }

@@ -50,6 +50,7 @@ type book struct {
 	held     bool             // the journal cannot be written, which was said
 	pending  []session.Record // kept back until the next message is written
 	working  map[string]bool  // tasks that this run began
+	untidy   bool             // the last Ralph was cut off: see tidy
 	notices  []string         // warnings to be told when mu is free
 }
 
@@ -90,12 +91,12 @@ func (b *book) open(ctx context.Context) error {
 		return nil
 	}
 	o := b.c.opt
-	store, found, err := memory.Open(ctx, memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder,
+	store, found, err := b.openStore(ctx, memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder,
 		SessionID: o.RunID, LockWait: lockWait, Redact: b.c.redactor.String})
 	if err != nil {
 		return err
 	}
-	b.store = store
+	b.store, b.untidy = store, b.crashed(found)
 	b.notices = append(b.notices, found.Warnings...)
 	b.tellInterrupted(found)
 	if b.readOnly = found.ReadOnly; b.readOnly {
@@ -113,11 +114,15 @@ func (b *book) tellInterrupted(found memory.Recovery) {
 	if err != nil {
 		b.note("state: " + err.Error())
 	}
+	if err := b.takeOver(found, tasks); err != nil {
+		b.note("state: " + err.Error())
+	}
 	var ids []string
 	for _, t := range tasks {
 		ids = append(ids, t.ID)
 	}
 	switch {
+	case b.c.opt.Situation != nil && b.c.opt.Situation.Verdict != "": // it tells
 	case len(ids) > 0:
 		b.note(fmt.Sprintf("interrupted earlier and left as it is: %s (%s)", strings.Join(ids, ", "), memory.TasksFile))
 	case found.Crashed != nil:
@@ -129,40 +134,18 @@ func (b *book) tellInterrupted(found memory.Recovery) {
 // conversation; mu is held.
 func (b *book) openSession() error {
 	o := b.c.opt
-	s, err := session.Resume(session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String,
+	so := session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String,
 		Config: session.RuntimeConfig{MaxIterations: b.c.cfg.Run.MaxIterations, ConfidenceThreshold: b.c.cfg.Run.ConfidenceThreshold,
-			HumanIntervention: b.c.cfg.Run.HumanIntervention, LearningRate: b.c.cfg.Run.LearningRate}}, o.Session)
+			HumanIntervention: b.c.cfg.Run.HumanIntervention, LearningRate: b.c.cfg.Run.LearningRate}}
+	s, err := session.Resume(so, o.Session)
 	if err != nil {
 		return err
 	}
 	b.session, b.journal = s, s.Journal()
-	transcript, err := readTranscript(s)
-	if err != nil {
-		return err
+	if err := b.endCutOff(so); err != nil {
+		b.note("the session that was cut off is not marked so: " + err.Error())
 	}
-	b.c.mu.Lock()
-	b.c.transcript = transcript
-	b.c.mu.Unlock()
-	return nil
-}
-
-// readTranscript is the conversation that a session's journal holds.
-func readTranscript(s *session.Session) ([]agent.Message, error) {
-	var transcript []agent.Message
-	err := s.Records(func(r session.Record) error {
-		switch r.Kind {
-		case recordCleared:
-			transcript = nil
-		case recordMessage:
-			var m agent.Message
-			if err := json.Unmarshal(r.Payload, &m); err != nil {
-				return fmt.Errorf("record %d: %w", r.Seq, err)
-			}
-			transcript = append(transcript, m)
-		}
-		return nil
-	})
-	return agent.Repair(transcript, unknownOutcome), err
+	return b.c.loadPast(b.journal)
 }
 
 func (b *book) sessionID() string {
@@ -213,6 +196,7 @@ func (b *book) record(ctx context.Context, m agent.Message) error {
 		return fmt.Errorf("encode message: %w", err)
 	}
 	b.keep(recordMessage, payload)
+	b.c.past.saw(m, b.c.now())
 	if b.store == nil && m.Role != agent.RoleAssistant {
 		return nil
 	}

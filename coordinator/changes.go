@@ -43,6 +43,8 @@ type changes struct {
 	off    bool // there will never be one
 	before git.Checkpoint
 	head   string
+	made   []git.BlobChange // by the run that ended last
+	cutOff string           // the turn that was found cut off and got its checkpoint
 }
 
 // begin takes the checkpoint before the first change of a run; later calls in
@@ -100,7 +102,7 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	begun := c.begun
-	c.begun, c.failed = false, false
+	c.begun, c.failed, c.made = false, false, nil
 	if !begun {
 		return nil, nil
 	}
@@ -111,9 +113,12 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 		c.warn("the changes of this work are not listed: " + err.Error())
 		return nil, nil
 	}
-	files, err = c.points.Changes(ctx, c.before, after)
+	c.made, err = c.points.Blobs(ctx, c.before, after)
 	if err != nil {
 		c.warn("the changes of this work are not listed: " + err.Error())
+	}
+	for _, f := range c.made {
+		files = append(files, f.FileChange)
 	}
 	unchanged := err == nil && len(files) == 0
 	if c.repo != nil {

@@ -2,89 +2,490 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"ralph/coordinator/prompt"
 	"ralph/memory/history"
+	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/model"
 )
 
-// compactTo is how full the window may be after a compaction, so that the next
-// one is not due at once.
-const compactTo = 0.6
+const (
+	// compactTo is how full the window may be after a compaction, so that the
+	// next one is not due at once; compactAllTo is that of what there was, when
+	// the user asks for it.
+	compactTo, compactAllTo = 0.6, 0.3
+	// nearFull is how full the window may become before room is made without
+	// waiting for the endpoint to refuse.
+	nearFull = 0.85
+	// worthwhile is how full the window must become by a compaction that nobody
+	// asked for, so that a few bytes are not bought with a new prefix.
+	worthwhile = 0.75
+	// frontShare is how much the message about what is left out may take.
+	frontShare = 0.1
+	// maxTries is how often room is made for one request, as often as the loop
+	// asks for it.
+	maxTries = 3
+)
 
-// window is the model's window: how large it is thought to be, and how many
-// tokens a text takes there. It is a Model itself, which learns from what the
-// endpoint reports for each request that passes.
+// errNearFull stands for the refusal that the endpoint would send soon.
+var errNearFull = errors.New("the conversation nearly fills the model's window")
+
+// window is the model's window as one piece of work sees it: how large it is
+// thought to be, and how many tokens a text takes there. It is a Model itself,
+// which learns from what the endpoint reports and makes room before the window
+// is full. It serves one loop.
 type window struct {
 	agent.Model
+	c         *Coordinator // nil: there is neither a child nor a journal
 	estimate  *history.Estimate
 	maxTokens int
 	task      string // what this run is about
+	job       Job
+	limits    agent.Limits
+
+	used  agent.Spent // by all requests so far
+	tries int         // of making room for the request that is under way
+	floor int         // bytes of the transcript after the last compaction
+	plain bool        // the summary of this request failed already
+	next  *shorter    // made, not taken yet
+	last  *shorter    // taken last
+	rest  int         // bytes of a request beside its messages
 }
 
-// cutOff tells the model why a reply of its own breaks off.
-const cutOff = "\n\n(stopped here, before the reply was complete; the user saw this much)"
+// shorter is what became of a transcript.
+type shorter struct {
+	transcript []agent.Message
+	state      pastState
+	from       int // messages before
+	dropped    int
+	elided     int
+	tokens     [2]int // before and after
+	why        string
+	records    []session.Record
+	summary    string
+	failed     string // why there is no summary, "" when there is one or none was due
+	reply      agent.Reply
+}
 
-// marked says in each reply that was cut off that it was; the transcript itself
-// keeps the model's words alone.
-func marked(transcript []agent.Message) []agent.Message {
-	if !slices.ContainsFunc(transcript, func(m agent.Message) bool { return m.Partial }) {
+// Texts that Ralph puts between messages that strict chat templates do not take
+// side by side: the roles of user and model must alternate.
+const (
+	cutOff       = "\n\n(stopped here, before the reply was complete; the user saw this much)"
+	fillNoAnswer = "(no answer was given: that turn ended before)"
+	fillNoted    = "(noted)"
+	fillEnded    = "(that turn ended here)"
+	fillBegin    = "(what the user said before is left out)"
+	fillGoOn     = "(what the user said here is left out)"
+)
+
+// worded is a transcript as a model is sent it: each reply that was cut off says
+// so, and the roles alternate. What stands at one place depends only on what
+// stands before, so that a longer transcript begins with the same bytes. The
+// transcript itself keeps the words that were really said.
+func worded(transcript []agent.Message) []agent.Message {
+	fine := true
+	for i, m := range transcript {
+		fine = fine && !m.Partial && filler(transcript[:i], m).Text == ""
+	}
+	if fine {
 		return transcript
 	}
-	out := slices.Clone(transcript)
-	for i := range out {
-		if out[i].Partial {
-			out[i].Text += cutOff
+	out := make([]agent.Message, 0, len(transcript)+8)
+	for i, m := range transcript {
+		if f := filler(transcript[:i], m); f.Text != "" {
+			out = append(out, f)
+		}
+		if m.Partial {
+			m.Text += cutOff
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// filler is what must stand between before and m; its text is empty when
+// nothing must.
+func filler(before []agent.Message, m agent.Message) agent.Message {
+	none := agent.Message{}
+	if len(before) == 0 || before[len(before)-1].Role == agent.RoleSystem {
+		if m.Role == agent.RoleAssistant && len(before) > 0 {
+			return agent.Message{Role: agent.RoleUser, Text: fillBegin}
+		}
+		return none
+	}
+	last := before[len(before)-1]
+	switch {
+	case m.Role == agent.RoleUser && isRecall(last):
+		return agent.Message{Role: agent.RoleAssistant, Text: fillNoted}
+	case m.Role == agent.RoleUser && last.Role == agent.RoleUser:
+		return agent.Message{Role: agent.RoleAssistant, Text: fillNoAnswer}
+	case m.Role == agent.RoleUser && last.Role == agent.RoleTool:
+		return agent.Message{Role: agent.RoleAssistant, Text: fillEnded}
+	case m.Role == agent.RoleAssistant && last.Role == agent.RoleAssistant:
+		return agent.Message{Role: agent.RoleUser, Text: fillGoOn}
+	}
+	return none
+}
+
+// Complete asks the model and learns how many tokens the request was. When the
+// window is nearly full, or the endpoint says that it is, room is made first and
+// the error matches overflow; compact hands out what was made. What a summary
+// used is in the reply.
+func (w *window) Complete(ctx context.Context, req agent.Request, sink func(agent.Delta)) (agent.Reply, error) {
+	w.see(req)
+	sent := req
+	sent.Messages = worded(req.Messages)
+	size := requestBytes(sent)
+	w.rest = size - bytesIn(sent.Messages)
+	if w.near(req, size) {
+		reply, err := w.makeRoom(ctx, req.Messages, fmt.Sprintf("the conversation fills %d %% of the model's window", 100*w.estimate.Request(size)/w.maxTokens), false)
+		if err != nil && !errors.Is(err, agent.ErrNoCompaction) {
+			return reply, err
+		}
+		if w.next != nil {
+			return reply, errNearFull
+		}
+	}
+	reply, err := w.Model.Complete(ctx, sent, sink)
+	w.count(reply)
+	switch {
+	case err == nil:
+		w.tries, w.plain = 0, false
+		if !reply.Usage.Estimated {
+			w.estimate.Learn(size, reply.Usage.Input, reply.Usage.CachedInput)
+		}
+	case overflow(err) && w.tries < maxTries:
+		made, merr := w.makeRoom(ctx, req.Messages, "the endpoint says that the conversation no longer fits", true)
+		reply = together(reply, made)
+		if merr != nil && !errors.Is(merr, agent.ErrNoCompaction) {
+			return reply, merr
+		}
+	}
+	return reply, err
+}
+
+// see notes what the model is shown, for Context.
+func (w *window) see(req agent.Request) {
+	if w.c == nil {
+		return
+	}
+	p := &w.c.past
+	p.mu.Lock()
+	p.view, p.tools, p.job = req.Messages, req.Tools, w.job
+	p.mu.Unlock()
+}
+
+// near reports whether room should be made before the request is sent.
+func (w *window) near(req agent.Request, size int) bool {
+	if w.c == nil || w.tries > 0 || w.maxTokens <= 0 {
+		return false
+	}
+	grown := bytesIn(req.Messages) - w.floor
+	return float64(w.estimate.Request(size)) >= nearFull*float64(w.maxTokens) && (w.floor == 0 || w.estimate.Tokens(grown) > w.maxTokens/10)
+}
+
+// count adds up what the requests of this piece of work used.
+func (w *window) count(r agent.Reply) {
+	w.used.Usage = w.used.Usage.Add(r.Usage)
+	switch cost := w.cost(r); {
+	case cost != nil && w.used.CostUSD != nil:
+		sum := *cost + *w.used.CostUSD
+		w.used.CostUSD = &sum
+	case cost != nil:
+		w.used.CostUSD = cost
+	}
+}
+
+func (w *window) cost(r agent.Reply) *float64 {
+	if r.CostUSD != nil || w.c == nil || r.Usage.Total == 0 {
+		return r.CostUSD
+	}
+	if v, ok := w.c.price(r.Usage); ok {
+		return &v
+	}
+	return nil
+}
+
+// together adds what a summary used to the reply that made it necessary.
+func together(reply, made agent.Reply) agent.Reply {
+	reply.Usage = reply.Usage.Add(made.Usage)
+	reply.Duration += made.Duration
+	switch {
+	case reply.CostUSD == nil:
+		reply.CostUSD = made.CostUSD
+	case made.CostUSD != nil:
+		sum := *reply.CostUSD + *made.CostUSD
+		reply.CostUSD = &sum
+	}
+	return reply
+}
+
+// makeRoom prepares a shorter transcript for compact to hand out. The error is
+// agent.ErrNoCompaction when nothing can be left out, what ended ctx, or a
+// replay's mismatch; anything else that befalls the summary only leaves it out.
+func (w *window) makeRoom(ctx context.Context, transcript []agent.Message, why string, refused bool) (agent.Reply, error) {
+	w.tries++
+	base := max(w.maxTokens-w.estimate.Tokens(w.rest), 0)
+	if refused {
+		base = min(base, w.tokensOf(transcript))
+	}
+	s, err := w.shorten(ctx, transcript, why, base, compactTo)
+	if s == nil {
+		return agent.Reply{}, err
+	}
+	w.count(s.reply)
+	if err == nil && !refused && float64(s.tokens[1]) > worthwhile*float64(w.maxTokens) {
+		return s.reply, nil
+	}
+	if err == nil {
+		w.next = s
+	}
+	return s.reply, err
+}
+
+func (w *window) tokensOf(transcript []agent.Message) int {
+	n := 0
+	for _, m := range transcript {
+		n += w.estimate.Tokens(messageBytes(m))
+	}
+	return n
+}
+
+// compact hands out the shorter transcript that Complete prepared, or makes one
+// without a summary. It takes effect here: in the journal first.
+func (w *window) compact(ctx context.Context, transcript []agent.Message) ([]agent.Message, error) {
+	s := w.next
+	w.next = nil
+	if s == nil {
+		var err error
+		w.plain = true
+		if s, err = w.shorten(ctx, transcript, "the conversation no longer fits", min(w.maxTokens, w.tokensOf(transcript)), compactTo); err != nil {
+			return nil, err
+		}
+	}
+	w.adopt(s)
+	return s.transcript, nil
+}
+
+// adopt makes a shorter transcript the one that counts.
+func (w *window) adopt(s *shorter) {
+	w.last, w.floor = s, bytesIn(s.transcript)
+	if w.c == nil {
+		return
+	}
+	w.c.book.compacted(s.records...)
+	p := &w.c.past
+	p.mu.Lock()
+	p.state, p.more, p.fresh = s.state, p.more || s.state.LeftOut > 0, false
+	p.mu.Unlock()
+	if s.failed != "" {
+		w.c.warn(fmt.Sprintf("%d older messages are left out without a summary: %s", s.dropped, s.failed))
+	}
+}
+
+// tell says in the loop's own event what was left out and why.
+func (w *window) tell(emit func(agent.Event)) func(agent.Event) {
+	return func(e agent.Event) {
+		if e.Type == agent.EventCompact && w.last != nil {
+			e.Text, e.Reason = w.last.String(), w.last.why
+		}
+		emit(e)
+	}
+}
+
+// String says in one line what became of the transcript.
+func (s *shorter) String() string {
+	text := fmt.Sprintf("%s: %d messages became %d, about %d tokens %d", s.why, s.from, len(s.transcript), s.tokens[0], s.tokens[1])
+	if s.dropped > 0 {
+		text += "; " + count(s.dropped, "message") + " left out"
+		switch {
+		case s.failed != "":
+			text += " without a summary: " + s.failed
+		case s.summary != "":
+			text += ", summarised"
+		}
+	}
+	if s.elided > 0 {
+		text += "; " + count(s.elided, "old result") + " elided"
+	}
+	return text
+}
+
+// shorten leaves out what the model can best do without: old tool results
+// first, then the older exchanges that have least to do with the task, of which
+// a summary takes the place. The system prompt, the task of this run and the
+// last message stay. base is how many tokens of messages there may be and share
+// how much of that may be left. The transcript that came in is not changed.
+func (w *window) shorten(ctx context.Context, transcript []agent.Message, why string, base int, share float64) (*shorter, error) {
+	var state pastState
+	if w.c != nil {
+		w.c.past.mu.Lock()
+		state = w.c.past.state
+		w.c.past.mu.Unlock()
+	}
+	entries := w.entries(transcript, state.Front)
+	fates := history.Plan(entries, w.estimate.Tokens, int(float64(base)*share))
+	s := &shorter{from: len(transcript), why: why, state: state}
+	var kept, left []agent.Message
+	s.state.Older, s.state.Elided = 0, 0
+	for i, fate := range fates {
+		m := transcript[i]
+		switch fate.Action {
+		case history.Drop:
+			left = append(left, m)
+			continue
+		case history.Elide:
+			s.elided++
+			m.Text = fmt.Sprintf("(left out to make room: %d bytes of an old result)", len(m.Text))
+		}
+		if fate.Older && i > 0 && m.Text != state.Front {
+			s.state.Older++
+			s.state.OlderWhy = fate.Why
+		}
+		kept = append(kept, m)
+	}
+	if s.elided+len(left) == 0 {
+		return nil, agent.ErrNoCompaction
+	}
+	s.dropped, s.state.Why, s.state.Elided = len(left), why, s.elided
+	if len(left) > 0 {
+		var err error
+		if kept, err = w.front(ctx, s, transcript, kept, left, int(float64(base)*frontShare)); err != nil {
+			return s, err
+		}
+	}
+	if w.c != nil && len(kept) > 0 && kept[0].Role == agent.RoleSystem {
+		if text, err := w.c.renewed(w.job); err == nil && text != "" {
+			kept[0].Text = text
+		}
+	}
+	s.transcript = kept
+	s.tokens = [2]int{w.estimate.Request(bytesIn(transcript) + w.rest), w.estimate.Request(bytesIn(kept) + w.rest)}
+	return s, s.encode(left)
+}
+
+// entries is the transcript as planning sees it.
+func (w *window) entries(transcript []agent.Message, front string) []history.Entry {
+	entries := make([]history.Entry, len(transcript))
+	task := -1
+	for i, m := range transcript {
+		if m.Role == agent.RoleUser && m.Text == w.task {
+			task = i
+		}
+	}
+	query := w.task
+	if w.c != nil {
+		query = w.c.query(w.task, transcript)
+	}
+	relevance := relevances(transcript, query)
+	for i, m := range transcript {
+		pinned := m.Role == agent.RoleSystem || i == task || i == len(transcript)-1 || front != "" && m.Text == front
+		entries[i] = history.Entry{Kind: kindOf(m), Bytes: messageBytes(m), Pinned: pinned, Relevance: relevance[i]}
+	}
+	return entries
+}
+
+// relevances says how much each message has to do with a query. An answer
+// shares in what the question before it is about, and the other way round;
+// Ralph's own excerpts are the first to go.
+func relevances(transcript []agent.Message, query string) []float64 {
+	var index history.Index
+	for _, m := range transcript {
+		text := m.Text
+		for _, c := range m.Calls {
+			text += "\n" + c.Name + " " + c.Args
+		}
+		if m.Role == agent.RoleSystem || isRecall(m) {
+			text = ""
+		}
+		index.Add(text)
+	}
+	own := make([]float64, len(transcript))
+	for _, h := range index.Search(query, 0) {
+		own[h.ID] = h.Score
+	}
+	out := slices.Clone(own)
+	for i := 1; i < len(transcript); i++ {
+		if transcript[i-1].Role == agent.RoleUser && transcript[i].Role == agent.RoleAssistant {
+			out[i] = max(out[i], own[i-1]/2)
+			out[i-1] = max(out[i-1], own[i]/2)
 		}
 	}
 	return out
 }
 
-// Complete asks the model and learns how many tokens the request was.
-func (w window) Complete(ctx context.Context, req agent.Request, sink func(agent.Delta)) (agent.Reply, error) {
-	req.Messages = marked(req.Messages)
-	reply, err := w.Model.Complete(ctx, req, sink)
-	if err == nil && !reply.Usage.Estimated {
-		w.estimate.Learn(requestBytes(req), reply.Usage.Input)
+// front puts the message about what is left out before what is kept, in the
+// place of the one that stood there. Where it would make the transcript no
+// shorter it is left out.
+func (w *window) front(ctx context.Context, s *shorter, transcript, kept, left []agent.Message, budget int) ([]agent.Message, error) {
+	old := s.state.Front
+	for _, m := range left {
+		if !isRecall(m) {
+			s.state.LeftOut++
+			s.state.LeftOutBytes += messageBytes(m)
+		}
 	}
-	return reply, err
+	if err := w.summarise(ctx, s, left, budget/2); err != nil {
+		return nil, err
+	}
+	s.state.Working = s.state.Working.With(transcript)
+	facts := prompt.Past{Title: summaryTitle, Summary: s.state.Summary, Working: head(s.state.Working.String(), w.bytes(budget/6)),
+		Note: count(s.state.LeftOut, "message") + " of it are left out here; all of it is on disk."}
+	if w.c != nil {
+		if err := w.c.indexPast(ctx); err != nil && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		facts.Earlier = documents(w.c.past.choose(w.c.query(w.task, transcript), kept, w.estimate.Tokens, budget/3))
+		w.c.shed()
+	}
+	text, err := prompt.Earlier(facts)
+	if err != nil {
+		return nil, err
+	}
+	m := agent.Message{Role: agent.RoleUser, Text: text}
+	rest := slices.DeleteFunc(slices.Clone(kept), func(m agent.Message) bool { return old != "" && m.Role == agent.RoleUser && m.Text == old })
+	at := 0
+	if len(rest) > 0 && rest[0].Role == agent.RoleSystem {
+		at = 1
+	}
+	out := slices.Insert(rest, at, m)
+	if bytesIn(out) >= bytesIn(transcript) {
+		return kept, nil // tiny: the words about it would take more room than it did
+	}
+	s.state.Front, s.state.Excerpts = text, len(facts.Earlier)
+	return out, nil
 }
 
-// compact leaves out what the model can best do without: old tool results
-// first, then the oldest exchanges. The system prompt, the task of this run and
-// the last message stay. The transcript that came in has just been refused, so
-// the result is smaller than it whatever the window was thought to be; it is not
-// changed itself.
-func (w window) compact(_ context.Context, transcript []agent.Message) ([]agent.Message, error) {
-	entries := make([]history.Entry, len(transcript))
-	refused := 0
-	for i, m := range transcript {
-		pinned := m.Role == agent.RoleSystem || m.Role == agent.RoleUser && m.Text == w.task || i == len(transcript)-1
-		entries[i] = history.Entry{Kind: kindOf(m), Bytes: messageBytes(m), Pinned: pinned}
-		refused += w.estimate.Tokens(entries[i].Bytes)
+// bytes is about how many bytes so many tokens are.
+func (w *window) bytes(tokens int) int {
+	return tokens * 1000 / max(w.estimate.Tokens(1000), 1)
+}
+
+// encode makes the journal records of a compaction.
+func (s *shorter) encode(left []agent.Message) error {
+	list := s.transcript
+	if len(list) > 0 && list[0].Role == agent.RoleSystem {
+		list = list[1:] // made anew when a session is opened
 	}
-	budget := int(float64(min(w.maxTokens, refused)) * compactTo)
-	out := make([]agent.Message, 0, len(transcript))
-	elided, dropped := 0, 0
-	for i, action := range history.Plan(entries, w.estimate.Tokens, budget) {
-		m := transcript[i]
-		switch action {
-		case history.Drop:
-			dropped++
-			continue
-		case history.Elide:
-			elided++
-			m.Text = fmt.Sprintf("(left out to make room: %d bytes of an old result)", len(m.Text))
+	if s.summary != "" || s.failed != "" {
+		payload, err := json.Marshal(summaryRecord{Text: s.summary, Messages: len(left), Model: s.reply.Model, Usage: s.reply.Usage, Failed: s.failed})
+		if err != nil {
+			return fmt.Errorf("encode summary: %w", err)
 		}
-		out = append(out, m)
+		s.records = append(s.records, session.Record{Kind: recordSummary, Payload: payload})
 	}
-	if elided+dropped == 0 {
-		return nil, agent.ErrNoCompaction
+	payload, err := json.Marshal(compactedRecord{pastState: s.state, Messages: list})
+	if err != nil {
+		return fmt.Errorf("encode compacted conversation: %w", err)
 	}
-	return out, nil
+	s.records = append(s.records, session.Record{Kind: recordCompacted, Payload: payload})
+	return nil
 }
 
 func kindOf(m agent.Message) history.Kind {
@@ -99,7 +500,8 @@ func kindOf(m agent.Message) history.Kind {
 	return history.KindUser
 }
 
-// envelopeBytes is about what a message costs beside its text.
+// envelopeBytes is about what a message or a call costs beside its text: names,
+// ids, and the template's marks around it.
 const envelopeBytes = 30
 
 func messageBytes(m agent.Message) int {
@@ -111,10 +513,7 @@ func messageBytes(m agent.Message) int {
 }
 
 func requestBytes(req agent.Request) int {
-	n := len(req.Schema)
-	for _, m := range req.Messages {
-		n += messageBytes(m)
-	}
+	n := len(req.Schema) + bytesIn(req.Messages)
 	for _, t := range req.Tools {
 		n += envelopeBytes + len(t.Name) + len(t.Description) + len(t.Schema)
 	}
@@ -122,8 +521,75 @@ func requestBytes(req agent.Request) int {
 }
 
 // overflow reports whether an error means that the request did not fit the
-// model's window.
+// model's window, or soon would not.
 func overflow(err error) bool {
 	var e *model.Error
-	return errors.As(err, &e) && e.Kind == model.KindContextLength
+	return errors.Is(err, errNearFull) || errors.As(err, &e) && e.Kind == model.KindContextLength
+}
+
+// CompactReport says what came of Compact.
+type CompactReport struct {
+	MessagesBefore int         `json:"messages_before"`
+	MessagesAfter  int         `json:"messages_after"`
+	TokensBefore   int         `json:"tokens_before"` // estimates
+	TokensAfter    int         `json:"tokens_after"`
+	LeftOut        int         `json:"left_out"` // messages
+	Elided         int         `json:"elided"`   // results of tools
+	Summary        string      `json:"summary,omitempty"`
+	Failed         string      `json:"failed,omitempty"` // why there is no summary
+	Usage          agent.Usage `json:"usage"`            // of the summary
+	CostUSD        *float64    `json:"cost_usd"`
+	Duration       int64       `json:"duration_ms"`
+}
+
+// Compact makes the conversation shorter now: all but its recent part is
+// summarised. It waits for work that is under way; a stop ends it at once and
+// leaves the conversation as it was. The error matches agent.ErrNoCompaction
+// when there is nothing to leave out.
+func (c *Coordinator) Compact(parent context.Context) (CompactReport, error) {
+	var report CompactReport
+	if err := c.take(parent); err != nil {
+		return report, fmt.Errorf("compact the conversation: %w", err)
+	}
+	defer c.free()
+	ctx, _, release := c.epochs.Guard(parent)
+	defer release()
+	client := c.answers()
+	if client == nil {
+		return report, errNoModel
+	}
+	began := c.now()
+	job := Job{Chat: c.opt.Holder == "chat"}
+	system, err := c.systemPrompt(job)
+	if err != nil {
+		return report, err
+	}
+	transcript := append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
+	w := c.window(client, job, "")
+	s, err := w.shorten(ctx, transcript, "asked for by the user", w.tokensOf(transcript), compactAllTo)
+	if s != nil {
+		w.count(s.reply)
+		c.mu.Lock()
+		c.totals.spend(w.used)
+		c.mu.Unlock()
+		report.Usage, report.CostUSD = s.reply.Usage, w.used.CostUSD
+	}
+	if err != nil {
+		return report, fmt.Errorf("compact the conversation: %w", err)
+	}
+	w.adopt(s)
+	c.mu.Lock()
+	c.transcript = s.transcript[1:]
+	c.mu.Unlock()
+	c.events.emit(agent.Event{Type: agent.EventCompact, Text: s.String(), Reason: s.why})
+	report.MessagesBefore, report.MessagesAfter, report.TokensBefore, report.TokensAfter = len(transcript)-1, len(s.transcript)-1, s.tokens[0], s.tokens[1]
+	report.LeftOut, report.Elided, report.Summary, report.Failed = s.dropped, s.elided, s.summary, s.failed
+	report.Duration = c.now().Sub(began).Round(time.Millisecond).Milliseconds()
+	return report, nil
+}
+
+// window is the view of the present model for a piece of work.
+func (c *Coordinator) window(client agent.Model, j Job, task string) *window {
+	return &window{Model: client, c: c, estimate: c.estimate.For(c.Endpoint().Model), maxTokens: c.cfg.ContextWindow, task: task, job: j,
+		limits: agent.Limits{MaxTokens: c.cfg.MaxTokens, MaxCostUSD: c.cfg.MaxCostUSD}}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator/policy"
+	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/memory/history"
@@ -43,7 +44,8 @@ type Coordinator struct {
 	gate     *gate
 	work     *tools.Workspace
 	epochs   interrupts.Epochs
-	estimate history.Estimate
+	estimate history.Estimates
+	past     past
 
 	// closing bounds what Close does; it is the context of Open without its end.
 	closing context.Context
@@ -64,6 +66,7 @@ type Coordinator struct {
 	modelOptions model.Options
 	client       *model.Client // nil with Options.NoModel
 	system       systemPrompt
+	facts        prompt.Facts // that system was made of
 	transcript   []agent.Message
 	totals       Totals
 	warnings     []string
@@ -107,6 +110,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if err := c.book.openEarly(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	c.tidy(ctx)
 	return c, nil
 }
 
@@ -274,6 +278,7 @@ func (c *Coordinator) Clear() error {
 	c.mu.Lock()
 	c.transcript, c.system = nil, systemPrompt{}
 	c.mu.Unlock()
+	c.resetPast()
 	c.book.markCleared()
 	return nil
 }

@@ -32,6 +32,11 @@ type Options struct {
 	// Session asks for a session directory: "" for none, "new" for a fresh one,
 	// "last" for the newest, otherwise an id, a unique prefix of one or a name.
 	Session string
+	// Situation is what Assess found, when a session is taken up after it.
+	Situation *Situation
+	// Force ends another Ralph that holds the project, when it is proven to be
+	// the one that took the lock; otherwise it is refused.
+	Force bool
 	// Eyes sees every event, in order, one call at a time, on the goroutine that
 	// does the work; it must not block for long. Nil sees nothing.
 	Eyes func(agent.Event)

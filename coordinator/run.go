@@ -118,12 +118,12 @@ func (p *piece) prepare(ctx context.Context) error {
 	c.gate.reset()
 	c.book.begin(p.job)
 	p.talk = append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
-	view := window{Model: client, estimate: &c.estimate, maxTokens: c.cfg.ContextWindow, task: text}
+	view := c.window(client, p.job, text)
 	p.loop = &agent.Loop{
 		Agent:           agentName,
 		Model:           view,
 		Tools:           c.cassette.wrap(c.toolbox(p.job)),
-		Emit:            c.events.emit,
+		Emit:            view.tell(c.events.emit),
 		Permit:          p.permit,
 		Record:          func(m agent.Message) error { return c.book.record(ctx, m) },
 		Compact:         view.compact,
@@ -133,6 +133,9 @@ func (p *piece) prepare(ctx context.Context) error {
 		Price:           c.price,
 		Schema:          p.job.Schema,
 		MaxOutputTokens: c.cfg.MaxOutputTokens,
+	}
+	if err := p.recall(ctx, text); err != nil {
+		return err
 	}
 	return p.say(ctx, text)
 }
@@ -248,7 +251,10 @@ func (p *piece) settle(ctx context.Context) {
 		c.transcript = p.talk[1:] // the system prompt is made anew when need be
 	}
 	c.totals.add(p.out)
+	turn := c.totals.Turns
 	c.mu.Unlock()
+	c.book.keepChanges(c.changes.trace(ctx, turn, p.out.Commits))
+	c.keepCalibration()
 	if err := c.book.settle(&p.out, p.job); err != nil {
 		c.warn("state: " + err.Error())
 	}

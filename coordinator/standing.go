@@ -32,7 +32,9 @@ func (c *Coordinator) Standing() []string {
 	if open > 0 {
 		lines = append(lines, count(open, "open task"))
 	}
-	if line := c.conversation(); line != "" {
+	if s := c.opt.Situation; s != nil && s.Verdict != "" {
+		lines = append(lines, c.taken(*s)...)
+	} else if line := c.conversation(); line != "" {
 		lines = append(lines, line)
 	}
 	for _, w := range c.untold() {

@@ -81,6 +81,7 @@ func (c *Coordinator) systemPrompt(j Job) (string, error) {
 		return "", err
 	}
 	wanted.text = c.redactor.String(text)
+	c.keepFacts(facts)
 	c.mu.Lock()
 	c.system = wanted
 	c.mu.Unlock()

@@ -41,6 +41,24 @@ func (t *Totals) add(o Outcome) {
 	t.Commits = append(t.Commits, o.Commits...)
 }
 
+// spend adds what was used beside the runs.
+func (t *Totals) spend(s agent.Spent) {
+	t.Usage = t.Usage.Add(s.Usage)
+	switch {
+	case s.CostUSD != nil:
+		sum := *s.CostUSD
+		if t.CostUSD != nil {
+			sum += *t.CostUSD
+		}
+		t.CostUSD = &sum
+	case s.Usage.Total > 0:
+		t.costUnknown = true
+	}
+	if t.costUnknown {
+		t.CostUSD = nil
+	}
+}
+
 // mergeChanges adds up changes by path, in the order in which they first came.
 func mergeChanges(have, more []git.FileChange) []git.FileChange {
 	out := append([]git.FileChange(nil), have...)

@@ -91,7 +91,7 @@ type editing struct {
 }
 
 func (e *editing) Rename(from, to string) error {
-	if f := e.before; f != nil {
+	if f := e.before; f != nil && filepath.Base(to) == TasksFile {
 		e.before = nil
 		f()
 	}
@@ -100,7 +100,7 @@ func (e *editing) Rename(from, to string) error {
 
 func (e *editing) OpenFile(name string, flag int, perm fs.FileMode) (afero.File, error) {
 	// The last look at the old content comes right before the rename.
-	if f := e.after; f != nil && flag&os.O_RDWR == 0 && flag&os.O_CREATE != 0 && strings.HasSuffix(name, ".tmp") {
+	if f := e.after; f != nil && flag&os.O_RDWR == 0 && flag&os.O_CREATE != 0 && strings.HasPrefix(filepath.Base(name), "."+TasksFile) && strings.HasSuffix(name, ".tmp") {
 		e.after = nil
 		f()
 	}
@@ -130,7 +130,7 @@ func TestEditsInTheMiddleOfAWriteSurvive(t *testing.T) {
 		s, _ := open(t, Options{Root: root, FS: e})
 		plant(e, path)
 		task, err := s.AddTask(Task{Title: "second"})
-		must(t, err)
+		must(t, errors.Join(err, s.Flush()))
 		got := read(t, path)
 		if !strings.HasPrefix(got, mine) || !strings.Contains(got, "late note\r\n") || strings.Count(got, "**"+task.ID+"** second") != 1 {
 			t.Errorf("%s: %q", name, got)
@@ -152,7 +152,7 @@ func TestAFileThatAppearsIsKept(t *testing.T) {
 	s, _ := open(t, Options{Root: root, FS: e})
 	e.after = func() { must(t, os.WriteFile(path, []byte("my own words\n"), 0o644)) }
 	_, err := s.AddTask(Task{Title: "second"})
-	must(t, err)
+	must(t, errors.Join(err, s.Flush()))
 	if got := read(t, path); !strings.HasPrefix(got, "my own words\n") || !strings.Contains(got, "second") {
 		t.Errorf("%q", got)
 	}

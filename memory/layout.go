@@ -19,36 +19,49 @@ const format = "ralph 1"
 // errNewer is why a state directory of a later Ralph is left alone.
 var errNewer = errors.New("its .ralph directory was made by a newer Ralph")
 
-// prepare makes `.ralph/` ours: the directory, its stamp, and a line in git's
-// exclude file. A directory that another tool made keeps its files; ours go
-// beside them.
-func (s *Store) prepare(git gitDirs, rec *Recovery) error {
-	dir := s.StateDir()
-	if err := unlinked(s.fs, dir); err != nil {
+// makeHome makes `.ralph/`, and refuses one whose parts are links, or one of a
+// newer Ralph. What it makes is empty, so that it needs no lock.
+func (s *Store) makeHome() error {
+	if err := unlinked(s.fs, s.StateDir()); err != nil {
 		return err
 	}
-	stamp := filepath.Join(dir, "FORMAT")
-	data, err := durable.ReadFile(s.fs, stamp, 4096)
+	if _, err := s.stamped(); err != nil {
+		return err
+	}
+	return durable.MkdirAll(s.fs, s.StateDir(), 0o700)
+}
+
+// stamped says that `.ralph/` has our stamp.
+func (s *Store) stamped() (bool, error) {
+	data, err := durable.ReadFile(s.fs, filepath.Join(s.StateDir(), "FORMAT"), 4096)
 	switch line, _, _ := bytes.Cut(data, []byte("\n")); {
 	case err == nil && string(bytes.TrimSpace(line)) == format:
-		return nil
+		return true, nil
 	case err == nil && bytes.HasPrefix(line, []byte("ralph ")):
-		return errNewer
+		return false, errNewer
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
+		return false, err
 	}
-	if err := durable.MkdirAll(s.fs, dir, 0o700); err != nil {
+	return false, nil
+}
+
+// prepare makes `.ralph/` ours, under the lock: its stamp, and a line in git's
+// exclude file. A directory that another tool made keeps its files; ours go
+// beside them.
+func (s *Store) prepare(rec *Recovery) error {
+	dir := s.StateDir()
+	if done, err := s.stamped(); done || err != nil {
 		return err
 	}
 	if others := foreign(s.fs, dir); len(others) > 0 {
 		rec.Warnings = append(rec.Warnings, "the .ralph directory holds files of another tool ("+clip(strings.Join(others, ", "), 100)+"): Ralph leaves them alone and keeps its own beside them")
 	}
-	if git.common != "" {
-		if err := exclude(s.fs, git.common); err != nil {
+	if s.repo.common != "" {
+		if err := exclude(s.fs, s.repo.common); err != nil {
 			rec.Warnings = append(rec.Warnings, "git may show .ralph as untracked: "+err.Error())
 		}
 	}
-	return durable.Replace(s.fs, stamp, []byte(format+"\n"), 0o600)
+	return durable.Replace(s.fs, filepath.Join(dir, "FORMAT"), []byte(format+"\n"), 0o600)
 }
 
 // unlinked refuses a state directory whose parts are links: a repository could

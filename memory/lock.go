@@ -75,46 +75,143 @@ func (e *LockedError) Hint() string {
 
 // projectLock is a held lock; nil holds nothing.
 type projectLock struct {
-	flock *flock.Flock
-	notes []string // files that name the holder
+	flocks []*flock.Flock
+	notes  []string // files that name the holder
+	text   []byte   // what they say
 }
 
-// takeLock takes the kernel's lock on the project. It returns nil where there
-// is nothing to lock with, and says so in rec.
-func takeLock(ctx context.Context, s *Store, o Options, git gitDirs, rec *Recovery) (*projectLock, error) {
-	if _, real := s.fs.(*afero.OsFs); !real {
+// takeLock takes the kernel's lock on the project: of the repository, when
+// there is one, and of the project's `.ralph/lock`, which holds also while a
+// repository is made around it. It returns nil where there is nothing to lock
+// with, and says so in rec. home says that `.ralph/` can be used.
+func takeLock(ctx context.Context, s *Store, o Options, home bool, rec *Recovery) (*projectLock, error) {
+	if !s.real() {
 		return nil, nil
 	}
 	note := filepath.Join(s.StateDir(), "lock")
-	path := note
-	if git.common != "" {
-		path = filepath.Join(git.common, "ralph.lock")
-	} else if err := realDir(s.fs, s.StateDir()); err != nil {
-		rec.Warnings = append(rec.Warnings, fmt.Sprintf("no lock could be taken (%v): do not start a second Ralph in this project", err))
+	mine := home && ours(s.fs, note)
+	var paths []string
+	if s.repo.common != "" {
+		paths = append(paths, filepath.Join(s.repo.common, "ralph.lock"))
+	}
+	if home && (mine || s.repo.common == "") {
+		paths = append(paths, note)
+	}
+	pl := &projectLock{}
+	deadline := time.Now().Add(o.LockWait)
+	for _, path := range paths {
+		l, err := lockFile(ctx, path, deadline)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			_ = pl.drop()
+			return nil, fmt.Errorf("lock %q: %w", path, context.Cause(ctx))
+		case err != nil:
+			rec.Warnings = append(rec.Warnings, fmt.Sprintf("%s cannot be locked: %v", path, rootCause(err)))
+		case l == nil:
+			_ = pl.drop()
+			return nil, &LockedError{Holder: readHolder(s.fs, append(paths, note)...), Path: path}
+		default:
+			pl.flocks = append(pl.flocks, l)
+		}
+	}
+	if len(pl.flocks) == 0 {
+		if !home {
+			return nil, nil // which is said already
+		}
+		rec.Warnings = append(rec.Warnings, "the project could not be locked: nothing is saved, what is recorded is held in memory")
 		return nil, nil
 	}
-	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK), flock.SetPermissions(0o600))
-	ok, err := tryLock(ctx, l, o.LockWait)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("lock %q: %w", path, context.Cause(ctx))
-	case err != nil:
-		_ = l.Close()
-		rec.Warnings = append(rec.Warnings, fmt.Sprintf("no lock could be taken (%s: %v): do not start a second Ralph in this project", path, unpath(err)))
-		return nil, nil
-	case !ok:
-		_ = l.Close()
-		return nil, &LockedError{Holder: readHolder(s.fs, path, note), Path: path}
-	}
-	if last := readHolder(s.fs, path, note); last.PID != 0 {
+	if last := readHolder(s.fs, append(paths, note)...); last.PID != 0 {
 		rec.Crashed = &last
 	}
-	pl := &projectLock{flock: l, notes: []string{path}}
-	if note != path && !s.readOnly && ours(s.fs, note) {
-		pl.notes = append(pl.notes, note)
+	for _, path := range paths {
+		if info, err := lstat(s.fs, path); err == nil && info.Mode().IsRegular() && (path != note || mine) {
+			pl.notes = append(pl.notes, path)
+		}
 	}
-	pl.write(describe(s, o))
+	pl.text = describe(s, o)
+	pl.write(pl.text)
 	return pl, nil
+}
+
+// lockFile locks the file at path, or the directory that stands there; nil when
+// somebody else has it until the deadline. What is locked is what stands at
+// path: a file that was deleted meanwhile does not count.
+func lockFile(ctx context.Context, path string, deadline time.Time) (*flock.Flock, error) {
+	for {
+		l, err := lockNow(path)
+		left := time.Until(deadline)
+		if l != nil || err != nil || left <= 0 {
+			return l, err
+		}
+		t := time.NewTimer(min(left, lockPoll))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil, ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+// lockNow is lockFile without waiting.
+func lockNow(path string) (*flock.Flock, error) {
+	for {
+		flag := os.O_CREATE | os.O_RDWR
+		if info, err := os.Lstat(path); err == nil && info.IsDir() {
+			flag = os.O_RDONLY
+		}
+		l := flock.New(path, flock.SetFlag(flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK), flock.SetPermissions(0o600))
+		ok, err := l.TryLock()
+		if ok && err == nil && inPlace(l) {
+			return l, nil
+		}
+		_ = l.Close()
+		if err != nil || !ok {
+			return nil, err
+		}
+	}
+}
+
+// inPlace says that a locked file still stands in its place.
+func inPlace(l *flock.Flock) bool {
+	held, err := l.Stat()
+	there, err2 := os.Lstat(l.Path())
+	return err == nil && err2 == nil && os.SameFile(held, there)
+}
+
+// errLockLost is why nothing is written any more.
+var errLockLost = errors.New("the lock of this project was deleted, and another Ralph has taken it")
+
+// guard sees before anything is written that the lock is still ours: who
+// deletes its file lets another Ralph in. It is taken anew where that is
+// possible. mu is held.
+func (s *Store) guard() error {
+	if s.fenced != nil || s.lock == nil {
+		return s.fenced
+	}
+	for i, l := range s.lock.flocks {
+		if inPlace(l) {
+			continue
+		}
+		if filepath.Dir(l.Path()) == s.StateDir() {
+			if err := s.home(); err != nil {
+				return err
+			}
+		}
+		again, err := lockNow(l.Path())
+		switch {
+		case err != nil:
+			continue // nobody else can take it either
+		case again == nil:
+			s.fenced = errLockLost
+			return s.fenced
+		}
+		_ = l.Close()
+		s.lock.flocks[i] = again
+		s.lock.write(s.lock.text)
+	}
+	return nil
 }
 
 // realDir makes sure that a lock in dir is in the project, not where a link
@@ -133,34 +230,11 @@ func realDir(fsys afero.Fs, dir string) error {
 	return nil
 }
 
-// tryLock tries until it has the lock, wait is over or ctx ends.
-func tryLock(ctx context.Context, l *flock.Flock, wait time.Duration) (bool, error) {
-	deadline := time.Now().Add(wait)
-	for {
-		ok, err := l.TryLock()
-		if ok || err != nil {
-			return ok, err
-		}
-		left := time.Until(deadline)
-		if left <= 0 {
-			return false, nil
-		}
-		t := time.NewTimer(min(left, lockPoll))
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			_ = l.Close()
-			return false, ctx.Err()
-		case <-t.C:
-		}
-	}
-}
-
 // describe says who this process is.
 func describe(s *Store, o Options) []byte {
 	host, _ := os.Hostname() // only informs
 	cwd, _ := os.Getwd()
-	h := Holder{PID: os.Getpid(), StartTime: startTime(), BootID: bootID(), Hostname: host, SessionID: o.SessionID,
+	h := Holder{PID: os.Getpid(), StartTime: startTime(os.Getpid()), BootID: bootID(), Hostname: host, SessionID: o.SessionID,
 		AcquiredAt: s.now().UTC().Truncate(time.Second), Cwd: cwd, Kind: o.Holder}
 	data, err := json.Marshal(h)
 	if err != nil {
@@ -194,10 +268,17 @@ func (l *projectLock) release() error {
 		return nil
 	}
 	l.write(nil)
-	if err := l.flock.Close(); err != nil {
-		return fmt.Errorf("unlock %q: %w", l.flock.Path(), err)
+	return l.drop()
+}
+
+func (l *projectLock) drop() error {
+	var errs []error
+	for i := len(l.flocks) - 1; i >= 0; i-- {
+		if err := l.flocks[i].Close(); err != nil {
+			errs = append(errs, fmt.Errorf("unlock %q: %w", l.flocks[i].Path(), err))
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // ours reports whether a lock file is ours to write: absent, empty, or with a
@@ -226,16 +307,16 @@ func readHolder(fsys afero.Fs, paths ...string) Holder {
 	return Holder{}
 }
 
-// startTime reads when this process began, in clock ticks after boot: with the
-// pid it names a process for good.
-func startTime() uint64 {
-	data, err := os.ReadFile("/proc/self/stat")
+// startTime reads when a process began, in clock ticks after boot: with the pid
+// it names a process for good. 0: there is none, or it is dead but not reaped.
+func startTime(pid int) uint64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
 	// The command's name, in parentheses, may hold anything.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) < 20 {
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
 		return 0
 	}
 	n, err := strconv.ParseUint(fields[19], 10, 64)
@@ -251,4 +332,39 @@ func bootID() string {
 		return ""
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// Locked tells who holds the project at root, without touching the lock. It is
+// true only for a process that is proven to be the one that wrote the note: it
+// lives, since the same boot of this machine, and began when the note says. A
+// holder on another machine, or where there is no /proc, is told but not
+// proven. fsys nil means the real disk.
+func Locked(fsys afero.Fs, root string) (Holder, bool) {
+	if fsys == nil {
+		fsys = afero.NewOsFs()
+	}
+	note := filepath.Join(root, ".ralph", "lock")
+	paths := []string{note}
+	if git := findGit(fsys, root); git.common != "" {
+		paths = []string{filepath.Join(git.common, "ralph.lock"), note}
+	}
+	var first Holder
+	for _, path := range paths {
+		h := readHolder(fsys, path)
+		if h.PID == 0 {
+			continue
+		}
+		if h.alive() {
+			return h, true
+		}
+		if first.PID == 0 {
+			first = h
+		}
+	}
+	return first, false
+}
+
+// alive proves that a holder is a process that lives on this machine.
+func (h Holder) alive() bool {
+	return h.StartTime != 0 && h.BootID != "" && h.BootID == bootID() && startTime(h.PID) == h.StartTime
 }

@@ -193,7 +193,9 @@ func TestHostileLayout(t *testing.T) {
 		if len(rec.Warnings) == 0 && !errors.Is(err, durable.ErrSymlink) && name != "fifo lock" && name != "git file" {
 			t.Errorf("%s: nothing said: %+v %v", name, rec, err)
 		}
-		must(t, errors.Join(nil, s.Close()))
+		if err := s.Close(); err != nil && !(name == "linked tasks" && errors.Is(err, durable.ErrSymlink)) {
+			t.Errorf("%s: %v", name, err)
+		}
 		if got := read(t, outside); got != "precious" {
 			t.Fatalf("%s: written through: %q", name, got)
 		}
@@ -233,7 +235,7 @@ func TestStateFiles(t *testing.T) {
 		t.Errorf("%+v", task)
 	}
 	_, err = s.SetTask("T-1", TaskEdit{Status: markdown.InProgress})
-	must(t, err)
+	must(t, errors.Join(err, s.Flush()))
 	// The user edits in between; both edits stay.
 	path := filepath.Join(root, TasksFile)
 	must(t, os.WriteFile(path, []byte(strings.Replace(read(t, path), "First", "My words about", 1)+"\n- [ ] mine\n"), 0o644))
@@ -244,6 +246,7 @@ func TestStateFiles(t *testing.T) {
 	if second.ID != "T-8" {
 		t.Errorf("an id that progress names was given again: %s", second.ID)
 	}
+	must(t, s.Flush())
 	want := "# Tasks\n\nWhat Ralph works on. Edit it at any time; Ralph picks your changes up and keeps your words.\n\n" +
 		"- [ ] **T-1** My words about [redacted]\n  - status: in_progress\n  - priority: 1\n  - check: make\n\n- [ ] mine\n- [ ] **T-8** Second\n  - status: pending\n"
 	if got := read(t, path); got != want {
@@ -255,18 +258,21 @@ func TestStateFiles(t *testing.T) {
 		t.Errorf("progress:\n%s", got)
 	}
 	must(t, s.Learn(Learning{Type: "learning", What: "the cache", Why: "line 1\nline 2", Learning: "warm it"}))
+	must(t, s.Flush())
 	if got := read(t, root, AgentFile); !strings.HasSuffix(got, "\n\n## 2026-11-21T10:02:03Z - LEARNING\n\n- **What**: the cache\n\n**Why**:\n\n```text\nline 1\nline 2\n```\n- **Learning**: warm it\n") {
 		t.Errorf("agent:\n%s", got)
 	}
 	for _, e := range []TodoEdit{{"add", "one thing"}, {"add", "other thing"}, {"done", "one"}, {"drop", "other thing"}} {
 		must(t, s.Todo(e))
 	}
+	must(t, s.Flush())
 	if got := read(t, root, TodoFile); !strings.HasSuffix(got, "\n- [x] one thing\n- [-] other thing\n") {
 		t.Errorf("todo:\n%s", got)
 	}
 	must(t, s.Goal(GoalEdit{Action: "set", Text: "Offline mode", Acceptance: []string{"works without a network"}}))
 	must(t, s.Goal(GoalEdit{Action: "set", Text: "offline mode"}))
 	must(t, s.Goal(GoalEdit{Action: "met", Text: "G-1"}))
+	must(t, s.Flush())
 	if got := read(t, root, GoalsFile); !strings.HasSuffix(got, "\n- [x] **G-1** Offline mode\n  - status: done\n  - [ ] works without a network\n") {
 		t.Errorf("goals:\n%s", got)
 	}
@@ -419,7 +425,7 @@ func TestCRLFStaysCRLF(t *testing.T) {
 	}
 	s, _ := open(t, Options{Root: root})
 	_, err := s.AddTask(Task{Title: "x"})
-	must(t, errors.Join(err, s.Progress(Entry{Title: "p", Summary: "a\nb"}), s.Learn(Learning{What: "w"})))
+	must(t, errors.Join(err, s.Progress(Entry{Title: "p", Summary: "a\nb"}), s.Learn(Learning{What: "w"}), s.Flush()))
 	for _, name := range []string{TasksFile, ProgressFile, AgentFile} {
 		got := read(t, root, name)
 		if strings.Count(got, "\n") != strings.Count(got, "\r\n") || !strings.HasPrefix(got, "# Mine\r\n\r\n") {
@@ -450,6 +456,7 @@ func FuzzProgress(f *testing.F) {
 		must(t, afero.WriteFile(fsys, "/p/"+ProgressFile, []byte(before), 0o644))
 		s, _ := open(t, Options{Root: "/p", FS: fsys})
 		must(t, s.Progress(Entry{Title: title, Summary: summary}))
+		must(t, s.Flush())
 		after, err := afero.ReadFile(fsys, "/p/"+ProgressFile)
 		must(t, err)
 		// What was there is there still, around what was put in.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -56,11 +57,11 @@ type Learning struct {
 func (s *Store) Tasks() ([]Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, err := s.document(TasksFile)
-	if err != nil {
+	f := s.files[TasksFile]
+	if err := s.look(f); err != nil {
 		return nil, err
 	}
-	return d.Tasks(), nil
+	return f.doc.Tasks(), nil
 }
 
 // Interrupted returns the tasks that a Ralph was working on when it ended:
@@ -81,30 +82,32 @@ func (s *Store) Interrupted() ([]Task, error) {
 // free one, which no other state file names either.
 func (s *Store) AddTask(t Task) (Task, error) {
 	t.Title, t.Check, t.Result = s.words(t.Title), s.words(t.Check), s.words(t.Result)
-	var stored Task
-	others := []string{s.text(ProgressFile), s.text(TodoFile)}
-	err := s.update(TasksFile, func(d *markdown.Document) error {
-		add := t
-		switch {
-		case add.ID == "" && stored.ID != "":
-			add.ID = stored.ID // applied again: the id was given already
-		case add.ID == "":
-			add.ID = d.NextID("T", others...)
-		}
-		var err error
-		stored, err = d.Add(add, "T")
-		return err
+	err := s.change(TasksFile, plan{
+		op: func(d *markdown.Document) (op, error) {
+			if t.ID == "" {
+				t.ID = s.nextID("T", TasksFile, ProgressFile, TodoFile)
+			}
+			if _, ok := d.Task(t.ID); ok {
+				return op{}, fmt.Errorf("task %q exists already", t.ID)
+			}
+			return op{Op: opAdd, Task: dataOf(t)}, nil
+		},
+		then: func(d *markdown.Document) { t, _ = d.Task(t.ID) },
 	})
-	return stored, err
+	return t, err
 }
 
-// text returns a state file's content, or "" when it cannot be read.
-func (s *Store) text(name string) string {
-	data, err := durable.ReadFile(s.fs, filepath.Join(s.root, name), maxStateBytes)
-	if err != nil {
-		return ""
+// nextID is the next free id with a prefix that none of the files names, also
+// not in prose: that of a deleted task is not given again. What cannot be read
+// counts for nothing. mu is held.
+func (s *Store) nextID(prefix string, names ...string) string {
+	top := 0
+	for _, name := range names {
+		if f := s.files[name]; s.look(f) == nil {
+			top = max(top, f.top(prefix))
+		}
 	}
-	return string(data)
+	return fmt.Sprintf("%s-%d", prefix, top+1)
 }
 
 // SetTask changes a task and returns it as stored. An unknown id matches
@@ -112,15 +115,14 @@ func (s *Store) text(name string) string {
 func (s *Store) SetTask(id string, e TaskEdit) (Task, error) {
 	e.Title, e.Check, e.Result = s.words(e.Title), s.words(e.Check), s.words(e.Result)
 	var stored Task
-	err := s.update(TasksFile, func(d *markdown.Document) error {
-		if err := d.Edit(id, e); err != nil {
-			return err
-		}
-		var ok bool
-		if stored, ok = d.Task(id); !ok && e.Title != "" {
-			stored, _ = d.Match(e.Title) // named by its title, which is new
-		}
-		return nil
+	err := s.change(TasksFile, plan{
+		op: func(*markdown.Document) (op, error) { return op{Op: opEdit, ID: id, Edit: editOf(e)}, nil },
+		then: func(d *markdown.Document) {
+			var ok bool
+			if stored, ok = d.Task(id); !ok && e.Title != "" {
+				stored, _ = d.Match(e.Title) // named by its title, which is new
+			}
+		},
 	})
 	return stored, err
 }
@@ -131,7 +133,7 @@ func (s *Store) Todo(e TodoEdit) error {
 	text := s.words(e.Text)
 	switch e.Action {
 	case "add":
-		return s.update(TodoFile, func(d *markdown.Document) error { return d.AddItem(text) })
+		return s.change(TodoFile, plan{op: func(*markdown.Document) (op, error) { return op{Op: opItem, Text: text}, nil }})
 	case "done":
 		return s.mark(TodoFile, text, markdown.Done)
 	case "drop":
@@ -149,15 +151,13 @@ func (s *Store) Goal(e GoalEdit) error {
 		for _, a := range e.Acceptance {
 			goal.Steps = append(goal.Steps, markdown.Step{Text: s.words(a)})
 		}
-		return s.update(GoalsFile, func(d *markdown.Document) error {
-			for _, t := range d.Tasks() {
-				if strings.EqualFold(t.Title, strings.TrimSpace(text)) && t.Status.Open() {
-					return nil
-				}
+		return s.change(GoalsFile, plan{op: func(d *markdown.Document) (op, error) {
+			if openGoal(d, text) {
+				return op{}, errSame
 			}
-			_, err := d.Add(goal, "G")
-			return err
-		})
+			goal.ID = s.nextID("G", GoalsFile)
+			return op{Op: opGoal, Task: dataOf(goal)}, nil
+		}})
 	case "met":
 		return s.mark(GoalsFile, text, markdown.Done)
 	case "drop":
@@ -167,13 +167,15 @@ func (s *Store) Goal(e GoalEdit) error {
 }
 
 func (s *Store) mark(name, text string, to markdown.Status) error {
-	return s.update(name, func(d *markdown.Document) error {
+	return s.change(name, plan{op: func(d *markdown.Document) (op, error) {
 		t, err := d.Match(text)
-		if err != nil {
-			return err
-		}
-		return d.Edit(t.ID, markdown.Edit{Status: to})
-	})
+		return op{Op: opEdit, ID: t.ID, Edit: &editData{Status: to}}, err
+	}})
+}
+
+// enter puts an entry into a file that is read from one of its ends.
+func (s *Store) enter(name, kind, text string) error {
+	return s.change(name, plan{blind: true, op: func(*markdown.Document) (op, error) { return op{Op: kind, Text: text}, nil }})
 }
 
 // Progress puts an entry at the top of RALPH_PROGRESS.md.
@@ -181,13 +183,7 @@ func (s *Store) Progress(e Entry) error {
 	if e.Time.IsZero() {
 		e.Time = s.now()
 	}
-	text := s.words(e.text())
-	return s.update(ProgressFile, func(d *markdown.Document) error {
-		if !holds(d, text) {
-			d.PrependEntry(text)
-		}
-		return nil
-	})
+	return s.enter(ProgressFile, opPrepend, s.words(e.text()))
 }
 
 // Bounds of a progress entry.
@@ -272,19 +268,7 @@ func (s *Store) Learn(l Learning) error {
 	if b.Len() == 0 {
 		return errors.New("a learning needs a text")
 	}
-	text := s.words(fmt.Sprintf("## %s - %s\n\n%s", l.Time.UTC().Format(time.RFC3339), clip(kind, 60), strings.TrimPrefix(b.String(), "\n")))
-	return s.update(AgentFile, func(d *markdown.Document) error {
-		if !holds(d, text) {
-			d.AppendEntry(text)
-		}
-		return nil
-	})
-}
-
-// holds reports whether an entry is in the document: a write may have been
-// reported as failed after its content was already in place.
-func holds(d *markdown.Document, text string) bool {
-	return strings.Contains(strings.ReplaceAll(d.String(), "\r\n", "\n"), text)
+	return s.enter(AgentFile, opAppend, s.words(fmt.Sprintf("## %s - %s\n\n%s", l.Time.UTC().Format(time.RFC3339), clip(kind, 60), strings.TrimPrefix(b.String(), "\n"))))
 }
 
 const runsFile = ".ralph/runs.jsonl"
@@ -303,11 +287,14 @@ func (s *Store) AppendRun(doc json.RawMessage) error {
 }
 
 func (s *Store) flushRuns() error {
-	if s.readOnly {
-		return nil
+	if s.readOnly || s.fenced != nil {
+		return s.fenced
 	}
 	for len(s.runs) > 0 {
 		if s.runLog == nil {
+			if err := s.home(); err != nil {
+				return err
+			}
 			l, _, err := durable.OpenLog(s.fs, filepath.Join(s.root, runsFile), durable.LogOptions{
 				Quarantine: s.Quarantine(), Valid: json.Valid,
 			})
@@ -316,7 +303,13 @@ func (s *Store) flushRuns() error {
 			}
 			s.runLog = l
 		}
-		if err := s.runLog.Append(s.runs[0]); err != nil {
+		err := s.runLog.Append(s.runs[0])
+		if errors.Is(err, fs.ErrNotExist) { // somebody deleted `.ralph/`
+			if err = s.home(); err == nil {
+				err = s.runLog.Append(s.runs[0])
+			}
+		}
+		if err != nil {
 			return err
 		}
 		s.runs = s.runs[1:]

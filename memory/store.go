@@ -2,11 +2,32 @@
 // its root, which people may edit at any time, and `.ralph/`, which says what
 // happened.
 //
-// A Store reads a file again before each change, changes only the lines that
-// it is about, and replaces the file durably; what cannot be written is held
-// and said to be. The package calls no model, starts no process, and writes
-// outside the project's root only git's info/exclude and its own lock. Nothing
-// is scanned when a Store is opened.
+// A Store keeps three things of each file: the text on disk, the document in
+// memory, and a log of the changes (`.ralph/changes.jsonl`). What holds:
+//
+//   - A change is acknowledged (its call returns nil) when it is in the log, or
+//     in the Markdown file, and synced. The file follows at once, in a burst
+//     once for many changes; Flush and Close wait for it. What is in neither is
+//     kept in memory, tried again, and named by Held.
+//   - Nothing that somebody else wrote is overwritten unseen. A file is compared
+//     byte for byte with what was last read or written, at the moment it is
+//     replaced and for a while after; what differs is merged task by task, and
+//     the user's words win. No time stamp decides that.
+//   - A file that vanished, or became empty or no text, was lost, not edited:
+//     what stands there is moved to `.ralph/quarantine/`, the newest of log,
+//     backups and git is put in its place, and the user is told.
+//   - Without the project's lock, or where nothing can be made, nothing is
+//     written: everything is held.
+//   - RALPH_PROGRESS.md is written before RALPH_TASKS.md, both before the rest,
+//     the log before all. Open does again what the log has and the files lack.
+//     That writes nothing but the files, so that a crash in it ends the same.
+//   - Every text is redacted before it is logged.
+//   - `.ralph/` may be deleted at any time: the files stand alone, and the log
+//     and the backups are begun anew.
+//
+// The package calls no model, starts no process, and writes outside the
+// project's root only git's info/exclude and its own lock. Opening a project
+// whose files are as Ralph left them reads none of them.
 //
 //	s, recovery, err := memory.Open(ctx, memory.Options{Root: root, Holder: "chat"})
 //	…
@@ -28,7 +49,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
-	"ralph/memory/markdown"
+	"ralph/memory/session"
 	"ralph/memory/visible"
 )
 
@@ -40,9 +61,6 @@ const (
 	ProgressFile = "RALPH_PROGRESS.md"
 	AgentFile    = "AGENT.md"
 )
-
-// maxStateBytes bounds a state file that is read whole.
-const maxStateBytes = 32 << 20
 
 // Options says which project to open and how.
 type Options struct {
@@ -62,6 +80,15 @@ type Options struct {
 	ReadOnly bool
 	// Redact takes secrets out of every text before it is kept; nil keeps all.
 	Redact func(string) string
+	// Git returns the content of one of the five files as it was committed
+	// last, nil when there is none; nil: there is no git. It is asked only for
+	// a file that was lost and that nothing else has.
+	Git func(name string) ([]byte, error)
+	// OnEdit is called, from a goroutine of the Store, when Edits has something
+	// new. It must not block and must not call the Store.
+	OnEdit func()
+
+	byHand bool // tests: nothing is written but by Flush and Close
 }
 
 // Store is an open project. It is safe for concurrent use; whoever opens it
@@ -72,18 +99,39 @@ type Store struct {
 	now      func() time.Time
 	redact   func(string) string // takes secrets out
 	words    func(string) string // redact, and controls made visible: for what people read
-	readOnly bool                // from Open on: nothing is written
+	git      func(string) ([]byte, error)
+	onEdit   func()
+	byHand   bool
+	readOnly bool // from Open on: nothing is written
 	lock     *projectLock
+	repo     gitDirs
 
-	mu      sync.Mutex
-	changed map[string]bool
-	held    map[string][]change // by file, oldest first
-	runs    [][]byte            // records of runs.jsonl that are not written yet
-	runLog  *durable.Log        // opened with the first record
+	writing chan struct{} // held, by a send, by whoever writes state files
+	kick    chan struct{} // there is something to write
+	stop    chan struct{}
+	done    chan struct{} // closed when the goroutine has ended
+
+	mu       sync.Mutex
+	files    map[string]*file
+	log      *session.Journal // of changes; opened with the first
+	logAt    stamp            // of the log's file, to see that it is still there
+	logBytes int64            // its size, about
+	kept     int64            // its size when it was last cut
+	n        int64            // the last change
+	unlogged []entry          // recorded, but not in the log
+	stale    bool             // the note of what is saved is not right any more
+	changed  map[string]bool
+	runs     [][]byte     // records of runs.jsonl that are not written yet
+	runLog   *durable.Log // opened with the first record
+	pickups  []Pickup
+	told     bool // OnEdit was called for the pickups
+	olds     []old
+	running  bool // the goroutine
+	watching bool
+	closed   bool
+	fenced   error // why nothing may be written any more
+	pace     time.Duration
 }
-
-// change is one edit of a Markdown file; it may run again on newer content.
-type change func(*markdown.Document) error
 
 // Recovery says what Open found that the user should know.
 type Recovery struct {
@@ -94,16 +142,61 @@ type Recovery struct {
 	// ReadOnly says that nothing can be saved: what is recorded is held in
 	// memory and lost when Ralph ends.
 	ReadOnly bool
+	// Files says how each of the five files was found, and what became of those
+	// that were lost. Sources are listed only for those.
+	Files []FileState
 }
 
-// Open takes the project's lock and returns its Store. It reads no state file
-// and makes `.ralph/` when there is none.
+// Open takes the project's lock and returns its Store. It makes `.ralph/` when
+// there is none, does again what the log has and the files lack, and puts lost
+// files back.
 //
 // A live holder gives a *LockedError. A project that cannot be written, or a
 // filesystem without locks, is no error: the Recovery says what is missing.
 func Open(ctx context.Context, o Options) (*Store, Recovery, error) {
 	var rec Recovery
-	s := &Store{fs: o.FS, root: o.Root, now: o.Now, redact: o.Redact, changed: map[string]bool{}, held: map[string][]change{}}
+	s, err := newStore(o)
+	if err != nil {
+		return nil, rec, err
+	}
+	if s.readOnly = o.ReadOnly; s.readOnly {
+		rec.ReadOnly = true
+		s.survey(&rec)
+		return s, rec, nil
+	}
+	s.repo = findGit(s.fs, s.root)
+	home := s.makeHome()
+	if home != nil {
+		rec.Warnings = append(rec.Warnings, unsaved(home))
+	}
+	if s.lock, err = takeLock(ctx, s, o, home == nil, &rec); err != nil {
+		return nil, rec, err
+	}
+	s.readOnly = home != nil || s.lock == nil && s.real()
+	if !s.readOnly {
+		if err := s.prepare(&rec); err != nil {
+			s.readOnly = true
+			rec.Warnings = append(rec.Warnings, unsaved(err))
+		}
+	}
+	rec.ReadOnly = s.readOnly
+	if s.lock != nil && rec.Crashed != nil && !s.readOnly {
+		s.sweep(&rec)
+	}
+	s.survey(&rec)
+	s.lowSpace(&rec)
+	return s, rec, nil
+}
+
+func unsaved(err error) string {
+	return fmt.Sprintf("nothing can be saved in this project: %v; what is recorded is held in memory", err)
+}
+
+// newStore checks the options and makes a Store that has looked at nothing.
+func newStore(o Options) (*Store, error) {
+	s := &Store{fs: o.FS, root: o.Root, now: o.Now, redact: o.Redact, git: o.Git, onEdit: o.OnEdit, byHand: o.byHand,
+		writing: make(chan struct{}, 1), kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		changed: map[string]bool{}, files: map[string]*file{}}
 	if s.fs == nil {
 		s.fs = afero.NewOsFs()
 	}
@@ -115,39 +208,31 @@ func Open(ctx context.Context, o Options) (*Store, Recovery, error) {
 	}
 	s.words = func(t string) string { return visible.Text(s.redact(t)) }
 	if !filepath.IsAbs(o.Root) {
-		return nil, rec, fmt.Errorf("open project %q: the path is not absolute", o.Root)
+		return nil, fmt.Errorf("open project %q: the path is not absolute", o.Root)
 	}
 	if info, err := s.fs.Stat(o.Root); err != nil || !info.IsDir() {
 		if err == nil {
 			err = errors.New("not a directory")
 		}
-		return nil, rec, fmt.Errorf("open project %q: %w", o.Root, unpath(err))
+		return nil, fmt.Errorf("open project %q: %w", o.Root, unpath(err))
 	}
-	if s.readOnly = o.ReadOnly; s.readOnly {
-		rec.ReadOnly = true
-		return s, rec, nil
+	for _, name := range order() {
+		s.files[name] = &file{name: name, path: filepath.Join(s.root, name)}
 	}
-	git := findGit(s.fs, s.root)
-	if err := s.prepare(git, &rec); err != nil {
-		s.readOnly, rec.ReadOnly = true, true
-		rec.Warnings = append(rec.Warnings, fmt.Sprintf("nothing can be saved in this project: %v; what is recorded is held in memory", err))
-	}
-	lock, err := takeLock(ctx, s, o, git, &rec)
-	if err != nil {
-		return nil, rec, err
-	}
-	s.lock = lock
-	if lock != nil && rec.Crashed != nil && !s.readOnly {
-		s.sweep(&rec)
-	}
-	return s, rec, nil
+	return s, nil
+}
+
+// real says that the project is on the real disk.
+func (s *Store) real() bool {
+	_, ok := s.fs.(*afero.OsFs)
+	return ok
 }
 
 // sweep removes the temporary files of a holder that was killed; the lock is
 // ours.
 func (s *Store) sweep(rec *Recovery) {
-	err := errors.Join(durable.Sweep(s.fs, s.root, GoalsFile, TasksFile, TodoFile, ProgressFile, AgentFile),
-		durable.Sweep(s.fs, s.StateDir()), durable.Sweep(s.fs, s.Quarantine()))
+	err := errors.Join(durable.Sweep(s.fs, s.root, order()...),
+		durable.Sweep(s.fs, s.StateDir()), durable.Sweep(s.fs, s.Quarantine()), durable.Sweep(s.fs, s.backupDir()))
 	if err != nil {
 		rec.Warnings = append(rec.Warnings, "temporary files of the last Ralph stay behind: "+err.Error())
 	}
@@ -170,7 +255,7 @@ func (s *Store) Quarantine() string { return filepath.Join(s.StateDir(), "quaran
 // ReadOnly reports whether the project could not be opened for writing.
 func (s *Store) ReadOnly() bool { return s.readOnly }
 
-// Changed returns the state files written since Open, relative to the root,
+// Changed returns the state files changed since Open, relative to the root,
 // sorted.
 func (s *Store) Changed() []string {
 	s.mu.Lock()
@@ -184,88 +269,86 @@ func (s *Store) Changed() []string {
 }
 
 // Held returns the files, relative to the root, for which something is
-// recorded but not saved, sorted. Faces show them as "held, not saved".
+// recorded but saved nowhere, or only in the log because a link stands in the
+// file's place; sorted. Faces show them as "held, not saved".
 func (s *Store) Held() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	for name := range s.held {
-		names = append(names, name)
+	for _, e := range s.unlogged {
+		if e.op != nil {
+			names = append(names, e.op.File)
+		}
+	}
+	for name, f := range s.files {
+		if f.broken != nil && f.broken.kind == sightRefused && f.dirty() {
+			names = append(names, name)
+		}
 	}
 	if len(s.runs) > 0 {
 		names = append(names, runsFile)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
-// Flush tries again to write what is held. It does nothing in a read-only
-// Store.
+// flushWait bounds how long Flush waits for somebody else who is writing a
+// state file.
+const flushWait = 2 * time.Second
+
+// Flush returns when all that is recorded is in the state files, or says why
+// not: it tries what is held again. It does nothing in a read-only Store.
 func (s *Store) Flush() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.flush()
-}
-
-func (s *Store) flush() error {
 	if s.readOnly {
 		return nil
 	}
-	var errs []error
-	for name := range s.held {
-		errs = append(errs, s.apply(name, nil))
+	deadline := time.Now().Add(flushWait)
+	for {
+		again, err := s.save()
+		s.mu.Lock()
+		rerr := s.flushRuns()
+		s.mu.Unlock()
+		if again <= 0 || time.Now().After(deadline) {
+			return errors.Join(err, rerr)
+		}
+		time.Sleep(again)
 	}
-	return errors.Join(append(errs, s.flushRuns())...)
 }
 
-// Close tries to write what is held and gives the lock back. The Store must
-// not be used afterwards; a second Close does nothing.
+// Close writes what is recorded and gives the lock back. An error says what is
+// in the log only, and will be written when the project is opened again, or
+// held and lost. The Store must not be used afterwards; a second Close does
+// nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	running := s.running
+	s.mu.Unlock()
+	close(s.stop)
+	if running {
+		<-s.done
+	}
+	err := s.Flush()
+	if s.lookBack(true) {
+		err = errors.Join(err, s.Flush())
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.flush()
 	if s.runLog != nil {
 		err = errors.Join(err, s.runLog.Close())
 		s.runLog = nil
 	}
+	if s.log != nil {
+		err = errors.Join(err, s.log.Close())
+		s.log = nil
+	}
 	lock := s.lock
 	s.lock = nil
 	return errors.Join(err, lock.release())
-}
-
-// document returns a state file as it is on disk, with what is held applied;
-// header is the content of one that does not exist yet.
-func (s *Store) document(name string) (*markdown.Document, error) {
-	data, err := s.read(name)
-	if err != nil {
-		return nil, err
-	}
-	return s.replay(name, data), nil
-}
-
-// read returns a state file's content; nil when there is none.
-func (s *Store) read(name string) ([]byte, error) {
-	data, err := durable.ReadFile(s.fs, filepath.Join(s.root, name), maxStateBytes)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err == nil && data == nil:
-		data = []byte{}
-	}
-	return data, err
-}
-
-// replay applies what is held to a file's content.
-func (s *Store) replay(name string, data []byte) *markdown.Document {
-	if data == nil {
-		data = []byte(header(name))
-	}
-	d := markdown.Parse(data)
-	for _, c := range s.held[name] {
-		// What does not apply any more was overtaken by the user's edit.
-		_ = c(d)
-	}
-	return d
 }
 
 func header(name string) string {
@@ -282,64 +365,6 @@ func header(name string) string {
 		return "# Agent notes\n\nWhat was learned about this project. Edit or remove anything that is wrong.\n"
 	}
 	return ""
-}
-
-// update makes a change to a state file.
-func (s *Store) update(name string, c change) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.apply(name, c)
-}
-
-// maxMerges bounds how often a change is merged anew into a file that somebody
-// else writes all the time.
-const maxMerges = 8
-
-// apply reads the file again, applies what is held and then c, and writes it.
-// An error of c changes nothing. When the file cannot be written, c is held:
-// in a read-only Store that is no error. What the user writes meanwhile is
-// merged.
-func (s *Store) apply(name string, c change) error {
-	disk, err := s.read(name)
-	if err != nil {
-		return err
-	}
-	d := s.replay(name, disk)
-	if c != nil {
-		if err := c(d); err != nil {
-			return err
-		}
-		s.held[name] = append(s.held[name], c)
-	}
-	if s.readOnly {
-		return nil
-	}
-	path := filepath.Join(s.root, name)
-	for range maxMerges {
-		if disk != nil && d.String() == string(disk) {
-			delete(s.held, name)
-			return nil
-		}
-		written := d.Bytes()
-		late, err := durable.Swap(s.fs, path, disk, written, 0o644)
-		switch {
-		case errors.Is(err, durable.ErrChanged):
-			if disk, err = s.read(name); err != nil {
-				return err
-			}
-			d = s.replay(name, disk)
-		case err != nil:
-			return err
-		default:
-			s.changed[name] = true
-			if late == nil {
-				delete(s.held, name)
-				return nil
-			}
-			disk, d = written, s.replay(name, late)
-		}
-	}
-	return fmt.Errorf("replace %q: %w, again and again", path, durable.ErrChanged)
 }
 
 // clip bounds a text to n bytes, at a rune's border.

@@ -28,7 +28,7 @@ func child(name string) int {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 		Open: func(_ context.Context, l Link) (Mind, error) {
 			f.link = l
-			return Mind{f, f, f, f}, nil
+			return Mind{f, f, f, f, f}, nil
 		},
 	})
 	if err != nil {

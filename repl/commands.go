@@ -40,6 +40,16 @@ func (s *Shell) command(name, args string) {
 		s.leave(0)
 	case "model":
 		s.model(args)
+	case "tasks", "goals":
+		s.tasks(c.Name)
+	case "context":
+		s.context()
+	case "compact":
+		s.compact()
+	case "trace":
+		s.trace(args)
+	case "sessions":
+		s.sessions()
 	case "undo":
 		s.undo(args)
 	case "diff":

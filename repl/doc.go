@@ -17,7 +17,7 @@
 //			if err != nil {
 //				return repl.Mind{}, err
 //			}
-//			return repl.Mind{Turns: c, Models: c, Changes: c, About: c}, nil
+//			return repl.Mind{Turns: c, Models: c, Changes: c, About: c, State: c}, nil
 //		},
 //	})
 package repl
@@ -29,6 +29,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/interrupts"
+	"ralph/memory/markdown"
 	"ralph/memory/project"
 	"ralph/repl/pick"
 	"ralph/workers/agent"
@@ -68,13 +69,25 @@ type About interface {
 	SessionID() string
 }
 
-// Mind is a coordinator as the chat sees it. All four are usually one value;
+// State is the part that knows what is kept. Its methods may be called while a
+// turn runs; only Compact waits for it.
+type State interface {
+	// Notes returns the "tasks" or the "goals".
+	Notes(which string) ([]markdown.Task, error)
+	Context() []coordinator.ContextBlock
+	Compact(ctx context.Context) (coordinator.CompactReport, error)
+	Trace(ctx context.Context, file string) ([]coordinator.TraceStep, error)
+	Sessions() ([]coordinator.SessionLine, error)
+}
+
+// Mind is a coordinator as the chat sees it. All five are usually one value;
 // none may be nil.
 type Mind struct {
 	Turns   Turns
 	Models  Models
 	Changes Changes
 	About   About
+	State   State
 }
 
 // Link is what the chat gives to the coordinator that Open makes.
@@ -122,4 +135,5 @@ var (
 	_ Models  = (*coordinator.Coordinator)(nil)
 	_ Changes = (*coordinator.Coordinator)(nil)
 	_ About   = (*coordinator.Coordinator)(nil)
+	_ State   = (*coordinator.Coordinator)(nil)
 )

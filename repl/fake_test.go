@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"ralph/coordinator"
 	"ralph/interrupts"
+	"ralph/memory/markdown"
 	"ralph/memory/project"
 	"ralph/workers/agent"
 	"ralph/workers/git"
@@ -138,4 +140,39 @@ func hang(ctx context.Context, f *fake, _ string) coordinator.Outcome {
 	f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: "thinking about it"})
 	<-ctx.Done()
 	return coordinator.Outcome{}
+}
+
+func (f *fake) Notes(which string) ([]markdown.Task, error) {
+	if which == "goals" {
+		return nil, nil
+	}
+	return []markdown.Task{
+		{ID: "T-1", Explicit: true, Title: "done already", Status: markdown.Done, Result: "it works"},
+		{ID: "T-2", Explicit: true, Title: "Retry the upload", Status: markdown.InProgress, After: []string{"T-1"}},
+		{ID: "~later", Title: "später 日本語", Status: markdown.Pending},
+	}, nil
+}
+
+func (f *fake) Context() []coordinator.ContextBlock {
+	return []coordinator.ContextBlock{
+		{Name: "system prompt", Source: "built in", Tokens: 900, Why: "pinned: the rules"},
+		{Name: "recent turns", Source: "journal.jsonl", Tokens: 12_000, Why: "recent", Messages: 7},
+		{Name: "older turns", Source: "journal.jsonl", Tokens: 30_000, Why: "no room", Messages: 90, LeftOut: true},
+	}
+}
+
+func (f *fake) Compact(context.Context) (coordinator.CompactReport, error) {
+	return coordinator.CompactReport{MessagesBefore: 90, MessagesAfter: 12, TokensBefore: 42_000, TokensAfter: 9_000}, nil
+}
+
+func (f *fake) Trace(_ context.Context, file string) ([]coordinator.TraceStep, error) {
+	if file != "a.go" {
+		return nil, nil
+	}
+	return []coordinator.TraceStep{{Time: time.Date(2026, 11, 21, 10, 2, 0, 0, time.Local), Session: "003", Turn: 2, Said: "fix the retry\nplease",
+		Kind: "modified", Added: 3, Removed: 1, Commit: "0123456789abcdef"}}, nil
+}
+
+func (f *fake) Sessions() ([]coordinator.SessionLine, error) {
+	return []coordinator.SessionLine{{ID: "004", Name: "fix login", Status: "in_progress", Started: time.Date(2026, 11, 21, 10, 2, 0, 0, time.Local), Duration: 90 * time.Second}}, nil
 }

@@ -54,7 +54,7 @@ func open(t *testing.T, turn turnFunc, change ...func(*Options)) *chat {
 		},
 		Open: func(_ context.Context, l Link) (Mind, error) {
 			c.f.link = l
-			return Mind{c.f, c.f, c.f, c.f}, nil
+			return Mind{c.f, c.f, c.f, c.f, c.f}, nil
 		},
 	}
 	for _, f := range change {
@@ -260,6 +260,27 @@ func TestCommands(t *testing.T) {
 	c.left(0)
 }
 
+// What is kept can be looked at, also while a turn runs.
+func TestStateCommands(t *testing.T) {
+	c := open(t, hang)
+	c.idle()
+	c.Type("/tasks\r/goals\r/context\r/compact\r/trace\r/trace a.go\r/trace b.go\r")
+	c.Has("on record changed b.go")
+	c.Type("/sessions\r")
+	c.Has("ralph sessions does more")
+	golden(t, "state", c.idle())
+	c.Type("work\r")
+	c.Has("thinking about it")
+	c.Type("/context\r")
+	c.Has("in brackets")
+	c.Type("/compact\r")
+	c.Has("waits")
+	c.Type("\x03")
+	c.idle()
+	c.Type("\x04")
+	c.left(0)
+}
+
 func TestModelFromAList(t *testing.T) {
 	c := open(t, echo)
 	c.idle()
@@ -400,7 +421,7 @@ func TestContextEnds(t *testing.T) {
 	go func() {
 		n, _ := Run(ctx, Options{In: y.Slave, Out: y.Slave, Getenv: func(string) string { return "xterm" }, Open: func(_ context.Context, l Link) (Mind, error) {
 			f.link = l
-			return Mind{f, f, f, f}, nil
+			return Mind{f, f, f, f, f}, nil
 		}})
 		code <- n
 	}()
@@ -438,7 +459,7 @@ func TestPiped(t *testing.T) {
 	w.Close()
 	code, err := Run(t.Context(), Options{In: in, Out: out, Getenv: func(string) string { return "xterm" }, Open: func(_ context.Context, l Link) (Mind, error) {
 		f.link = l
-		return Mind{f, f, f, f}, nil
+		return Mind{f, f, f, f, f}, nil
 	}})
 	if code != 0 || err != nil {
 		t.Fatalf("left with %d, %v", code, err)

@@ -32,7 +32,7 @@ func whole(dir, session string) int {
 				return Mind{}, err
 			}
 			facts = c.Standing()
-			return Mind{Turns: c, Models: c, Changes: c, About: c}, nil
+			return Mind{Turns: c, Models: c, Changes: c, About: c, State: c}, nil
 		},
 	})
 	if err != nil {

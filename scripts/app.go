@@ -66,7 +66,11 @@ type ChatOptions struct {
 	RunID   string
 	// Session is "" when the user did not say, "new", "last", or an id, a
 	// unique prefix of one or a name.
-	Session        string
+	Session string
+	// Situation is how the last Ralph ended, nil when there is nothing to take up.
+	Situation *coordinator.Situation
+	// Force ends a Ralph that holds the project first.
+	Force          bool
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
@@ -100,6 +104,9 @@ type invocation struct {
 	cfg  *config.Config // nil until loaded
 	dir  string         // where the user works, absolute, symlinks resolved
 	root string         // the project's root
+
+	taking *coordinator.Situation // what a task goes on with, nil for none
+	force  bool                   // end a Ralph that holds the project
 
 	code int
 	done bool // the result is out

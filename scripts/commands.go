@@ -21,18 +21,20 @@ func (inv *invocation) chat(ctx context.Context, c *cobra.Command, session strin
 	if err := inv.load(c); err != nil {
 		return err
 	}
-	if inv.Chat == nil {
-		return broken("internal", "", nil, "this build has no chat")
-	}
-	if session == "" {
+	switch {
+	case session != "":
+	case inv.cfg.Session != "":
 		session = inv.cfg.Session
+	case inv.cfg.Run.New:
+		session = "new"
+	case inv.cfg.Run.Continue:
+		session = "last"
 	}
-	code, err := inv.Chat(ctx, ChatOptions{
-		Version: inv.Version, Root: inv.root, Dir: inv.dir, Config: inv.cfg, RunID: inv.result.RunID, Session: session,
-		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Getenv: inv.Getenv, Environ: inv.Environ,
-	})
-	inv.code = code
-	return err
+	session, found, err := inv.takeUp(ctx, session)
+	if err != nil {
+		return err
+	}
+	return inv.converse(ctx, session, found)
 }
 
 func (inv *invocation) demo(ctx context.Context, c *cobra.Command) error {

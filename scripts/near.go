@@ -12,8 +12,8 @@ import (
 // its meaning when they come.
 func later() []string {
 	return []string{
-		"run", "script", "status", "monitor", "logs", "attach", "send", "pause", "resume", "stop", "plan",
-		"sessions", "report", "analyze", "insights", "compare", "init", "recover",
+		"run", "script", "status", "monitor", "logs", "attach", "send", "pause", "stop", "plan",
+		"report", "analyze", "insights", "compare", "init",
 	}
 }
 

@@ -178,6 +178,11 @@ func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []st
 	if err != nil {
 		return err
 	}
+	return inv.perform(ctx, job)
+}
+
+// perform has the coordinator do one job, and brings the result out.
+func (inv *invocation) perform(ctx context.Context, job coordinator.Job) error {
 	if inv.form == outputJSONL {
 		inv.out.events = newEventWriter(inv.out, inv.result.RunID, inv.Now)
 	}
@@ -248,7 +253,7 @@ func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Co
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holder,
-		NoModel: holder == holderUndo, Session: inv.cfg.Session, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now,
+		NoModel: holder == holderUndo, Session: inv.cfg.Session, Situation: inv.taking, Force: inv.force, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now,
 	})
 	if err != nil {
 		return nil, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))

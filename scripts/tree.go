@@ -86,6 +86,7 @@ func (inv *invocation) tree() *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { inv.help(c) })
 	root.SetHelpCommand(inv.helpCommand())
 	root.AddCommand(inv.chatCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
+		inv.resumeCommand(), inv.recoverCommand(), inv.sessionsCommand(),
 		inv.schemaCommand(), inv.completionCommand(), inv.versionCommand())
 	for _, k := range inv.keys {
 		if k.Flag != "" && k.Scope == config.ScopeCommon && len(k.Values) > 0 {
@@ -127,8 +128,9 @@ func (inv *invocation) chatCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "chat [--continue | --resume ID | --new]",
 		Short: "talk with Ralph",
-		Long:  "Talk with Ralph. Without a flag, the chat itself says which sessions there are.",
-		Args:  wordsOf(0, 0),
+		Long: "Talk with Ralph. Without a flag it begins a new session, or goes on with the newest when that was interrupted or cut off;\n" +
+			"without a terminal it does not guess then: --continue or --new has to say it.",
+		Args: wordsOf(0, 0),
 	}
 	c.Flags().BoolVar(&goOn, "continue", false, "go on with the newest session")
 	c.Flags().StringVar(&resume, "resume", "", "go on with the session ID, a unique prefix of one or a name")

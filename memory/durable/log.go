@@ -34,6 +34,7 @@ type Log struct {
 	end    int64 // where the last record that is known to be on disk ends
 	torn   bool  // the file does not end with a line end
 	broken bool  // a write or sync failed: what is behind end is not known
+	placed bool  // the file's entry in its directory is known to be on disk
 }
 
 // LogOptions says how a Log is opened. The zero value makes files of mode 0600
@@ -51,13 +52,16 @@ type LogOptions struct {
 	op string
 }
 
-// Damage says what was wrong with a log when it was opened. The zero value
-// means nothing was.
+// Damage says what was wrong with a log or a list when it was opened. The zero
+// value means nothing was.
 type Damage struct {
-	// TornBytes is the length of an incomplete last line.
+	// TornBytes is the length of an incomplete last line, or of what was taken
+	// out of a list.
 	TornBytes int64
 	// Moved is the file to which it was moved, empty when it stayed.
 	Moved string
+	// Whole means that the whole file was moved and a new one begun.
+	Whole bool
 }
 
 // OpenLog opens the log at path for appending, and makes it if there is none.
@@ -81,14 +85,15 @@ func OpenLog(fsys afero.Fs, path string, o LogOptions) (*Log, Damage, error) {
 	return l, damage, nil
 }
 
-// open opens the file and finds where it ends.
+// open opens the file and finds where it ends. Whoever made it, now or before,
+// may have died before its entry in the directory was on disk: that is seen to
+// before the first append.
 func (l *Log) open() error {
 	info, err := lstat(l.fs, l.path)
-	made := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !made {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if !made {
+	if err == nil {
 		if err := regular(info); err != nil {
 			return err
 		}
@@ -97,23 +102,19 @@ func (l *Log) open() error {
 	if err != nil {
 		return linkError(err)
 	}
-	if made {
-		if err := SyncDir(l.fs, filepath.Dir(l.path)); err != nil {
-			return errors.Join(err, f.Close())
-		}
-	}
 	info, err = f.Stat()
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	l.f, l.end, l.torn, l.broken = f, info.Size(), false, false
-	if l.end > 0 {
+	torn := false
+	if end := info.Size(); end > 0 {
 		last := make([]byte, 1)
-		if _, err := f.ReadAt(last, l.end-1); err != nil {
+		if _, err := f.ReadAt(last, end-1); err != nil {
 			return errors.Join(err, f.Close())
 		}
-		l.torn = last[0] != '\n'
+		torn = last[0] != '\n'
 	}
+	l.f, l.end, l.torn, l.placed = f, info.Size(), torn, false
 	return nil
 }
 
@@ -220,43 +221,73 @@ func (l *Log) append(text []byte) error {
 	return nil
 }
 
-// ready makes sure that the open file is the one at path and is whole.
+// ready makes sure that the open file is the one at path, that it is whole, and
+// that its entry in the directory is on disk.
 func (l *Log) ready() error {
-	here, err := l.inPlace()
-	if err != nil {
+	for range maxReopen {
+		here, err := inPlace(l.fs, l.f, l.path)
+		switch {
+		case err != nil:
+			return err
+		case !here:
+			err = l.reopen()
+		case l.broken:
+			err = l.heal()
+		case l.placed:
+			return nil
+		default:
+			// A directory whose sync failed is not synced again: the file is
+			// renamed into it anew.
+			err = SyncDir(l.fs, filepath.Dir(l.path))
+			l.placed, l.broken = err == nil, err != nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ErrChanged
+}
+
+// maxReopen bounds how often a file that somebody replaces all the time is
+// opened for one append.
+const maxReopen = 8
+
+// heal writes what is known to be in the log into a new file.
+func (l *Log) heal() error {
+	whole := make([]byte, l.end)
+	if _, err := l.f.ReadAt(whole, 0); err != nil && l.end > 0 {
 		return err
 	}
-	if here && !l.broken {
-		return nil
+	if err := Replace(l.fs, l.path, whole, l.perm); err != nil {
+		return err
 	}
-	if here {
-		whole := make([]byte, l.end)
-		if _, err := l.f.ReadAt(whole, 0); err != nil && l.end > 0 {
-			return err
-		}
-		if err := Replace(l.fs, l.path, whole, l.perm); err != nil {
-			return err
-		}
+	if err := l.reopen(); err != nil {
+		return err
 	}
-	old, broken := l.f, l.broken
+	l.broken = false
+	return nil
+}
+
+// reopen opens what stands at path. After an error the old file stays open, for
+// the next try.
+func (l *Log) reopen() error {
+	old := l.f
 	if err := l.open(); err != nil {
-		// Keep the old handle: the next try compares and heals again.
-		l.f, l.broken = old, broken
 		return err
 	}
 	_ = old.Close() // its content is in the file just opened, or was deleted
 	return nil
 }
 
-// inPlace reports whether the open file still stands at path. An editor that
+// inPlace reports whether an open file still stands at path. An editor that
 // saves by renaming puts another file there; what is appended to the old one
 // would be lost.
-func (l *Log) inPlace() (bool, error) {
-	here, err := l.f.Stat()
+func inPlace(fsys afero.Fs, f afero.File, path string) (bool, error) {
+	here, err := f.Stat()
 	if err != nil {
 		return false, err
 	}
-	there, err := lstat(l.fs, l.path)
+	there, err := lstat(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -268,13 +299,17 @@ func (l *Log) inPlace() (bool, error) {
 	return !ok || !ok2 || a.Dev == b.Dev && a.Ino == b.Ino, nil
 }
 
-// Close closes the file. All that was appended is on disk already. A second
-// Close does nothing.
+// Close closes the file. All that was appended is on disk already; when the last
+// Append failed, Close tries to write the log anew without it. A second Close
+// does nothing.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f == nil {
 		return nil
+	}
+	if l.broken {
+		_ = l.ready() // nothing acknowledged depends on it
 	}
 	err := l.f.Close()
 	l.f = nil

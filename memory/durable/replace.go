@@ -38,12 +38,12 @@ const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 //
 // After an error the old or the new content is there, whole.
 func Replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode) error {
-	return replace(fsys, path, data, perm, func() error { return nil })
+	return replace(fsys, path, data, perm, func() error { return nil }, fsys.Rename)
 }
 
 // replace asks ready, when the temporary file is on disk and only the rename is
-// left, whether it is still to be done.
-func replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode, ready func() error) error {
+// left, whether it is still to be done, and rename to do it.
+func replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode, ready func() error, rename func(temp, path string) error) error {
 	const op = "replace"
 	old, err := lstat(fsys, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,10 +64,12 @@ func replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode, ready fu
 	}
 	err = ready()
 	if err == nil {
-		err = fsys.Rename(temp, path)
+		err = rename(temp, path)
 	}
 	if err != nil {
-		_ = fsys.Remove(temp)
+		if !errors.Is(err, errKept) {
+			_ = fsys.Remove(temp)
+		}
 		return fail(op, path, fsys, err)
 	}
 	return fail(op, path, fsys, SyncDir(fsys, filepath.Dir(path)))
@@ -106,7 +108,9 @@ func keepOwner(fsys afero.Fs, f afero.File, temp string, old fs.FileInfo) error 
 
 // AppendLine appends line and a line end to path in one write, and syncs. The
 // line starts on its own line even when the file ends with a torn one; it must
-// hold no line end itself. A file that does not exist is made with perm.
+// hold no line end itself. A file that does not exist is made with perm. After
+// an error the line is not there, unless the disk failed the removal too: then
+// it may be, whole or torn.
 func AppendLine(fsys afero.Fs, path string, line []byte, perm fs.FileMode) error {
 	l, _, err := OpenLog(fsys, path, LogOptions{Perm: perm, op: "append to"})
 	if err != nil {
@@ -190,13 +194,14 @@ func ReadFile(fsys afero.Fs, path string, maxBytes int64) ([]byte, error) {
 }
 
 // MkdirAll makes a directory and its missing parents, and syncs the directory
-// above each one that it made. A link in the place of path is refused.
+// above each one that it made, or finds empty: whoever made that one may have
+// died before the sync. A link in the place of path is refused.
 func MkdirAll(fsys afero.Fs, path string, perm fs.FileMode) error {
 	const op = "make directory"
 	info, err := lstat(fsys, path)
 	switch {
 	case err == nil && info.IsDir():
-		return nil
+		return fail(op, path, fsys, settled(fsys, path))
 	case err == nil && info.Mode()&fs.ModeSymlink != 0:
 		return fail(op, path, fsys, ErrSymlink)
 	case err == nil:
@@ -210,10 +215,39 @@ func MkdirAll(fsys afero.Fs, path string, perm fs.FileMode) error {
 			return err
 		}
 	}
-	if err := fsys.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = fsys.Mkdir(path, perm)
+	made := err == nil
+	if !made && !errors.Is(err, fs.ErrExist) {
 		return fail(op, path, fsys, err)
 	}
-	return fail(op, path, fsys, SyncDir(fsys, parent))
+	err = SyncDir(fsys, parent)
+	if err != nil && made {
+		// The next try makes it anew, as a second sync could lie.
+		_ = fsys.Remove(path)
+	}
+	return fail(op, path, fsys, err)
+}
+
+// settled sees to it that a directory that exists is on disk. One that holds
+// something was, before that was put into it; one in a directory that may not be
+// read was not made by MkdirAll.
+func settled(fsys afero.Fs, path string) error {
+	d, err := fsys.Open(path)
+	if err == nil {
+		var names []string
+		names, err = d.Readdirnames(1)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		err = errors.Join(err, d.Close())
+		if err == nil && len(names) == 0 {
+			err = SyncDir(fsys, filepath.Dir(path))
+		}
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		err = nil
+	}
+	return err
 }
 
 // SyncDir makes the entries of a directory durable. Filesystems that cannot

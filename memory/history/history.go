@@ -1,16 +1,26 @@
 // Package history decides what of a long conversation a model still sees: how
-// many tokens a text is likely to be, and what is left out first when the
-// model's window is full.
+// many tokens a text is likely to be, which old texts matter for a task, and
+// what is left out first when the model's window is full.
 //
-// It is pure: it sees sizes and kinds, not texts, and changes nothing. It never
-// parts a tool call from its answer, and never leaves out what is pinned.
+// It is pure: it opens nothing, calls nothing and changes nothing that it is
+// given. It never parts a tool call from its answer, and never leaves out what
+// is pinned.
 //
 //	var e history.Estimate
-//	e.Learn(bytesSent, tokensReported)
-//	plan := history.Plan(entries, e.Tokens, budget)
+//	e.Learn(bytesSent, tokensReported, ofThemCached)
+//	var x history.Index
+//	for _, t := range older {
+//		x.Add(t)
+//	}
+//	hits := x.Choose("retry the upload on 503", cost, budget)
+//	fates := history.Plan(entries, e.Tokens, budget)
 package history
 
-import "sync"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // Kind tells the entries of a conversation apart.
 type Kind int
@@ -29,6 +39,9 @@ type Entry struct {
 	Kind   Kind
 	Bytes  int
 	Pinned bool // always kept whole
+	// Relevance says how much an old entry matters for what is being done; 0 is
+	// not at all. A group counts as its most relevant entry.
+	Relevance float64
 }
 
 // Action says what becomes of an entry.
@@ -43,6 +56,15 @@ const (
 	Drop
 )
 
+// Fate is what becomes of an entry, and why, in a few words for a person.
+type Fate struct {
+	Action Action
+	// Older says that the entry is kept although it is not among the recent
+	// ones: for its relevance, or because there was room.
+	Older bool
+	Why   string
+}
+
 // ElidedBytes is what an elided entry still costs at most, with the words that
 // say what was left out: an entry that is no larger is not elided, so that none
 // is elided twice.
@@ -52,28 +74,31 @@ const ElidedBytes = 100
 // else can be left out.
 const recentGroups = 4
 
-// Plan says what becomes of each entry so that the rest fits the budget. It
-// elides old tool answers first, the oldest first, then drops whole old groups,
-// and touches recent groups only when that is not enough. The result has one
-// Action per entry; it may still be over the budget when what is pinned alone
-// is.
-func Plan(entries []Entry, tokens func(bytes int) int, budget int) []Action {
-	p := plan{entries: entries, tokens: tokens, actions: make([]Action, len(entries))}
+// Plan says what becomes of each entry so that the rest fits the budget. The
+// newest groups, up to half of the budget, are recent. Of the older ones the
+// tool answers are elided first, then whole groups are dropped, each time the
+// least relevant first and of those the oldest; recent groups are touched only
+// when that is not enough. The result has one Fate per entry; it may still be
+// over the budget when what is pinned and the last group alone are.
+func Plan(entries []Entry, tokens func(bytes int) int, budget int) []Fate {
+	p := plan{entries: entries, tokens: tokens, fates: make([]Fate, len(entries))}
 	groups := split(entries)
-	old := groups[:max(0, len(groups)-recentGroups)]
-	for _, step := range []func([]group) bool{
-		func(gs []group) bool { return p.each(gs, budget, p.elide) },
-		func(gs []group) bool { return p.each(gs, budget, p.drop) },
-	} {
-		if step(old) {
-			return p.actions
-		}
+	first := p.recentFrom(groups, budget)
+	old, recent := groups[:first], groups[first:]
+	fits := p.size() <= budget
+	p.explain(old, recent, fits)
+	if fits {
+		return p.fates
 	}
-	recent := groups[len(old):]
+	order := slices.Clone(old)
+	slices.SortStableFunc(order, func(a, b group) int { return cmp.Compare(p.relevance(a), p.relevance(b)) })
+	if p.each(order, budget, p.elide) || p.each(order, budget, p.drop) {
+		return p.fates
+	}
 	if !p.each(recent, budget, p.elide) && len(recent) > 1 {
 		p.each(recent[:len(recent)-1], budget, p.drop)
 	}
-	return p.actions
+	return p.fates
 }
 
 // group is entries that stand or fall together: [from, to).
@@ -94,7 +119,59 @@ func split(entries []Entry) []group {
 type plan struct {
 	entries []Entry
 	tokens  func(bytes int) int
-	actions []Action
+	fates   []Fate
+}
+
+// recentFrom is the first of the groups that are recent.
+func (p *plan) recentFrom(groups []group, budget int) int {
+	first, size := len(groups), 0
+	for first > 0 {
+		size += p.sizeOf(groups[first-1])
+		if len(groups)-first >= recentGroups && size > budget/2 {
+			break
+		}
+		first--
+	}
+	return first
+}
+
+func (p *plan) explain(old, recent []group, fits bool) {
+	for _, g := range recent {
+		for i := g.from; i < g.to; i++ {
+			p.fates[i].Why = "recent"
+		}
+	}
+	for _, g := range old {
+		relevance := p.relevance(g)
+		for i := g.from; i < g.to; i++ {
+			f := &p.fates[i]
+			f.Older = true
+			switch {
+			case fits:
+				f.Why, f.Older = "everything fits", false
+			case relevance > 0:
+				f.Why = fmt.Sprintf("matters for the task (score %.1f)", relevance)
+			default:
+				f.Why = "there was room"
+			}
+		}
+	}
+	for i, e := range p.entries {
+		switch {
+		case e.Kind == KindSystem:
+			p.fates[i] = Fate{Why: "the system prompt is always in"}
+		case e.Pinned:
+			p.fates[i] = Fate{Why: "pinned"}
+		}
+	}
+}
+
+func (p *plan) relevance(g group) float64 {
+	r := 0.0
+	for _, e := range p.entries[g.from:g.to] {
+		r = max(r, e.Relevance)
+	}
+	return r
 }
 
 // each applies change to one group after the other until the rest fits, and
@@ -115,8 +192,8 @@ func (p *plan) each(groups []group, budget int, change func(group)) bool {
 func (p *plan) elide(g group) {
 	for i := g.from; i < g.to; i++ {
 		e := p.entries[i]
-		if e.Kind == KindTool && !e.Pinned && e.Bytes > ElidedBytes && p.actions[i] == Keep {
-			p.actions[i] = Elide
+		if e.Kind == KindTool && !e.Pinned && e.Bytes > ElidedBytes && p.fates[i].Action == Keep {
+			p.fates[i].Action, p.fates[i].Why = Elide, "the result of an old call makes room"
 		}
 	}
 }
@@ -127,8 +204,15 @@ func (p *plan) drop(g group) {
 			return
 		}
 	}
+	why := "old, and has nothing to do with the task"
+	if r := p.relevance(g); r > 0 {
+		why = fmt.Sprintf("no room: less relevant than what is kept (score %.1f)", r)
+	}
+	if p.fates[g.from].Why == "recent" {
+		why = "no room even for what is recent"
+	}
 	for i := g.from; i < g.to; i++ {
-		p.actions[i] = Drop
+		p.fates[i] = Fate{Action: Drop, Why: why}
 	}
 }
 
@@ -137,7 +221,7 @@ func (p *plan) size() int { return p.sizeOf(group{0, len(p.entries)}) }
 func (p *plan) sizeOf(g group) int {
 	sum := 0
 	for i := g.from; i < g.to; i++ {
-		switch p.actions[i] {
+		switch p.fates[i].Action {
 		case Keep:
 			sum += p.tokens(p.entries[i].Bytes)
 		case Elide:
@@ -145,54 +229,4 @@ func (p *plan) sizeOf(g group) int {
 		}
 	}
 	return sum
-}
-
-const (
-	// firstBytesPerToken is where an Estimate begins: English and code lie at
-	// three to five bytes a token with the usual vocabularies of 100,000 to
-	// 200,000 entries.
-	firstBytesPerToken = 4.0
-	// learnWeight is how much one report moves the estimate.
-	learnWeight = 0.3
-)
-
-// Estimate turns bytes into tokens, and learns from what the endpoint reports.
-// The zero value is ready; it is safe for concurrent use.
-type Estimate struct {
-	// mu guards bytesPerToken.
-	mu            sync.Mutex
-	bytesPerToken float64
-}
-
-// Tokens estimates how many tokens so many bytes are, at least one for any.
-func (e *Estimate) Tokens(bytes int) int {
-	if bytes <= 0 {
-		return 0
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return max(1, int(float64(bytes)/e.ratio()))
-}
-
-func (e *Estimate) ratio() float64 {
-	if e.bytesPerToken == 0 {
-		return firstBytesPerToken
-	}
-	return e.bytesPerToken
-}
-
-// Learn takes in that a request of so many bytes was reported as so many
-// tokens. Reports that no vocabulary could explain (under half a byte or over
-// 16 bytes a token) are passed over.
-func (e *Estimate) Learn(bytes, tokens int) {
-	if bytes <= 0 || tokens <= 0 {
-		return
-	}
-	seen := float64(bytes) / float64(tokens)
-	if seen < 0.5 || seen > 16 {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.bytesPerToken = e.ratio()*(1-learnWeight) + seen*learnWeight
 }

@@ -13,18 +13,26 @@
 package markdown
 
 import (
-	"slices"
+	"bytes"
 	"strings"
 )
 
 // Document is a Markdown file in lines. It is not safe for concurrent use.
 type Document struct {
-	lines []line
+	lines lines
+	bytes int    // length of all of it
 	eol   string // of the file: what new lines end with
-	tasks []*node
+
+	tasks  []*node
+	starts []int            // line on which each task begins
+	index  map[string]*node // by id in lower case; nil until one is asked for
+	marks  int              // tasks with a mark other than a tick
+	entry  int              // line of the first heading of level 2, or -1
 
 	open   int    // where a fence or comment begins that never ends, or -1
 	closer string // what would end it
+
+	numbers map[string]int // highest number by prefix in lower case; nil until asked for
 }
 
 // line is one line of a file.
@@ -47,11 +55,18 @@ const bom = "\ufeff"
 
 // Parse reads a document. It accepts any bytes.
 func Parse(data []byte) *Document {
-	d := &Document{eol: "\n"}
-	rest := string(data)
-	if i := strings.IndexByte(rest, '\n'); i > 0 && rest[i-1] == '\r' {
+	d := &Document{eol: "\n", bytes: len(data)}
+	if i := bytes.IndexByte(data, '\n'); i > 0 && data[i-1] == '\r' {
 		d.eol = "\r\n"
 	}
+	d.lines = newLines(cutLines(string(data)))
+	d.refresh()
+	return d
+}
+
+// cutLines splits a text into its lines.
+func cutLines(rest string) []line {
+	all := make([]line, 0, strings.Count(rest, "\n")+1)
 	for rest != "" {
 		text, eol := rest, ""
 		if i := strings.IndexByte(rest, '\n'); i >= 0 {
@@ -63,21 +78,31 @@ func Parse(data []byte) *Document {
 		} else {
 			rest = ""
 		}
-		d.lines = append(d.lines, line{text: text, eol: eol})
+		all = append(all, line{text: text, eol: eol})
 	}
-	d.refresh()
-	return d
+	return all
 }
 
 // Bytes returns the document's content.
-func (d *Document) Bytes() []byte { return []byte(d.String()) }
+func (d *Document) Bytes() []byte {
+	out := make([]byte, 0, d.bytes)
+	for _, leaf := range d.lines.leaves {
+		for i := range leaf {
+			out = append(append(out, leaf[i].text...), leaf[i].eol...)
+		}
+	}
+	return out
+}
 
 // String returns the document's content.
 func (d *Document) String() string {
 	var b strings.Builder
-	for _, l := range d.lines {
-		b.WriteString(l.text)
-		b.WriteString(l.eol)
+	b.Grow(d.bytes)
+	for _, leaf := range d.lines.leaves {
+		for i := range leaf {
+			b.WriteString(leaf[i].text)
+			b.WriteString(leaf[i].eol)
+		}
 	}
 	return b.String()
 }
@@ -85,17 +110,20 @@ func (d *Document) String() string {
 // refresh finds out anew what each line is and which tasks there are.
 func (d *Document) refresh() {
 	d.classify()
-	d.tasks = d.findTasks()
+	d.findTasks()
 }
 
 // classify marks code fences and comments.
 func (d *Document) classify() {
 	fence := ""
 	d.open, d.closer = -1, ""
-	for i := 0; i < len(d.lines); i++ {
-		l := &d.lines[i]
+	for i := 0; i < d.lines.n; i++ {
+		l := d.lines.at(i)
 		text := strings.TrimPrefix(l.text, bom)
 		l.kind = lineText
+		if fence == "" && !suspicious(text) {
+			continue
+		}
 		switch mark := fenceMark(text); {
 		case fence != "":
 			l.kind = lineCode
@@ -107,13 +135,32 @@ func (d *Document) classify() {
 		default:
 			from, end := d.comment(i, text)
 			for k := from; k < end; k++ {
-				d.lines[k].kind = lineComment
+				d.lines.at(k).kind = lineComment
 			}
 			if end > i {
 				i = end - 1
 			}
 		}
 	}
+}
+
+// suspicious reports whether a line may begin or end a fence or a comment.
+func suspicious(text string) bool {
+	for i := range len(text) {
+		switch text[i] {
+		case '`', '~':
+			return true
+		case '-':
+			if strings.HasPrefix(text[i:], "-->") {
+				return true
+			}
+		case '<':
+			if strings.HasPrefix(text[i:], "<!--") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // fenceMark returns the run of backticks or tildes that opens a code fence,
@@ -155,11 +202,11 @@ func (d *Document) comment(i int, text string) (from, end int) {
 	if strings.Contains(text[at+4:], "-->") {
 		return i, i + 1
 	}
-	for j := i + 1; j < len(d.lines); j++ {
-		if strings.Contains(d.lines[j].text, "-->") {
+	for j := i + 1; j < d.lines.n; j++ {
+		if strings.Contains(d.lines.at(j).text, "-->") {
 			return from, j + 1
 		}
-		if !first && strings.TrimSpace(d.lines[j].text) == "" {
+		if !first && strings.TrimSpace(d.lines.at(j).text) == "" {
 			return 0, 0
 		}
 	}
@@ -167,7 +214,7 @@ func (d *Document) comment(i int, text string) (from, end int) {
 		return 0, 0
 	}
 	d.open, d.closer = i, "-->"
-	return from, len(d.lines)
+	return from, d.lines.n
 }
 
 // commentStart finds a "<!--" that is not closed on the line and is in no code
@@ -199,15 +246,22 @@ func commentStart(text string) int {
 // insert puts new lines before line i, with the file's line end. At the end of
 // a file without a final line end, the file stays without one.
 func (d *Document) insert(i int, texts ...string) {
+	if len(texts) == 0 {
+		return
+	}
 	added := make([]line, len(texts))
 	for k, t := range texts {
 		added[k] = line{text: t, eol: d.eol}
+		d.bytes += len(t) + len(d.eol)
+		d.note(t)
 	}
-	if i > 0 && i == len(d.lines) && d.lines[i-1].eol == "" && len(added) > 0 {
-		d.lines[i-1].eol = d.eol
-		added[len(added)-1].eol = ""
+	if i > 0 && i == d.lines.n {
+		if last := d.lines.at(i - 1); last.eol == "" {
+			last.eol = d.eol
+			added[len(added)-1].eol = ""
+		}
 	}
-	d.lines = slices.Insert(d.lines, i, added...)
+	d.lines.insert(i, added)
 }
 
 // cutBullet splits a line without indentation into its list marker with the
@@ -217,7 +271,7 @@ func cutBullet(s string) (bullet, rest string) {
 	switch {
 	case s == "":
 		return "", s
-	case strings.ContainsRune("-*+", rune(s[0])):
+	case s[0] == '-' || s[0] == '*' || s[0] == '+':
 		n = 1
 	default:
 		for n < len(s) && n < 9 && s[n] >= '0' && s[n] <= '9' {

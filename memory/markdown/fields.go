@@ -5,8 +5,28 @@ import (
 	"unicode"
 )
 
-// canonical returns the field that a key names, or "".
+// The fields of a task, in the order in which Ralph writes them.
+const (
+	fieldStatus = iota
+	fieldPriority
+	fieldAfter
+	fieldAgent
+	fieldCheck
+	fieldResult
+	numFields
+)
+
+// fieldName is the key under which Ralph writes a field.
+func fieldName(f int) string {
+	return [numFields]string{"status", "priority", "after", "agent", "check", "result"}[f]
+}
+
+// canonical returns the name of the field that a key names, or "".
 func canonical(key string) string {
+	switch key {
+	case "status", "priority", "after", "agent", "check", "result":
+		return key
+	}
 	switch strings.ToLower(strings.Join(strings.FieldsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || r == '_' || r == '-' }), " ")) {
 	case "status", "state", "状态", "estado", "statut", "статус", "状態":
 		return "status"
@@ -26,17 +46,21 @@ func canonical(key string) string {
 
 // field notes the fields that a line of a task's block holds: a `key: value`
 // bullet or line, or several of them between bars. The first of a kind counts.
+// What stands in a line that keeps Ralph's side of a conflict is no field.
 func (d *Document) field(n *node, i int, text string) {
-	whole := d.lines[i].text
+	whole := d.lines.at(i).text
 	at := len(whole) - len(text)
 	w := len(text) - len(strings.TrimLeft(text, " \t"))
-	bullet, _ := cutBullet(text[w:])
+	bullet, rest := cutBullet(text[w:])
 	at += w + len(bullet)
+	if strings.HasPrefix(rest, conflictKey) {
+		return
+	}
 	for {
 		part, _, more := strings.Cut(whole[at:], " | ")
 		if key, from, ok := cutKey(part); ok {
 			if name := canonical(key); name != "" {
-				n.set(name, i, at+from, part[from:])
+				n.set(name, i-n.first, at+from, part[from:])
 			}
 		}
 		if !more {
@@ -49,8 +73,12 @@ func (d *Document) field(n *node, i int, text string) {
 // cutKey finds the key of `key: value` in its many spellings, and where the
 // value begins.
 func cutKey(s string) (key string, from int, ok bool) {
-	i, width := strings.Index(s, ":"), 1
-	if j := strings.Index(s, "："); j >= 0 && (i < 0 || j < i) {
+	i, width := strings.IndexByte(s, ':'), 1
+	before := s
+	if i >= 0 {
+		before = s[:i]
+	}
+	if j := strings.Index(before, "："); j >= 0 {
 		i, width = j, len("：")
 	}
 	if i <= 0 || i > 60 {
@@ -65,30 +93,48 @@ func cutKey(s string) (key string, from int, ok bool) {
 }
 
 // set notes a field's value and its place, without the blanks behind it.
-func (n *node) set(name string, i, from int, raw string) {
-	if _, ok := n.fields[name]; ok {
+func (n *node) set(name string, line, from int, raw string) {
+	f := 0
+	for fieldName(f) != name {
+		f++
+	}
+	if !n.fields[f].none() {
 		return
 	}
-	if n.fields == nil {
-		n.fields = map[string]span{}
-	}
 	value := strings.TrimRight(raw, " \t")
-	n.fields[name] = span{i, from, from + len(value)}
-	n.lastField = i
-	switch name {
-	case "status":
+	n.fields[f] = span{line, from, from + len(value)}
+	n.lastField = line
+	switch f {
+	case fieldStatus:
 		n.word = value
-	case "priority":
+	case fieldPriority:
 		n.Priority = plain(value)
-	case "after":
+	case fieldAfter:
 		n.After = splitList(value)
-	case "agent":
+	case fieldAgent:
 		n.Agent = plain(value)
-	case "check":
+	case fieldCheck:
 		n.Check = plain(value)
-	case "result":
+	case fieldResult:
 		n.Result = value
 	}
+}
+
+// value is a field's value as one text.
+func (n *node) value(f int) string {
+	switch f {
+	case fieldStatus:
+		return string(n.Status)
+	case fieldPriority:
+		return n.Priority
+	case fieldAfter:
+		return strings.Join(n.After, ", ")
+	case fieldAgent:
+		return n.Agent
+	case fieldCheck:
+		return n.Check
+	}
+	return n.Result
 }
 
 // plain takes off a code span or emphasis around a whole value.
@@ -116,3 +162,7 @@ func splitList(s string) []string {
 	}
 	return ids
 }
+
+// conflictKey begins what stands in a bullet that keeps Ralph's side of a
+// conflict.
+const conflictKey = "conflict: Ralph has "

@@ -207,6 +207,7 @@ func checkEdit(t *testing.T, d *Document, id string, s Status, label string) {
 		t.Fatalf("%s: %s vanished", label, id)
 	}
 	before, old := d.Tasks(), d.String()
+	start, end := d.start(n), d.end(n) // an edit may move them
 	if err := d.Edit(id, Edit{Status: s}); err != nil {
 		t.Fatalf("%s: %s: %v", label, id, err)
 	}
@@ -224,8 +225,8 @@ func checkEdit(t *testing.T, d *Document, id string, s Status, label string) {
 		}
 	}
 	a, b := strings.SplitAfter(old, "\n"), strings.SplitAfter(d.String(), "\n")
-	tail := len(a) - n.end
-	if strings.Join(a[:n.start], "") != strings.Join(b[:n.start], "") ||
+	tail := len(a) - end
+	if strings.Join(a[:start], "") != strings.Join(b[:start], "") ||
 		tail > 0 && strings.Join(a[len(a)-tail:], "") != strings.Join(b[len(b)-tail:], "") {
 		t.Fatalf("%s: setting %s to %s changed other lines:\n%q\n%q", label, id, s, old, d.String())
 	}
@@ -328,13 +329,14 @@ func FuzzDocument(f *testing.F) {
 			all := []Status{Pending, InProgress, Interrupted, Blocked, Done, Failed, Skipped}
 			task := tasks[int(pick)%len(tasks)]
 			n := d.find(task.ID)
+			start, end := d.start(n), d.end(n)
 			a := strings.SplitAfter(text, "\n")
 			if err := d.Edit(task.ID, Edit{Status: all[int(pick)%len(all)]}); err != nil {
 				t.Fatal(err)
 			}
 			b := strings.SplitAfter(d.String(), "\n")
-			tail := len(a) - n.end
-			if strings.Join(a[:n.start], "") != strings.Join(b[:n.start], "") || tail > 0 && strings.Join(a[len(a)-tail:], "") != strings.Join(b[len(b)-tail:], "") {
+			tail := len(a) - end
+			if strings.Join(a[:start], "") != strings.Join(b[:start], "") || tail > 0 && strings.Join(a[len(a)-tail:], "") != strings.Join(b[len(b)-tail:], "") {
 				t.Fatalf("%q: %s: other lines changed: %q", text, task.ID, d.String())
 			}
 		}

@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -38,7 +39,7 @@ type statusWord struct {
 	status Status
 }
 
-func statusWords() []statusWord {
+var statusWords = sync.OnceValue(func() []statusWord {
 	return []statusWord{
 		{"部分完成", InProgress}, {"未完成", Pending}, {"未开始", Pending}, {"已完成", Done}, {"完成", Done}, {"进行中", InProgress},
 		{"待办", Pending}, {"阻塞", Blocked}, {"失败", Failed}, {"已跳过", Skipped}, {"已中断", Interrupted}, {"已取消", Skipped},
@@ -54,18 +55,21 @@ func statusWords() []statusWord {
 		{"offen", Pending}, {"en cours", InProgress}, {"en progreso", InProgress}, {"в работе", InProgress},
 		{"pending", Pending}, {"todo", Pending}, {"to do", Pending}, {"open", Pending}, {"planned", Pending}, {"queued", Pending}, {"ready", Pending}, {"pendiente", Pending},
 	}
-}
+})
 
-func statusEmoji() []statusWord {
+var statusEmoji = sync.OnceValue(func() []statusWord {
 	return []statusWord{
 		{"✅", Done}, {"✔", Done}, {"✓", Done}, {"☑", Done}, {"🔄", InProgress}, {"🚧", InProgress}, {"⚠", InProgress},
 		{"⏳", Pending}, {"⬜", Pending}, {"☐", Pending}, {"🔲", Pending}, {"🚫", Blocked}, {"⛔", Blocked}, {"❌", Failed}, {"⏭", Skipped}, {"⏸", Interrupted},
 	}
-}
+})
 
 // readStatus finds the status in a short text: words first, then a box, then
 // an emoji.
 func readStatus(text string) (Status, bool) {
+	if s := Status(text); s.Valid() {
+		return s, true
+	}
 	text = strings.ToLower(strings.Trim(strings.TrimSpace(text), "*_`"))
 	if len(text) > 80 {
 		text = text[:80]

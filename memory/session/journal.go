@@ -73,31 +73,12 @@ func openJournal(fsys afero.Fs, path, quarantine string, now func() time.Time) (
 	return j, nil
 }
 
-// lastSeq finds the highest number near the end of a journal; it reads more
-// only while it finds no whole record.
-func lastSeq(fsys afero.Fs, path string) (int64, error) {
-	for window := int64(64 << 10); ; window *= 16 {
-		tail, whole, err := durable.ReadTail(fsys, path, window)
-		if err != nil {
-			return 0, err
-		}
-		last := int64(0)
-		for line := range bytes.Lines(tail) {
-			if r, ok := decode(bytes.TrimSuffix(line, []byte{'\n'})); ok {
-				last = max(last, r.Seq)
-			}
-		}
-		if last > 0 || whole {
-			return last, nil
-		}
-	}
-}
-
 // Path returns the journal's file.
 func (j *Journal) Path() string { return j.path }
 
 // Damage says what was wrong with the journal's end when it was opened, and
-// how many lines the last Records skipped.
+// how many lines were skipped by the last Records or Tail and by what was read
+// before its offset since.
 func (j *Journal) Damage() (torn durable.Damage, badLines int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -123,7 +104,15 @@ func (j *Journal) Append(epoch uint64, records ...Record) error {
 		}
 		lines[i] = line
 	}
-	if err := j.log.Append(lines...); err != nil {
+	err := j.log.Append(lines...)
+	if errors.Is(err, fs.ErrNotExist) {
+		// The directory was removed meanwhile. What it held is gone; what
+		// happens from now on is not.
+		if err = durable.MkdirAll(j.fs, filepath.Dir(j.path), 0o700); err == nil {
+			err = j.log.Append(lines...)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	j.seq += int64(len(records))

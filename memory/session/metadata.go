@@ -11,6 +11,7 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 
 	"ralph/memory/durable"
+	"ralph/memory/session/folder"
 )
 
 // Status is how a session stands.
@@ -95,26 +96,66 @@ func (s *Session) Update(change func(*Metadata)) error {
 	if s.closed {
 		return fmt.Errorf("update session %s: %w", s.meta.SessionID, ErrClosed)
 	}
-	old := s.meta
+	old, counted := s.meta, s.counted
 	s.meta.Status, s.meta.EndTime, s.meta.ExitReason = InProgress, nil, ""
 	change(&s.meta)
+	s.inStep()
 	if err := s.writeMeta(); err != nil {
-		s.meta = old
+		s.meta, s.counted = old, counted
 		return err
 	}
 	return nil
 }
 
+// inStep brings the metadata in step with the clock and with what the folder
+// counted; mu is held. What others counted in the metadata stays.
+func (s *Session) inStep() {
+	end := s.o.Now()
+	if s.meta.EndTime != nil {
+		end = *s.meta.EndTime
+	}
+	p := &s.meta.Performance
+	p.TotalDurationSeconds = max(0, end.Sub(s.meta.StartTime).Round(time.Second).Seconds())
+	c := s.folder.Counts()
+	p.ErrorCount += c.Failures - s.counted.Failures
+	p.HelpRequests += c.HelpRequests - s.counted.HelpRequests
+	p.HumanInterventions += c.Interventions - s.counted.Interventions
+	s.counted = c
+	if c.Tasks > 0 {
+		s.meta.TasksCompleted, s.meta.TasksTotal = c.Completed, c.Tasks
+		p.SuccessRate, p.AverageTaskDuration = c.SuccessRate, c.AverageDuration.Seconds()
+	}
+}
+
 const maxMetadataBytes = 4 << 20
 
-func readMeta(fsys afero.Fs, path string) (Metadata, error) {
+// readMeta reads the metadata in the directory dir. What other tools wrote is
+// taken as far as it can be understood.
+func readMeta(fsys afero.Fs, dir string) (Metadata, error) {
 	var m Metadata
+	path := filepath.Join(dir, MetadataFile)
 	data, err := durable.ReadFile(fsys, path, maxMetadataBytes)
 	if err != nil {
 		return m, err
 	}
-	if err := yaml.Load(data, &m); err != nil {
-		return m, fmt.Errorf("read %q: %w", path, err)
+	if yaml.Load(data, &m) == nil && m.SessionID != "" {
+		return m, nil
+	}
+	wild, err := folder.ReadMeta(fsys, dir)
+	if err != nil {
+		return Metadata{}, err
+	}
+	if wild.SessionID == "" && wild.Name == "" && wild.Status == "" && wild.Start.IsZero() {
+		return Metadata{}, fmt.Errorf("read %q: it says nothing of a session", path)
+	}
+	m = newMetadata(wild.SessionID, wild.Name, wild.Start, RuntimeConfig{})
+	m.Status, m.Phase, m.PhaseName, m.ExitReason = Status(wild.Status), wild.Phase, wild.PhaseName, wild.ExitReason
+	m.TasksCompleted, m.TasksTotal = wild.Completed, wild.Total
+	m.Context.FeaturesDiscovered, m.Context.FeaturesDocumented = wild.Discovered, wild.Documented
+	m.Performance = PerformanceMetrics{TotalDurationSeconds: wild.TotalDuration, AverageTaskDuration: wild.AverageTask, SuccessRate: wild.SuccessRate,
+		ErrorCount: wild.Errors, HelpRequests: wild.HelpRequests, HumanInterventions: wild.Interventions}
+	if !wild.End.IsZero() {
+		m.EndTime = &wild.End
 	}
 	return m, nil
 }
@@ -143,7 +184,14 @@ func (s *Session) writeMeta() error {
 	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}
-	return durable.Replace(s.o.FS, path, data, 0o600)
+	err = durable.Replace(s.o.FS, path, data, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		// The directory was removed meanwhile.
+		if err = durable.MkdirAll(s.o.FS, s.dir, 0o700); err == nil {
+			err = durable.Replace(s.o.FS, path, data, 0o600)
+		}
+	}
+	return err
 }
 
 // keep adds the keys of an old mapping that the fresh one does not have.

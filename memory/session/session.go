@@ -27,6 +27,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/session/folder"
 	"ralph/memory/visible"
 )
 
@@ -82,6 +83,19 @@ func (o Options) withDefaults() Options {
 
 func (o Options) root() string { return filepath.Join(o.StateDir, "sessions") }
 
+// maxName bounds the name of a session, in characters.
+const maxName = 200
+
+// cleaned is a name as it is kept: on one line, without secrets, and not too
+// long.
+func (o Options) cleaned(name string) string {
+	name = strings.TrimSpace(visible.Line(o.Redact(name)))
+	if r := []rune(name); len(r) > maxName {
+		name = strings.TrimSpace(string(r[:maxName]))
+	}
+	return name
+}
+
 // Session is an open session. It is safe for concurrent use; whoever opens it
 // closes it.
 type Session struct {
@@ -89,10 +103,16 @@ type Session struct {
 	dir     string
 	journal *Journal
 
+	folder *folder.Folder
+
 	mu      sync.Mutex
 	meta    Metadata
+	counted folder.Counts // what of the folder's counts is in meta
+	facts   folder.Facts
 	closed  bool
-	lasting error // the first error of Say
+	unsaid  string // text that is not in the transcript yet
+	listed  bool   // the transcript ends with a note
+	lasting error  // why there is unsaid text
 }
 
 // Info is what a list of sessions shows.
@@ -115,27 +135,33 @@ func Create(o Options, name string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name = strings.TrimSpace(o.Redact(name)); name == "" {
+	if name = o.cleaned(name); name == "" {
 		name = o.Kind
 	}
 	s := &Session{o: o, dir: filepath.Join(o.root(), fmt.Sprintf("session-%03d-%s", number, slug(name)))}
+	s.meta = newMetadata(fmt.Sprintf("%03d", number), name, o.Now(), o.Config)
 	if err := durable.MkdirAll(o.FS, s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	s.meta = newMetadata(fmt.Sprintf("%03d", number), name, o.Now(), o.Config)
 	if err := s.writeMeta(); err != nil {
 		return nil, err
 	}
-	return s, s.openJournal()
+	return s, s.open()
 }
 
-func (s *Session) openJournal() (err error) {
+// open opens what of the session is written to.
+func (s *Session) open() (err error) {
 	// A link in the place of the directory is refused; killed writers are long
 	// gone, as the project's lock is held.
 	if err := errors.Join(durable.MkdirAll(s.o.FS, s.dir, 0o700), durable.Sweep(s.o.FS, s.dir)); err != nil {
 		return err
 	}
-	s.journal, err = openJournal(s.o.FS, filepath.Join(s.dir, JournalFile), filepath.Join(s.o.StateDir, "quarantine"), s.o.Now)
+	quarantine := filepath.Join(s.o.StateDir, "quarantine")
+	s.folder, err = folder.Open(folder.Options{FS: s.o.FS, Dir: s.dir, SessionID: s.meta.SessionID, Quarantine: quarantine, Now: s.o.Now, Redact: s.o.Redact})
+	if err != nil {
+		return err
+	}
+	s.journal, err = openJournal(s.o.FS, filepath.Join(s.dir, JournalFile), quarantine, s.o.Now)
 	return err
 }
 
@@ -214,16 +240,7 @@ func slug(name string) string {
 // directory's name. Its metadata is in progress again from the next Update on.
 func Open(o Options, which string) (*Session, error) {
 	o = o.withDefaults()
-	var info Info
-	var err error
-	if strings.ToLower(strings.TrimSpace(which)) == "last" {
-		info, err = Last(o.FS, o.StateDir)
-	} else {
-		var infos []Info
-		if infos, err = List(o.FS, o.StateDir); err == nil {
-			info, err = pick(infos, which)
-		}
-	}
+	info, err := find(o, strings.ToLower(o.cleaned(which)))
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +248,7 @@ func Open(o Options, which string) (*Session, error) {
 	if info.Err != nil {
 		s.meta = newMetadata(info.ID, info.Dir, o.Now(), o.Config)
 	}
-	return s, s.openJournal()
+	return s, s.open()
 }
 
 // Resume opens the session that which names, as Open does, and notes that it is
@@ -254,20 +271,44 @@ func Resume(o Options, which string) (*Session, error) {
 	return Create(o, which)
 }
 
-func pick(infos []Info, which string) (Info, error) {
-	which = strings.ToLower(strings.TrimSpace(which))
-	exact := func(i Info) bool {
-		return which == i.ID || which == strings.ToLower(i.Dir) || which == strings.ToLower(i.Meta.SessionName)
+// find looks by number first, for which no metadata is read but that of the one.
+func find(o Options, which string) (Info, error) {
+	if which == "last" {
+		return Last(o.FS, o.StateDir)
 	}
-	prefix := func(i Info) bool {
-		for _, s := range []string{i.ID, i.Dir, i.Meta.SessionName, strings.TrimLeft(i.ID, "0"), dirName().ReplaceAllString(i.Dir, "")} {
-			if which != "" && strings.HasPrefix(strings.ToLower(s), which) {
-				return true
+	infos, err := directories(o.FS, o.StateDir)
+	if err != nil {
+		return Info{}, err
+	}
+	info, err := pick(infos, which, func(i Info) bool {
+		return which == i.ID || which == strings.ToLower(i.Dir) || digits(which) && strings.TrimLeft(which, "0") == strings.TrimLeft(i.ID, "0")
+	})
+	if err == nil {
+		info.Meta, info.Err = readMeta(o.FS, filepath.Join(o.root(), info.Dir))
+	}
+	if !errors.Is(err, ErrNotFound) {
+		return info, err
+	}
+	if infos, err = List(o.FS, o.StateDir); err != nil {
+		return Info{}, err
+	}
+	return pick(infos, which,
+		func(i Info) bool { return which == strings.ToLower(i.Meta.SessionName) },
+		func(i Info) bool {
+			for _, s := range []string{i.ID, i.Dir, i.Meta.SessionName, strings.TrimLeft(i.ID, "0"), dirName().ReplaceAllString(i.Dir, "")} {
+				if which != "" && strings.HasPrefix(strings.ToLower(s), which) {
+					return true
+				}
 			}
-		}
-		return false
-	}
-	for _, fits := range []func(Info) bool{exact, prefix} {
+			return false
+		})
+}
+
+func digits(s string) bool { return strings.Trim(s, "0") != "" && strings.Trim(s, "0123456789") == "" }
+
+// pick returns the one that fits by the first test that any fits by.
+func pick(infos []Info, which string, tests ...func(Info) bool) (Info, error) {
+	for _, fits := range tests {
 		var found []Info
 		for _, i := range infos {
 			if fits(i) {
@@ -309,12 +350,21 @@ func Last(fsys afero.Fs, stateDir string) (Info, error) {
 	if found.ID == "" {
 		return Info{}, fmt.Errorf("%w: none was begun here", ErrNotFound)
 	}
-	found.Meta, found.Err = readMeta(fsys, filepath.Join(root, found.Dir, MetadataFile))
+	found.Meta, found.Err = readMeta(fsys, filepath.Join(root, found.Dir))
 	return found, nil
 }
 
 // List returns the sessions of a project by number; none when it has none.
 func List(fsys afero.Fs, stateDir string) ([]Info, error) {
+	infos, err := directories(fsys, stateDir)
+	for i := range infos {
+		infos[i].Meta, infos[i].Err = readMeta(fsys, filepath.Join(stateDir, "sessions", infos[i].Dir))
+	}
+	return infos, err
+}
+
+// directories returns the sessions by number, without their metadata.
+func directories(fsys afero.Fs, stateDir string) ([]Info, error) {
 	root := filepath.Join(stateDir, "sessions")
 	names, err := list(fsys, root)
 	if err != nil {
@@ -329,9 +379,7 @@ func List(fsys afero.Fs, stateDir string) ([]Info, error) {
 		if st, err := fsys.Stat(filepath.Join(root, n)); err != nil || !st.IsDir() {
 			continue
 		}
-		info := Info{ID: m[1], Dir: n}
-		info.Meta, info.Err = readMeta(fsys, filepath.Join(root, n, MetadataFile))
-		infos = append(infos, info)
+		infos = append(infos, Info{ID: m[1], Dir: n})
 	}
 	slices.SortStableFunc(infos, func(a, b Info) int {
 		x, _ := strconv.Atoi(a.ID)
@@ -355,36 +403,22 @@ func (s *Session) Journal() *Journal { return s.journal }
 // ends it and is returned.
 func (s *Session) Records(each func(Record) error) error { return s.journal.Records(each) }
 
-// Say appends to the transcript that people read: who spoke, and what. The
-// text stands in a quotation that it cannot end. The transcript only repeats
-// what the journal holds: an error is reported by Close.
-func (s *Session) Say(who, text string) {
-	who = strings.Join(strings.Fields(visible.Line(s.o.Redact(who))), " ")
-	text = strings.TrimRight(visible.Text(s.o.Redact(text)), "\n \t")
-	if text == "" {
-		return
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "## %s %s\n\n", s.o.Now().UTC().Format("2006-01-02 15:04:05"), who)
-	for line := range strings.SplitSeq(text, "\n") {
-		b.WriteString(strings.TrimRight("> "+line, " ") + "\n")
-	}
-	b.WriteString("\n")
+// Folder returns the session's other files, which the session closes. Each is
+// made with its first use.
+func (s *Session) Folder() *folder.Folder { return s.folder }
+
+// Facts says what the report is to tell beyond what the files hold.
+func (s *Session) Facts(f folder.Facts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := durable.AppendText(s.o.FS, filepath.Join(s.dir, ConversationFile), b.String(), 0o600)
-	if s.lasting == nil {
-		s.lasting = err
-	}
+	s.facts = f
 }
 
-// Progress notes how many of the tasks are done. The commits are not kept here:
-// the journal names each.
+// Progress notes how many of the tasks are done, unless the tasks are tracked
+// in the folder, which then counts. The commits are not kept here: the journal
+// names each.
 func (s *Session) Progress(_, done, total int) error {
-	return s.Update(func(m *Metadata) {
-		m.TasksCompleted, m.TasksTotal = done, total
-		m.Performance.TotalDurationSeconds = s.o.Now().Sub(m.StartTime).Round(time.Second).Seconds()
-	})
+	return s.Update(func(m *Metadata) { m.TasksCompleted, m.TasksTotal = done, total })
 }
 
 // End notes how the session ends: with Close it is written. Without it a
@@ -395,8 +429,8 @@ func (s *Session) End(status Status, reason string) {
 	s.meta.Status, s.meta.ExitReason = status, s.o.Redact(reason)
 }
 
-// Close writes how the session ended and closes the journal. A second Close
-// does nothing.
+// Close writes how the session ended, closes its files and writes the report.
+// A second Close does nothing.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -410,7 +444,10 @@ func (s *Session) Close() error {
 	if s.meta.Status != Paused {
 		end := s.o.Now().UTC().Truncate(time.Second)
 		s.meta.EndTime = &end
-		s.meta.Performance.TotalDurationSeconds = end.Sub(s.meta.StartTime).Seconds()
 	}
-	return errors.Join(s.lasting, s.writeMeta(), s.journal.Close())
+	s.inStep()
+	if s.unsaid != "" {
+		s.tell("")
+	}
+	return errors.Join(s.lasting, s.syncTranscript(), s.writeMeta(), s.folder.Close(), s.folder.Report(s.facts), s.journal.Close())
 }

@@ -26,7 +26,7 @@ func options(fsys afero.Fs, dir string) Options {
 	return Options{FS: fsys, StateDir: dir, Now: clock, Redact: func(s string) string { return strings.ReplaceAll(s, "s3cret", "[redacted]") }}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

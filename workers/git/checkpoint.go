@@ -3,6 +3,8 @@ package git
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -109,7 +111,7 @@ func (c *Checkpoints) Take(ctx context.Context, id string) (Checkpoint, error) {
 		}
 	}
 	cp := Checkpoint{ID: id, Ref: checkpointRefs + id, Tree: tree, Time: time.Now()}
-	cp.Commit, err = c.writeCommit(tree, commitBody(cp, parent))
+	cp.Commit, err = c.writeCommit(tree, commitBody(cp, parent, c.mark()))
 	if err == nil {
 		_, err = c.run(ctx, call{args: []string{"update-ref", "--no-deref", cp.Ref, cp.Commit}})
 	}
@@ -119,16 +121,23 @@ func (c *Checkpoints) Take(ctx context.Context, id string) (Checkpoint, error) {
 	return cp, nil
 }
 
+// mark tells the root that a checkpoint is of: worktrees of one repository, and
+// projects in one, share their refs.
+func (c *Checkpoints) mark() string {
+	sum := sha256.Sum256([]byte(c.root))
+	return hex.EncodeToString(sum[:6])
+}
+
 // commitBody is the commit object. Its subject carries the time to the
-// nanosecond, which the date of a commit does not.
-func commitBody(cp Checkpoint, parent string) []byte {
+// nanosecond, which the date of a commit does not, and the mark of the root.
+func commitBody(cp Checkpoint, parent, mark string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "tree %s\n", cp.Tree)
 	if parent != "" {
 		fmt.Fprintf(&b, "parent %s\n", parent)
 	}
 	who := fmt.Sprintf("Ralph <ralph@localhost> %d +0000", cp.Time.Unix())
-	fmt.Fprintf(&b, "author %s\ncommitter %s\n\nralph checkpoint %d\n", who, who, cp.Time.UnixNano())
+	fmt.Fprintf(&b, "author %s\ncommitter %s\n\nralph checkpoint %d %s\n", who, who, cp.Time.UnixNano(), mark)
 	return b.Bytes()
 }
 
@@ -270,7 +279,7 @@ func (c *Checkpoints) prepare(ctx context.Context) error {
 	return nil
 }
 
-// List gives the checkpoints, newest first.
+// List gives the checkpoints of this root, newest first.
 func (c *Checkpoints) List(ctx context.Context) ([]Checkpoint, error) {
 	if c.shadow && !isGitDir(c.gitDir) {
 		return nil, nil
@@ -282,8 +291,8 @@ func (c *Checkpoints) List(ctx context.Context) ([]Checkpoint, error) {
 	var list []Checkpoint
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
-		if len(f) != 6 {
-			continue // not one of ours
+		if len(f) != 7 && len(f) != 6 || len(f) == 7 && f[6] != c.mark() {
+			continue // not one of ours, or of another root
 		}
 		nano, err := strconv.ParseInt(f[5], 10, 64)
 		if err != nil {
@@ -322,6 +331,25 @@ func (c *Checkpoints) Changes(ctx context.Context, from, to Checkpoint) ([]FileC
 		return nil, fmt.Errorf("compare checkpoints: %w", err)
 	}
 	return fileChanges(entries), nil
+}
+
+// Blobs lists the same as Changes, with the ids of the content; a submodule has
+// the ids of its commits.
+func (c *Checkpoints) Blobs(ctx context.Context, from, to Checkpoint) ([]BlobChange, error) {
+	entries, err := c.compare(ctx, from, to, "-M")
+	if err != nil {
+		return nil, fmt.Errorf("compare checkpoints: %w", err)
+	}
+	out := make([]BlobChange, 0, len(entries))
+	for _, e := range entries {
+		b := BlobChange{FileChange: e.change(), Before: blob(e.oldHash), After: blob(e.newHash)}
+		if b.Kind == Added {
+			b.Before = ""
+		}
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b BlobChange) int { return strings.Compare(a.Path, b.Path) })
+	return out, nil
 }
 
 // Diff is the patch between two checkpoints, without Ralph's own state files.

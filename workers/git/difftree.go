@@ -126,19 +126,31 @@ func parseCount(head string, next func() (string, bool)) (string, [2]int, error)
 func fileChanges(entries []entry) []FileChange {
 	out := make([]FileChange, 0, len(entries))
 	for _, e := range entries {
-		fc := FileChange{Path: e.path, OldPath: e.oldPath, Added: e.added, Removed: e.removed}
-		switch e.status {
-		case 'A', 'C':
-			fc.Kind, fc.OldPath = Added, ""
-		case 'D':
-			fc.Kind = Deleted
-		case 'R':
-			fc.Kind = Renamed
-		default:
-			fc.Kind = Modified
-		}
-		out = append(out, fc)
+		out = append(out, e.change())
 	}
 	slices.SortFunc(out, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 	return out
+}
+
+func (e entry) change() FileChange {
+	fc := FileChange{Path: e.path, OldPath: e.oldPath, Added: e.added, Removed: e.removed}
+	switch e.status {
+	case 'A', 'C':
+		fc.Kind, fc.OldPath = Added, ""
+	case 'D':
+		fc.Kind = Deleted
+	case 'R':
+		fc.Kind = Renamed
+	default:
+		fc.Kind = Modified
+	}
+	return fc
+}
+
+// blob is an object's name, "" for the zeros that stand for none.
+func blob(hash string) string {
+	if strings.Trim(hash, "0") == "" {
+		return ""
+	}
+	return hash
 }

@@ -113,6 +113,14 @@ type FileChange struct {
 	Added, Removed int
 }
 
+// BlobChange is a file that differs between two checkpoints, with the ids of its
+// content before and after: blobs in the repository, or in the shadow one; ""
+// where there is none.
+type BlobChange struct {
+	FileChange
+	Before, After string
+}
+
 // EditedError says that files are no longer as a checkpoint had them. They have
 // not been touched.
 type EditedError struct{ Paths []string }

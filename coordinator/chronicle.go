@@ -1,0 +1,217 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"ralph/memory"
+	"ralph/memory/markdown"
+	"ralph/memory/session/folder"
+	"ralph/workers/agent"
+)
+
+// chronicle tells in a session's files what happens, as it happens: it turns
+// events, tasks and outcomes into their entries. It belongs to the book, whose
+// mutex guards it.
+type chronicle struct {
+	files *folder.Folder
+	now   func() time.Time
+
+	task     string               // the one that was begun last
+	started  map[string]time.Time // tasks that are being worked on
+	question string               // the one that is open
+	failing  int                  // the open failure of an endpoint that is tried again
+	tries    int
+	began    time.Time // of the run
+}
+
+func newChronicle(files *folder.Folder, now func() time.Time) *chronicle {
+	return &chronicle{files: files, now: now, started: map[string]time.Time{}}
+}
+
+// maxToldBytes bounds a text that is repeated in a session's files.
+const maxToldBytes = 400
+
+// opened begins the story of this process in the session.
+func (t *chronicle) opened(kind, run, model string, messages int) {
+	t.files.Log(folder.Event{Type: folder.SessionStart, Details: map[string]any{"kind": kind, "run_id": run, "model": model, "messages": messages}})
+}
+
+// message tells that somebody spoke.
+func (t *chronicle) message(m agent.Message) {
+	if m.Role == agent.RoleTool || m.Role == agent.RoleSystem {
+		return
+	}
+	t.files.Log(folder.Event{Type: folder.Message, TaskID: t.task, Details: map[string]any{
+		"role": m.Role, "text": head(m.Text, maxToldBytes), "bytes": len(m.Text), "calls": len(m.Calls)}})
+}
+
+// event tells what an event means for the session's files.
+func (t *chronicle) event(e agent.Event) {
+	switch e.Type {
+	case agent.EventUsage:
+		t.answered()
+	case agent.EventRetry:
+		t.retry(e)
+	case agent.EventGate:
+		t.gate(e)
+	case agent.EventPermission, agent.EventAsk:
+		t.decision(e)
+	case agent.EventInterrupt:
+		t.files.Log(folder.Event{Time: e.Time, Type: folder.Interrupted, TaskID: t.task, Result: e.Reason})
+	case agent.EventCheckpoint:
+		t.files.Log(folder.Event{Time: e.Time, Type: folder.Checkpoint, TaskID: t.task, Details: map[string]any{"ref": e.Ref}})
+	case agent.EventCompact:
+		t.files.Log(folder.Event{Time: e.Time, Type: folder.Checkpoint, TaskID: t.task, Result: "compacted", Details: map[string]any{"text": e.Text}})
+	}
+}
+
+// retry tells of a try that failed and is made again: one error with its
+// retries, however often.
+func (t *chronicle) retry(e agent.Event) {
+	t.files.Log(folder.Event{Time: e.Time, Type: folder.Retried, TaskID: t.task, Result: e.Reason,
+		Details: map[string]any{"attempt": e.Attempt, "wait_ms": e.WaitMS}})
+	t.tries = e.Attempt
+	if t.failing == 0 {
+		t.failing = t.files.Fail(folder.Failure{Time: e.Time, TaskID: t.task, ErrorType: "provider_error", ErrorMessage: e.Reason, Severity: folder.Low,
+			RetryCount: e.Attempt, RecoveryAction: "retry"})
+	}
+}
+
+// answered ends the trouble with the endpoint, if there was any.
+func (t *chronicle) answered() {
+	if t.failing != 0 {
+		t.files.Resolve(t.failing, "retry", t.tries)
+		t.failing, t.tries = 0, 0
+	}
+}
+
+// gate tells what a check said.
+func (t *chronicle) gate(e agent.Event) {
+	code, passed := 0, e.OK != nil && *e.OK
+	if e.ExitCode != nil {
+		code = *e.ExitCode
+	}
+	result, target := "failed", 0.0
+	if passed {
+		result = "passed"
+	}
+	var took time.Duration
+	if e.DurationMS != nil {
+		took = time.Duration(*e.DurationMS) * time.Millisecond
+	}
+	t.files.Log(folder.Event{Time: e.Time, Type: folder.GateChecked, TaskID: t.task, Result: result, Duration: took,
+		Details: map[string]any{"check": e.Text, "exit_code": code, "reason": e.Reason}})
+	t.files.Gate(folder.Gate{Name: e.Text, Metric: "exit_code", Threshold: target, Operator: "==", Passed: passed})
+	t.files.Measure(folder.Metric{Name: "check_exit_code", Value: float64(code), Unit: "exit code", Target: &target, Source: e.Text, MeasuredAt: e.Time})
+}
+
+// decision tells how a permission or a question was decided.
+func (t *chronicle) decision(e agent.Event) {
+	d := folder.Decision{Time: e.Time, TaskID: t.task, DecisionType: "permission", Outcome: e.Status}
+	d.Context.CurrentTask = t.task
+	d.Context.AvailableActions = []string{"allow", "deny"}
+	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = e.Status, 1, e.Rule
+	what := strings.TrimSpace(e.Tool + ": " + e.Text)
+	switch {
+	case e.Type == agent.EventAsk && e.Status == "asked":
+		t.question = e.Text
+		return
+	case e.Type == agent.EventAsk:
+		d.DecisionType, what = folder.DecisionHelp, t.question
+		d.Context.AvailableActions, d.Decision.Action, d.Decision.Rationale = nil, head(e.Text, maxToldBytes), "the user answered"
+	case e.Status != "allowed" && e.Status != "denied":
+		return // it is being asked
+	case e.Rule == "":
+		d.Decision.Rationale = "the user was asked"
+	}
+	d.Context.CurrentTask = head(strings.TrimSpace(d.Context.CurrentTask+" "+what), maxToldBytes)
+	t.files.Decide(d)
+	t.files.Log(folder.Event{Time: e.Time, Type: folder.Decided, TaskID: t.task, Result: d.Decision.Action, Details: map[string]any{"decision_type": d.DecisionType, "about": head(what, maxToldBytes)}})
+}
+
+// worked tells that a task stands otherwise than before.
+func (t *chronicle) worked(task memory.Task) {
+	now := t.now().UTC()
+	state := folder.TaskState{TaskID: task.ID, Status: trackedAs(task.Status), Result: task.Result}
+	began, known := t.started[task.ID]
+	e := folder.Event{Time: now, TaskID: task.ID, TaskName: task.Title, Result: string(task.Status)}
+	switch task.Status {
+	case markdown.InProgress:
+		if !known {
+			t.started[task.ID], began, known = now, now, true
+			e.Type, e.Result = folder.TaskStart, ""
+		}
+		t.task = task.ID
+	case markdown.Done, markdown.Failed, markdown.Skipped:
+		e.Type, state.CompletedAt = folder.TaskComplete, &now
+		if known {
+			e.Duration = now.Sub(began)
+			seconds := e.Duration.Seconds()
+			state.DurationSeconds = &seconds
+		}
+	}
+	if known {
+		state.StartedAt = &began
+	}
+	if task.Status != markdown.InProgress {
+		delete(t.started, task.ID)
+		if t.task == task.ID {
+			t.task = ""
+		}
+	}
+	t.files.Task(state)
+	if e.Type != "" {
+		t.files.Log(e)
+	}
+}
+
+// trackedAs is a task's status in the words of progress-tracking.yaml.
+func trackedAs(s markdown.Status) folder.TaskStatus {
+	switch s {
+	case markdown.InProgress:
+		return folder.TaskInProgress
+	case markdown.Interrupted:
+		return folder.TaskPaused
+	case markdown.Done:
+		return folder.TaskCompleted
+	case markdown.Failed:
+		return folder.TaskError
+	case markdown.Skipped:
+		return folder.TaskSkipped
+	}
+	return folder.TaskPending
+}
+
+// begun tells that a run begins; ended how it ended.
+func (t *chronicle) begun(task string) {
+	t.began = t.now()
+	t.files.Log(folder.Event{Type: folder.PhaseStart, Details: map[string]any{"task": head(task, maxToldBytes)}})
+}
+
+func (t *chronicle) ended(o Outcome) {
+	if f := o.Failure; f != nil && o.Status != StatusInterrupted {
+		severity := folder.Medium
+		if o.Status == StatusProviderError || o.Status == StatusConfigError {
+			severity = folder.High
+		}
+		t.files.Fail(folder.Failure{TaskID: t.task, ErrorType: f.Kind, ErrorMessage: f.Message, Severity: severity, RetryCount: t.tries, RecoveryAction: f.Hint})
+		t.files.Log(folder.Event{Type: folder.Errored, TaskID: t.task, Result: f.Message, Details: map[string]any{"kind": f.Kind, "retryable": f.Retryable}})
+		t.failing, t.tries = 0, 0
+	}
+	details := map[string]any{"status": o.Status, "reason": o.Reason, "turns": o.Turns, "usage": o.Usage, "cost_usd": o.CostUSD,
+		"api_ms": o.APITime.Milliseconds(), "tool_calls": o.ToolCalls, "files_changed": len(o.FilesChanged), "commits": o.Commits}
+	if data, err := json.Marshal(details); err == nil {
+		var plain map[string]any
+		if json.Unmarshal(data, &plain) == nil {
+			details = plain
+		}
+	}
+	t.files.Log(folder.Event{Type: folder.PhaseComplete, Result: string(o.Status), Duration: t.now().Sub(t.began), Details: details})
+}
+
+// closed ends the story of this process in the session.
+func (t *chronicle) closed(status, reason string) {
+	t.files.Log(folder.Event{Type: folder.SessionEnd, Result: status, Details: map[string]any{"reason": reason}})
+}

@@ -1,0 +1,169 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/afero"
+
+	"ralph/coordinator"
+	"ralph/memory/durable/faultfs"
+	"ralph/workers/agent"
+	"ralph/workers/model/modeltest"
+)
+
+// life is one scenario that the process may die in: a chat or a one-shot that
+// keeps tasks, goals, learnings and a conversation.
+type life struct {
+	name    string
+	session string
+	turns   int
+	chat    bool
+}
+
+func lives() []life {
+	return []life{
+		{"a chat of three turns", "new", 3, true},
+		{"a one-shot", "", 1, false},
+		{"a named session of two one-shots", "nightly", 2, false},
+	}
+}
+
+// replies are those of n turns: each keeps a task, changes it and says so.
+func (l life) replies() []modeltest.Reply {
+	var out []modeltest.Reply
+	for i := range l.turns {
+		id := fmt.Sprintf("T-%d", i+1)
+		out = append(out,
+			calls(call("task", m{"title": "work " + id, "status": "in_progress"}), call("goal", m{"action": "set", "text": "goal of " + id}),
+				call("todo", m{"action": "add", "text": "later " + id})),
+			calls(call("task", m{"id": id, "status": "done", "result": "result of " + id}), call("learn", m{"type": "fact", "what": "fact of " + id, "learning": "keep it"})),
+			text("answer of "+id))
+	}
+	return out
+}
+
+// live runs the scenario on a disk that stops taking anything at its n-th
+// operation, as if the process had been killed there; 0 lets it live. It returns
+// what was acknowledged before that, and how many operations there were.
+func (l life) live(t *testing.T, n int) (p *project, acked map[string]bool, ops []string) {
+	t.Helper()
+	p = bareProject(t, l.replies()...)
+	disk := faultfs.New(afero.NewOsFs())
+	if n > 0 {
+		disk.FailFrom(n, syscall.EIO)
+	}
+	p.fs, p.session = disk, l.session
+	acked = map[string]bool{}
+	starts := map[string]string{}
+	p.eye = func(e agent.Event) {
+		if n > 0 && len(disk.Ops()) >= n {
+			return // what is shown from here on was not kept
+		}
+		switch {
+		case e.Type == agent.EventMessage:
+			acked["message "+e.Text] = true
+		case e.Type == agent.EventToolStart:
+			starts[e.CallID] = string(e.Args)
+		case e.Type == agent.EventToolEnd && e.OK != nil && *e.OK:
+			acked["tool "+e.Tool+" "+starts[e.CallID]] = true
+		}
+	}
+	c, err := coordinator.Open(t.Context(), p.options())
+	if err != nil {
+		return p, acked, disk.Ops()
+	}
+	for i := range l.turns {
+		c.Run(t.Context(), coordinator.Job{Task: fmt.Sprintf("task %d", i+1), Chat: l.chat})
+	}
+	_ = c.Close() // the process is dead: nobody hears it
+	return p, acked, disk.Ops()
+}
+
+// check opens what the dead process left with a healthy disk: everything that
+// was acknowledged is there, without anybody's help.
+func (l life) check(t *testing.T, p *project, acked map[string]bool, point string) {
+	t.Helper()
+	p.fs, p.eye = nil, nil
+	o := p.options()
+	o.NoModel = true
+	c, err := coordinator.Open(t.Context(), o)
+	if err != nil {
+		t.Fatalf("%s: the project does not open: %v", point, err)
+	}
+	said := map[string]bool{}
+	for _, message := range c.History() {
+		said[message.Text] = true
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("%s: close: %v", point, err)
+	}
+	tasks, goals, todo, learned := p.read("RALPH_TASKS.md"), p.read("RALPH_GOALS.md"), p.read("RALPH_TODO.md"), p.read("AGENT.md")
+	for a := range acked {
+		kind, rest, _ := strings.Cut(a, " ")
+		kept := true
+		switch {
+		case kind == "message":
+			kept = l.session == "" || l.session == "new" || said[rest] || strings.Contains(p.all(".ralph/sessions/*/journal.jsonl"), rest)
+		case strings.HasPrefix(rest, "task ") && strings.Contains(rest, "title"):
+			kept = strings.Contains(tasks, between(rest, `"title":"`))
+		case strings.HasPrefix(rest, "task "):
+			kept = strings.Contains(tasks, between(rest, `"result":"`))
+		case strings.HasPrefix(rest, "goal "):
+			kept = strings.Contains(goals, between(rest, `"text":"`))
+		case strings.HasPrefix(rest, "todo "):
+			kept = strings.Contains(todo, between(rest, `"text":"`))
+		case strings.HasPrefix(rest, "learn "):
+			kept = strings.Contains(learned, between(rest, `"what":"`))
+		}
+		if !kept {
+			t.Errorf("%s: %s was acknowledged and is lost\ntasks:\n%s", point, a, tasks)
+		}
+	}
+	for _, name := range []string{"RALPH_TASKS.md", "RALPH_GOALS.md", "RALPH_TODO.md", "AGENT.md", "RALPH_PROGRESS.md"} {
+		if text := p.read(name); strings.ContainsRune(text, 0) {
+			t.Errorf("%s: %s holds NUL bytes", point, name)
+		}
+		if strays, _ := filepath.Glob(p.path("." + name + ".*.tmp")); len(strays) > 1 {
+			t.Errorf("%s: temporary files pile up: %v", point, strays)
+		}
+	}
+}
+
+func between(s, after string) string {
+	_, rest, _ := strings.Cut(s, after)
+	text, _, _ := strings.Cut(rest, `"`)
+	return text
+}
+
+// TestKilledAnywhere kills Ralph at every single operation on its state, of
+// whatever kind: RALPH_TEST_SWEEP=1 tries all of them, else a few are.
+func TestKilledAnywhere(t *testing.T) {
+	sweep := os.Getenv("RALPH_TEST_SWEEP") != ""
+	points, kinds, acks := 0, map[string]int{}, 0
+	for _, l := range lives() {
+		_, _, ops := l.live(t, 0)
+		if len(ops) < 50 {
+			t.Fatalf("%s: only %d operations", l.name, len(ops))
+		}
+		step := 1
+		if !sweep {
+			step = len(ops)/12 + 1
+		}
+		for n := 1; n <= len(ops); n += step {
+			t.Run(fmt.Sprintf("%s/%d", l.name, n), func(t *testing.T) {
+				p, acked, _ := l.live(t, n)
+				l.check(t, p, acked, fmt.Sprintf("%s, killed at operation %d (%s)", l.name, n, ops[n-1]))
+				acks += len(acked)
+			})
+			points++
+			kind, _, _ := strings.Cut(ops[n-1], " ")
+			kinds[kind]++
+		}
+	}
+	t.Logf("killed at %d points (%v): %d acknowledged records looked for", points, kinds, acks)
+}

@@ -1,0 +1,636 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ralph/coordinator/prompt"
+	"ralph/memory/durable"
+	"ralph/memory/history"
+	"ralph/memory/session"
+	"ralph/workers/agent"
+)
+
+// The kinds of journal records about what the model sees of the conversation.
+const (
+	// recordSummary holds a summary of what was left out, or why there is none.
+	recordSummary = "summary"
+	// recordCompacted holds the conversation as the model sees it from there on.
+	recordCompacted = "compacted"
+	// recordRecalled holds a message of Ralph's with excerpts of older ones.
+	recordRecalled = "recalled"
+	// recordCalibrated holds what was learned about a model's tokens.
+	recordCalibrated = "calibrated"
+)
+
+// The first lines of the messages that Ralph writes about older ones.
+const (
+	summaryTitle = "[Ralph: the earlier part of this conversation, compacted]"
+	recallTitle  = "[Ralph: from the earlier part of this conversation]"
+)
+
+const (
+	// recallShare is how much of the window excerpts may take that are added when
+	// a task begins.
+	recallShare = 0.03
+	// maxExcerptBytes bounds one excerpt.
+	maxExcerptBytes = 1200
+	// maxUnitBytes bounds what is kept of one unit in memory, and unitBytes is
+	// about how large a unit becomes when more messages follow.
+	maxUnitBytes, unitBytes = 6 << 10, 1500
+	// bytesPerToken is how many bytes of journal are read for a token of the
+	// window when nothing is known about the model.
+	bytesPerToken = 4
+)
+
+// pastState is what is known of a conversation beside its messages.
+type pastState struct {
+	// Front is the message of Ralph's that stands before the transcript, "" when
+	// there is none, and what it was made of.
+	Front    string        `json:"front,omitempty"`
+	Summary  string        `json:"summary,omitempty"`
+	Working  WorkingMemory `json:"working"`
+	Excerpts int           `json:"excerpts,omitempty"`
+	// Older counts the messages behind the front that are older than the recent
+	// ones.
+	Older    int    `json:"older,omitempty"`
+	OlderWhy string `json:"older_why,omitempty"`
+	// LeftOut and LeftOutBytes are what was left out so far, Elided the results
+	// that were at the last compaction.
+	LeftOut      int    `json:"left_out"`
+	LeftOutBytes int    `json:"left_out_bytes"`
+	Elided       int    `json:"elided,omitempty"`
+	Why          string `json:"why"`
+}
+
+// compactedRecord is the payload of recordCompacted: the whole transcript but
+// for the system prompt, so that nothing before it need be read.
+type compactedRecord struct {
+	pastState
+	Messages []agent.Message `json:"messages"`
+}
+
+// summaryRecord is the payload of recordSummary.
+type summaryRecord struct {
+	Text     string      `json:"text,omitempty"`
+	Messages int         `json:"messages"` // that it stands for
+	Model    string      `json:"model"`
+	Usage    agent.Usage `json:"usage"`
+	Failed   string      `json:"failed,omitempty"`
+}
+
+// recalledRecord is the payload of recordRecalled.
+type recalledRecord struct {
+	Message  agent.Message `json:"message"`
+	Excerpts int           `json:"excerpts"`
+}
+
+// calibratedRecord is the payload of recordCalibrated.
+type calibratedRecord struct {
+	Model string `json:"model"`
+	history.Line
+}
+
+// past is the part of a session's conversation that the model does not see: it
+// stays on disk until a request has to choose from it.
+type past struct {
+	// mu guards what follows; no other mutex is taken with it.
+	mu    sync.Mutex
+	state pastState
+	// more says that the journal holds messages before those that were loaded.
+	more bool
+	// fresh says that the model was not told yet where the work stood.
+	fresh bool
+	// index and units hold the whole conversation once a choice was needed.
+	index  *history.Index
+	units  []unit
+	bytes  int64
+	seed   maphash.Seed
+	warned bool
+	kept   history.Line // the calibration that the journal holds
+
+	view  []agent.Message // the transcript of the last request
+	tools []agent.Tool
+	job   Job
+}
+
+// unit is messages that are found and shown together: what the user said with
+// what was answered, or a call with its results.
+type unit struct {
+	time   time.Time
+	text   string
+	sums   []uint64 // of its messages
+	closed bool
+}
+
+// fold turns the records of a journal into the conversation as the model sees
+// it.
+type fold struct {
+	c        *Coordinator
+	messages []agent.Message
+	state    pastState
+	based    bool // nothing before the records matters
+}
+
+func (f *fold) take(r session.Record) error {
+	var err error
+	switch r.Kind {
+	case recordCleared:
+		f.messages, f.state, f.based = nil, pastState{}, true
+	case recordMessage:
+		var m agent.Message
+		err = json.Unmarshal(r.Payload, &m)
+		f.messages = append(f.messages, m)
+	case recordRecalled:
+		var v recalledRecord
+		err = json.Unmarshal(r.Payload, &v)
+		f.messages = append(f.messages, v.Message)
+	case recordCompacted:
+		var v compactedRecord
+		err = json.Unmarshal(r.Payload, &v)
+		f.messages, f.state, f.based = v.Messages, v.pastState, true
+	case recordCalibrated:
+		var v calibratedRecord
+		err = json.Unmarshal(r.Payload, &v)
+		f.c.estimate.For(v.Model).Seed(v.Line)
+	}
+	if err != nil {
+		return fmt.Errorf("record %d: %w", r.Seq, err)
+	}
+	return nil
+}
+
+// loadPast reads the end of a session's journal: what the model still sees, or
+// as much as the window holds after a compaction. What is older stays on disk.
+func (c *Coordinator) loadPast(j *session.Journal) error {
+	want := int64(float64(c.cfg.ContextWindow) * bytesPerToken * compactTo)
+	if limit := c.cfg.History.MaxBytes; limit > 0 {
+		want = min(want, limit)
+	}
+	maxBytes, err := c.fromBase(j.Path(), want+want/4+64<<10)
+	if err != nil {
+		return err
+	}
+	var f *fold
+	var offset int64
+	for {
+		f = &fold{c: c}
+		if offset, err = j.Tail(maxBytes, f.take); err != nil {
+			return err
+		}
+		if offset == 0 || f.based || int64(bytesIn(f.messages)) >= want/2 {
+			break
+		}
+		maxBytes *= 4 // mostly events
+	}
+	older := offset > 0 && !f.based
+	list := f.messages
+	if !f.based {
+		list = newestWithin(f.messages, want, c.cfg.History.MaxMessages, older)
+	}
+	list = agent.Repair(list, unknownOutcome)
+	p := &c.past
+	p.mu.Lock()
+	p.state = f.state
+	p.more = older || f.state.LeftOut > 0 || !f.based && len(list) < len(f.messages)
+	p.fresh = p.more && len(list) > 0
+	p.mu.Unlock()
+	c.mu.Lock()
+	c.transcript = list
+	c.mu.Unlock()
+	return nil
+}
+
+// fromBase returns how many bytes from the end of a journal are to be read so
+// that the last compaction is among them, if it is near; otherwise least. It
+// looks for the record's name only, and may be wrong by reading too much.
+func (c *Coordinator) fromBase(path string, least int64) (int64, error) {
+	tail, _, err := durable.ReadTail(c.opt.FS, path, 4*least)
+	if err != nil {
+		return 0, err
+	}
+	at := max(bytes.LastIndex(tail, []byte(`"kind":"`+recordCompacted+`"`)), bytes.LastIndex(tail, []byte(`"kind":"`+recordCleared+`"`)))
+	if at < 0 {
+		return least, nil
+	}
+	line := bytes.LastIndexByte(tail[:at], '\n') + 1
+	return max(least, int64(len(tail)-line)), nil
+}
+
+// newestWithin is the newest messages within the limits, from the beginning of
+// an exchange on. cut says that the list itself begins anywhere.
+func newestWithin(list []agent.Message, maxBytes int64, maxMessages int, cut bool) []agent.Message {
+	from, size := len(list), int64(0)
+	for from > 0 && (maxMessages <= 0 || len(list)-from < maxMessages) {
+		if size += int64(messageBytes(list[from-1])); size > maxBytes && from < len(list) {
+			break
+		}
+		from--
+	}
+	if from == 0 && !cut {
+		return list
+	}
+	rest := list[from:]
+	user := slices.IndexFunc(rest, func(m agent.Message) bool { return m.Role == agent.RoleUser })
+	if user >= 0 && user <= len(rest)/2 {
+		return rest[user:]
+	}
+	for len(rest) > 0 && rest[0].Role == agent.RoleTool {
+		rest = rest[1:]
+	}
+	return rest
+}
+
+// resetPast forgets everything about the conversation: a new one begins.
+func (c *Coordinator) resetPast() {
+	p := &c.past
+	p.mu.Lock()
+	p.state, p.more, p.fresh, p.view = pastState{}, false, false, nil
+	p.drop()
+	p.mu.Unlock()
+}
+
+// drop gives the index and the older messages free; mu is held.
+func (p *past) drop() { p.index, p.units, p.bytes = nil, nil, 0 }
+
+// DropHistory gives free what is held of older messages beside what the model
+// sees, and returns about how many bytes that were. It is read again when a task
+// needs it.
+func (c *Coordinator) DropHistory() int64 {
+	p := &c.past
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.bytes
+	if p.index != nil {
+		n += p.index.Bytes()
+	}
+	p.drop()
+	return n
+}
+
+// shed drops the history when the process takes more memory than it may.
+func (c *Coordinator) shed() {
+	limit := c.cfg.MaxMemoryBytes
+	if limit <= 0 || resident() <= limit || c.DropHistory() == 0 {
+		return
+	}
+	p := &c.past
+	p.mu.Lock()
+	first := !p.warned
+	p.warned = true
+	p.mu.Unlock()
+	if first {
+		c.warn(fmt.Sprintf("Ralph takes more memory than max_memory allows (%d MiB): older messages are no longer held and are read again when a task needs them", limit>>20))
+	}
+}
+
+// resident is how much memory the process takes.
+func resident() int64 {
+	if data, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if fields := strings.Fields(string(data)); len(fields) > 1 {
+			if pages, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+				return pages * int64(os.Getpagesize())
+			}
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys - m.HeapReleased)
+}
+
+// saw takes a message that was just recorded into the index, if there is one.
+func (p *past) saw(m agent.Message, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.index != nil {
+		p.add(m, at)
+		p.indexClosed(len(p.units) - 1) // the last may still grow
+	}
+}
+
+// add puts a message into the last unit or begins a new one; mu is held.
+func (p *past) add(m agent.Message, at time.Time) {
+	last := len(p.units) - 1
+	joins := last >= 0 && !p.units[last].closed && (m.Role == agent.RoleTool || m.Role == agent.RoleAssistant && len(p.units[last].text) < unitBytes)
+	if !joins {
+		if last >= 0 {
+			p.units[last].closed = true
+		}
+		p.units = append(p.units, unit{time: at})
+		last++
+	}
+	u := &p.units[last]
+	before := len(u.text)
+	if room := maxUnitBytes - len(u.text); room > 0 {
+		u.text += clipText(sayMessage(m, room), room)
+	}
+	u.sums = append(u.sums, p.sum(m))
+	p.bytes += int64(len(u.text) - before + 8)
+}
+
+// indexClosed indexes the units before the n-th that are not indexed yet; mu is
+// held.
+func (p *past) indexClosed(n int) {
+	for i := p.index.Len(); i < n; i++ {
+		p.index.Add(p.units[i].text)
+	}
+}
+
+// sum tells messages apart; mu is held.
+func (p *past) sum(m agent.Message) uint64 {
+	var h maphash.Hash
+	h.SetSeed(p.seed)
+	h.WriteString(string(m.Role))
+	h.WriteString(m.Text)
+	for _, c := range m.Calls {
+		h.WriteString(c.Name)
+		h.WriteString(c.Args)
+	}
+	return h.Sum64()
+}
+
+// sayMessage is a message as it is shown in an excerpt or to be summarised.
+func sayMessage(m agent.Message, limit int) string {
+	var b strings.Builder
+	switch {
+	case m.Role == agent.RoleTool:
+		b.WriteString("result: " + middleOut(m.Text, limit) + "\n")
+	case m.Role == agent.RoleUser:
+		b.WriteString("user: " + middleOut(m.Text, limit) + "\n")
+	case m.Text != "":
+		b.WriteString("ralph: " + middleOut(m.Text, limit) + "\n")
+	}
+	for _, c := range m.Calls {
+		b.WriteString("ralph calls " + c.Name + " " + middleOut(c.Args, min(limit, 400)) + "\n")
+	}
+	return b.String()
+}
+
+// middleOut is a text without its middle where it is longer than limit.
+func middleOut(s string, limit int) string {
+	const mark = " … "
+	if len(s) <= limit || limit < 2*len(mark) {
+		return clipText(s, limit)
+	}
+	head := (limit - len(mark)) * 2 / 3
+	tail := limit - len(mark) - head
+	return strings.ToValidUTF8(s[:head], "") + mark + strings.ToValidUTF8(s[len(s)-tail:], "")
+}
+
+// isRecall says whether a message is Ralph's own about older ones.
+func isRecall(m agent.Message) bool {
+	return m.Role == agent.RoleUser && (strings.HasPrefix(m.Text, recallTitle) || strings.HasPrefix(m.Text, summaryTitle))
+}
+
+// indexPast reads the whole conversation and indexes it, unless that was done
+// already. It can be interrupted.
+func (c *Coordinator) indexPast(ctx context.Context) error {
+	p := &c.past
+	p.mu.Lock()
+	ready := p.index != nil
+	p.mu.Unlock()
+	journal := c.book.openedJournal()
+	if ready || journal == nil {
+		return nil
+	}
+	next := &past{index: &history.Index{}, seed: maphash.MakeSeed()}
+	limit := min(c.cfg.MaxMemoryBytes/4, 256<<20)
+	err := journal.Records(func(r session.Record) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		switch r.Kind {
+		case recordCleared:
+			next.drop()
+		case recordMessage:
+			var m agent.Message
+			if err := json.Unmarshal(r.Payload, &m); err != nil {
+				return fmt.Errorf("record %d: %w", r.Seq, err)
+			}
+			next.add(m, r.Time)
+			if limit > 0 && next.bytes > limit {
+				next.keepNewest(len(next.units) / 2)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.boundPast(next)
+	next.index = &history.Index{}
+	for i := range next.units {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		next.indexClosed(i)
+	}
+	p.mu.Lock()
+	p.index, p.units, p.bytes, p.seed = next.index, next.units, next.bytes, next.seed
+	p.mu.Unlock()
+	return nil
+}
+
+// boundPast keeps what history.max_messages and history.max_bytes allow.
+func (c *Coordinator) boundPast(p *past) {
+	limits := c.cfg.History
+	messages, size := 0, int64(0)
+	for i := range slices.Backward(p.units) {
+		messages += len(p.units[i].sums)
+		size += int64(len(p.units[i].text))
+		if limits.MaxMessages > 0 && messages > limits.MaxMessages || limits.MaxBytes > 0 && size > limits.MaxBytes {
+			p.keepNewest(len(p.units) - 1 - i)
+			return
+		}
+	}
+}
+
+// keepNewest forgets all but the newest n units.
+func (p *past) keepNewest(n int) {
+	p.units = slices.Clone(p.units[len(p.units)-n:])
+	p.bytes = 0
+	for _, u := range p.units {
+		p.bytes += int64(len(u.text) + 8*len(u.sums))
+	}
+}
+
+// Earlier is a part of the conversation that fits a query.
+type Earlier struct {
+	Time  time.Time `json:"time"`
+	Text  string    `json:"text"`
+	Score float64   `json:"score"`
+}
+
+// Search returns what of the whole conversation fits a query, by relevance, in
+// its order, in at most maxBytes. The first search reads the journal.
+func (c *Coordinator) Search(ctx context.Context, query string, maxBytes int) ([]Earlier, error) {
+	if err := c.indexPast(ctx); err != nil {
+		return nil, fmt.Errorf("search the conversation: %w", err)
+	}
+	defer c.shed()
+	return c.past.choose(query, nil, func(n int) int { return n }, maxBytes), nil
+}
+
+// choose returns what fits a query and is not seen by the model.
+func (p *past) choose(query string, seen []agent.Message, tokens func(bytes int) int, budget int) []Earlier {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.index == nil {
+		return nil
+	}
+	p.indexClosed(len(p.units) - 1)
+	visible := make(map[uint64]bool, len(seen))
+	for _, m := range seen {
+		visible[p.sum(m)] = true
+	}
+	taken := map[string]bool{}
+	cost := func(id int) int {
+		u := p.units[id]
+		if taken[u.text] || !slices.ContainsFunc(u.sums, func(s uint64) bool { return !visible[s] }) {
+			return -1
+		}
+		taken[u.text] = true // what was said twice is shown once
+		return tokens(min(len(u.text), maxExcerptBytes) + envelopeBytes)
+	}
+	var out []Earlier
+	for _, h := range p.index.Choose(query, cost, budget) {
+		u := p.units[h.ID]
+		out = append(out, Earlier{Time: u.time, Text: history.Excerpt(strings.TrimSpace(u.text), query, maxExcerptBytes), Score: h.Score})
+	}
+	return out
+}
+
+func documents(list []Earlier) []prompt.Document {
+	var docs []prompt.Document
+	for _, e := range list {
+		docs = append(docs, prompt.Document{Name: e.Time.UTC().Format("2006-01-02 15:04"), Text: e.Text})
+	}
+	return docs
+}
+
+// recall tells the model what of the messages that it does not see may matter
+// for the task that begins, and, when the session was just opened, where the
+// work stood.
+func (p *piece) recall(ctx context.Context, task string) error {
+	c := p.c
+	c.past.mu.Lock()
+	more, fresh, state := c.past.more, c.past.fresh, c.past.state
+	c.past.view, c.past.job = nil, p.job
+	c.past.fresh = false
+	c.past.mu.Unlock()
+	if !more {
+		return nil
+	}
+	if err := c.indexPast(ctx); err != nil {
+		return err
+	}
+	defer c.shed()
+	tokens := c.estimate.For(c.Endpoint().Model).Tokens
+	found := c.past.choose(c.query(task, p.talk), p.talk, tokens, int(float64(c.cfg.ContextWindow)*recallShare))
+	facts := prompt.Past{Title: recallTitle, Earlier: documents(found), Note: "Messages from before what you see are left out."}
+	if fresh && state.Front == "" {
+		facts.Working = state.Working.With(p.talk).String()
+	}
+	if len(found) == 0 && facts.Working == "" {
+		return nil
+	}
+	text, err := prompt.Earlier(facts)
+	if err != nil {
+		return err
+	}
+	m := agent.Message{Role: agent.RoleUser, Text: text}
+	p.talk = append(p.talk, m)
+	c.book.keepPast(recordRecalled, recalledRecord{Message: m, Excerpts: len(found)})
+	return nil
+}
+
+// maxQueryBytes bounds what is looked for.
+const maxQueryBytes = 4 << 10
+
+// query is what older messages are chosen by: the task, and when that is too
+// short to say what it is about, what the user said before.
+func (c *Coordinator) query(task string, transcript []agent.Message) string {
+	query := head(task, maxQueryBytes)
+	for _, m := range slices.Backward(transcript) {
+		if len(query) >= 60 {
+			break
+		}
+		if m.Role == agent.RoleUser && m.Text != task && !isRecall(m) {
+			query += "\n" + head(m.Text, maxQueryBytes)
+		}
+	}
+	return query
+}
+
+// keepCalibration notes in the journal what was learned about the model's
+// tokens, when it changed.
+func (c *Coordinator) keepCalibration() {
+	name := c.Endpoint().Model
+	line, reports := c.estimate.For(name).Learned()
+	if reports < 3 {
+		return
+	}
+	p := &c.past
+	p.mu.Lock()
+	changed := line.BytesPerToken < 0.97*p.kept.BytesPerToken || line.BytesPerToken > 1.03*p.kept.BytesPerToken
+	if changed {
+		p.kept = line
+	}
+	p.mu.Unlock()
+	if changed {
+		c.book.keepPast(recordCalibrated, calibratedRecord{Model: name, Line: line})
+	}
+}
+
+// keepPast lets a record wait for the next message; it is not worth a sync of
+// its own.
+func (b *book) keepPast(kind string, v any) {
+	payload, err := json.Marshal(v)
+	if err != nil {
+		return // texts and numbers always encode
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.dry {
+		b.keep(kind, payload)
+	}
+}
+
+// compacted writes what a compaction left, before the model is asked with it.
+func (b *book) compacted(records ...session.Record) {
+	b.mu.Lock()
+	defer b.leave()
+	if b.dry {
+		return
+	}
+	for _, r := range records {
+		b.keep(r.Kind, r.Payload)
+	}
+	b.flush()
+}
+
+// openedJournal is the journal of the session or run, nil when none is open.
+func (b *book) openedJournal() *session.Journal {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.journal
+}
+
+// journalName is the journal's file as Context shows it.
+func (c *Coordinator) journalName() string {
+	j := c.book.openedJournal()
+	if j == nil {
+		return "the conversation"
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(j.Path(), c.opt.Root), "/")
+}

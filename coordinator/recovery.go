@@ -1,0 +1,481 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"ralph/memory"
+	"ralph/memory/durable"
+	"ralph/memory/markdown"
+	"ralph/memory/session"
+	"ralph/workers/agent"
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+const (
+	// askGit bounds all that git is asked while a situation is assessed.
+	askGit = 2 * time.Second
+	// tailBytes is how much of a journal's end is read at first, and most how far
+	// back it is looked for a whole record.
+	tailBytes     = 256 << 10
+	mostTailBytes = 16 << 20
+	// shownCommits bounds the commits that are counted.
+	shownCommits = 100
+)
+
+// The words for what opening a project means.
+const (
+	sameSession = "same session"
+	freshState  = "fresh from state"
+	refused     = "refused"
+)
+
+// The words for how a session ended that metadata do not have.
+const (
+	endedCutOff = "cut off"
+	endedAlive  = "running"
+)
+
+// Situation says how the last Ralph of a project ended and what can be gone on
+// with. It is a value; nothing in it is safe to print unescaped.
+type Situation struct {
+	// Verdict is "same session", "fresh from state" or "refused"; "" when
+	// nothing was cut off and there is nothing to take up. Why is the reason.
+	Verdict string
+	Why     string
+	// Session is the id of the newest session, or of the one that was asked for;
+	// Name is its name. Without one Session is "".
+	Session string
+	Name    string
+	// Run names a one-shot without a session that was cut off after all sessions.
+	Run string
+	// Ended is completed, paused, error or "cut off": in progress, and its holder
+	// is dead. Reason is what was noted of it, At the last sign of life.
+	Ended  string
+	Reason string
+	At     time.Time
+	// Said and Answered are the last words of the user and of Ralph; Call is the
+	// tool call whose outcome is not known.
+	Said, Answered, Call string
+	// Tasks are those in progress or interrupted, Stopped is what
+	// RALPH_PROGRESS.md says was interrupted last.
+	Tasks   []memory.Task
+	Stopped string
+	// Torn are files of the state whose last record is incomplete; Messages
+	// counts those that were accepted and not delivered.
+	Torn     []string
+	Messages int
+	// Holder is who holds the project, with Verdict "refused", or held it and
+	// died.
+	Holder memory.Holder
+	// Git is false without a repository. Dirty counts files that are not
+	// committed, Commits those since the session began.
+	Git     bool
+	Branch  string
+	Dirty   int
+	Commits int
+	// Turns are the turns that were cut off between two checkpoints, Worktrees
+	// what children left, Locks what git commands of ours left.
+	Turns, Worktrees, Locks []string
+	// Warnings are whole sentences.
+	Warnings []string
+
+	began time.Time
+}
+
+// resumable says that there is a session that can go on at the point where it
+// was left.
+func (s Situation) resumable() bool { return s.Verdict == sameSession }
+
+// cut says that the last Ralph did not end in order.
+func (s Situation) cut() bool { return s.Ended == endedCutOff || s.Run != "" }
+
+// Assess looks how the last Ralph in a project ended. It only reads, takes no
+// lock, and asks git at most two seconds. Options needs Root; Session may name
+// the session to look at, by id; without Proc, or with one that is closed, git
+// is not asked. It works with whatever is left: without `.ralph/`, without git,
+// with files that cannot be read. The error is that of ctx, or of a Session that
+// is not there (session.ErrNotFound).
+func Assess(ctx context.Context, o Options) (Situation, error) {
+	if o.FS == nil {
+		o.FS = afero.NewOsFs()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	a := assessment{o: o, state: filepath.Join(o.Root, ".ralph")}
+	loc, err := git.Find(o.Root)
+	if err == nil {
+		a.loc = &loc
+	}
+	alive := a.holder()
+	if err := a.session(); err != nil {
+		return a.s, err
+	}
+	a.run()
+	a.markdown()
+	a.judge(alive)
+	if a.s.Verdict != "" && a.s.Verdict != refused && o.Proc != nil {
+		a.git(ctx)
+	}
+	if ctx.Err() != nil {
+		return a.s, context.Cause(ctx)
+	}
+	return a.s, nil
+}
+
+// assessment fills a Situation.
+type assessment struct {
+	o     Options
+	state string // the state directory
+	loc   *git.Location
+	s     Situation
+	last  time.Time // of the newest session's journal
+}
+
+func (a *assessment) warn(format string, args ...any) {
+	a.s.Warnings = append(a.s.Warnings, fmt.Sprintf(format, args...))
+}
+
+// holder reads who holds or held the project, and says whether they live.
+func (a *assessment) holder() (alive bool) {
+	notes := []string{filepath.Join(a.state, "lock")}
+	if a.loc != nil {
+		notes = slices.Insert(notes, 0, filepath.Join(a.loc.CommonDir, "ralph.lock"))
+	}
+	for _, path := range notes {
+		data, err := durable.ReadFile(a.o.FS, path, 64<<10)
+		var h memory.Holder
+		if err != nil || json.Unmarshal(data, &h) != nil || h.PID <= 0 {
+			continue
+		}
+		if a.s.Holder = h; proc.Lives(claimOf(h)) {
+			return true
+		}
+	}
+	return false
+}
+
+func claimOf(h memory.Holder) proc.Claim {
+	return proc.Claim{PID: h.PID, Start: h.StartTime, Boot: h.BootID}
+}
+
+// session looks at the newest session, or at the one that was asked for.
+func (a *assessment) session() error {
+	which := strings.TrimSpace(a.o.Session)
+	var info session.Info
+	var err error
+	if which == "" || which == "last" || which == "new" {
+		info, err = session.Last(a.o.FS, a.state)
+		if errors.Is(err, session.ErrNotFound) {
+			return nil
+		}
+	} else {
+		var list []session.Info
+		list, err = session.List(a.o.FS, a.state)
+		i := slices.IndexFunc(list, func(i session.Info) bool { return i.ID == which })
+		if err == nil && i < 0 {
+			return fmt.Errorf("%w: %q", session.ErrNotFound, which)
+		}
+		if i >= 0 {
+			info = list[i]
+		}
+	}
+	if err != nil {
+		a.warn("the sessions cannot be read: %v", err)
+		return nil
+	}
+	a.s.Session, a.s.Name, a.s.began = info.ID, info.Meta.SessionName, info.Meta.StartTime
+	a.s.Ended, a.s.Reason = string(info.Meta.Status), info.Meta.ExitReason
+	if info.Err != nil {
+		a.s.Name = info.Dir
+		a.warn("session %s: its metadata cannot be read, its journal is gone by", info.ID)
+	}
+	if info.Err != nil || info.Meta.Status == session.InProgress {
+		a.s.Ended = endedCutOff
+	}
+	if end := info.Meta.EndTime; end != nil {
+		a.s.At = *end
+	}
+	path := filepath.Join(a.state, "sessions", info.Dir, session.JournalFile)
+	end := a.journal(path)
+	if a.last = end.at; a.s.At.IsZero() {
+		a.s.At = end.at
+	}
+	a.s.Said, a.s.Answered, a.s.Call = end.said, end.answered, end.call
+	return nil
+}
+
+// run looks whether a one-shot without a session was cut off after the newest
+// session.
+func (a *assessment) run() {
+	d, err := a.o.FS.Open(filepath.Join(a.state, "runs"))
+	if err != nil {
+		return // there are none, or they cannot be read: they are no session to go on with
+	}
+	names, err := d.Readdirnames(-1)
+	if err = errors.Join(err, d.Close()); err != nil || len(names) == 0 {
+		return
+	}
+	name := slices.Max(names) // they begin with the time
+	end := a.journal(filepath.Join(a.state, "runs", name, session.JournalFile))
+	if end.at.IsZero() || end.ended || !end.at.After(a.last) {
+		return
+	}
+	a.s.Run = name
+	if a.s.Ended == endedCutOff || a.s.Ended == string(session.Paused) {
+		return // there is something to go on with
+	}
+	a.s.At, a.s.Said, a.s.Answered, a.s.Call = end.at, end.said, end.answered, end.call
+}
+
+// ending is what the end of a journal tells.
+type ending struct {
+	at                   time.Time
+	said, answered, call string
+	ended                bool // the last turn has an outcome
+}
+
+// journal reads the end of a journal without opening it for writing.
+func (a *assessment) journal(path string) ending {
+	var e ending
+	for window := int64(tailBytes); ; window *= 4 {
+		tail, whole, err := durable.ReadTail(a.o.FS, path, window)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				a.warn("a journal cannot be read: %v", err)
+			}
+			return e
+		}
+		e = readEnding(tail)
+		if whole || window >= mostTailBytes || e.said != "" {
+			if n := len(tail); n > 0 && tail[n-1] != '\n' {
+				a.s.Torn = append(a.s.Torn, a.relative(path))
+			}
+			return e
+		}
+	}
+}
+
+func (a *assessment) relative(path string) string {
+	if rel, err := filepath.Rel(a.o.Root, path); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+func readEnding(tail []byte) ending {
+	var e ending
+	var open []agent.Call
+	for line := range bytes.Lines(tail) {
+		var l journalLine
+		if json.Unmarshal(line, &l) != nil {
+			continue
+		}
+		e.at = l.Time
+		switch l.Kind {
+		case recordCleared:
+			e, open = ending{at: l.Time, ended: true}, nil
+		case recordOutcome:
+			e.ended = true
+		case recordMessage:
+			var m agent.Message
+			if json.Unmarshal(l.Payload, &m) != nil {
+				continue
+			}
+			e.ended = false
+			open = e.take(m, open)
+		}
+	}
+	if len(open) > 0 && !e.ended {
+		e.call = strings.TrimSpace(open[0].Name + " " + open[0].Args)
+	}
+	return e
+}
+
+// take takes a message in; open are the calls that have no result yet.
+func (e *ending) take(m agent.Message, open []agent.Call) []agent.Call {
+	switch m.Role {
+	case agent.RoleUser:
+		e.said, e.answered = m.Text, ""
+		return nil
+	case agent.RoleAssistant:
+		if strings.TrimSpace(m.Text) != "" {
+			e.answered = m.Text
+		}
+		return slices.Clone(m.Calls)
+	case agent.RoleTool:
+		return slices.DeleteFunc(open, func(c agent.Call) bool { return c.ID == m.CallID })
+	}
+	return open
+}
+
+// markdown reads what the files in the root and the queue say.
+func (a *assessment) markdown() {
+	if data, ok := a.text(filepath.Join(a.o.Root, memory.TasksFile)); ok {
+		for _, t := range markdown.Parse(data).Tasks() {
+			if t.Status == markdown.InProgress || t.Status == markdown.Interrupted {
+				a.s.Tasks = append(a.s.Tasks, t)
+			}
+		}
+	}
+	if data, ok := a.text(filepath.Join(a.o.Root, memory.ProgressFile)); ok {
+		a.s.Stopped = stoppedIn(string(data))
+	}
+	if data, ok := a.text(filepath.Join(a.state, "queue.md")); ok {
+		a.s.Messages = waiting(string(data))
+	}
+}
+
+// text reads a state file; one that cannot be read is told of.
+func (a *assessment) text(path string) ([]byte, bool) {
+	data, err := durable.ReadFile(a.o.FS, path, maxRecovered)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.warn("%v", err)
+	}
+	return data, err == nil
+}
+
+// maxRecovered bounds a state file that is read to say how things stand.
+const maxRecovered = 32 << 20
+
+// stoppedIn finds what the newest entry of RALPH_PROGRESS.md says was
+// interrupted: its title, or "".
+func stoppedIn(text string) string {
+	title, in := "", false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "## "); ok {
+			if in {
+				return ""
+			}
+			in, title = true, rest
+			if _, after, ok := strings.Cut(rest, " — "); ok {
+				title = after
+			}
+			continue
+		}
+		if rest, ok := strings.CutPrefix(line, "- Status:"); ok && in {
+			switch Status(strings.TrimSpace(rest)) {
+			case StatusInterrupted, StatusTimeout, StatusLimit:
+				return title
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// waiting counts the messages of the queue: one an item.
+func waiting(text string) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || strings.HasPrefix(line, "m-") {
+			n++
+		}
+	}
+	return n
+}
+
+// judge says what it all means.
+func (a *assessment) judge(alive bool) {
+	s := &a.s
+	left := len(s.Tasks) > 0 || s.Stopped != "" || s.Messages > 0
+	_, gone := a.o.FS.Stat(a.state)
+	switch {
+	case alive:
+		s.Verdict, s.Why = refused, (&memory.LockedError{Holder: s.Holder}).Error()
+		if s.Ended == endedCutOff {
+			s.Ended = endedAlive
+		}
+	case s.Ended == endedCutOff:
+		s.Verdict, s.Why = sameSession, "it was cut off"
+	case s.Ended == string(session.Paused):
+		s.Verdict, s.Why = sameSession, "it was interrupted"
+		if s.Reason != "" {
+			s.Why += ": " + s.Reason
+		}
+	case s.Run != "":
+		s.Verdict, s.Why = freshState, "a one-shot was cut off, and those have no session to go on with"
+	case s.Session == "" && gone != nil && (left || s.Holder.PID > 0):
+		s.Verdict, s.Why = freshState, "there is no .ralph directory; this is what the Markdown files and git tell"
+	case s.Session == "" && left:
+		s.Verdict, s.Why = freshState, "there is no session; this is what the Markdown files and git tell"
+	}
+}
+
+// git asks git, and looks for what a crash leaves; all at once.
+func (a *assessment) git(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askGit)
+	defer cancel()
+	points := git.OpenCheckpoints(a.o.Proc, a.o.Root, a.state, a.loc)
+	var wg sync.WaitGroup
+	var turns []string
+	errs := make([]error, 3)
+	wg.Go(func() { turns, errs[0] = cutTurns(ctx, points) })
+	if a.loc != nil {
+		repo := git.Open(a.o.Proc, *a.loc)
+		a.s.Git = true
+		wg.Go(func() { a.s.Dirty, errs[1] = dirty(ctx, repo) })
+		wg.Go(func() { a.s.Branch, a.s.Commits, errs[2] = a.commits(ctx, repo) })
+	}
+	wg.Wait()
+	a.s.Turns, a.s.Worktrees, a.s.Locks = turns, points.Worktrees(), points.StaleLocks()
+	if err := errors.Join(errs...); err != nil {
+		a.warn("git did not tell everything: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+}
+
+// cutTurns names the turns that have a checkpoint before them and none after.
+func cutTurns(ctx context.Context, points *git.Checkpoints) ([]string, error) {
+	list, err := points.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := lone(list); ok {
+		return []string{strings.TrimSuffix(p.ID, beforeMark)}, nil
+	}
+	return nil, nil
+}
+
+// dirty counts the files that are not committed, without Ralph's own.
+func dirty(ctx context.Context, repo *git.Repo) (int, error) {
+	changes, err := repo.Status(ctx)
+	n := 0
+	for _, c := range changes {
+		if !slices.Contains(stateFiles(), c.Path) {
+			n++
+		}
+	}
+	return n, err
+}
+
+func stateFiles() []string {
+	return []string{memory.GoalsFile, memory.TasksFile, memory.TodoFile, memory.ProgressFile, memory.AgentFile}
+}
+
+// commits counts those since the session began.
+func (a *assessment) commits(ctx context.Context, repo *git.Repo) (branch string, n int, err error) {
+	if branch, err = repo.Branch(ctx); err != nil || a.s.began.IsZero() {
+		return branch, 0, err
+	}
+	list, err := repo.Log(ctx, git.LogOptions{N: shownCommits})
+	for _, c := range list {
+		if !c.Time.Before(a.s.began) {
+			n++
+		}
+	}
+	return branch, n, err
+}

@@ -1,0 +1,480 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ralph/memory"
+	"ralph/memory/markdown"
+	"ralph/memory/session"
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+const (
+	// maxLines bounds what is said of a situation.
+	maxLines = 8
+	// maxNamed bounds how many things of a kind are named in a line.
+	maxNamed = 3
+	// holderGrace is how long a holder may take to end in order before it is
+	// killed; a chat stops its work within five seconds.
+	holderGrace = 8 * time.Second
+	// afterForce is how long the lock of a holder that is gone is waited for.
+	afterForce = 3 * time.Second
+)
+
+// Lines says the situation in at most eight short lines; none when there is
+// nothing to say. Now is what the times are told from.
+func (s Situation) Lines(now time.Time) []string {
+	if s.Verdict == "" {
+		return nil
+	}
+	lines := []string{s.headline(now)}
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if s.Verdict == refused {
+		return lines
+	}
+	if s.Said != "" {
+		add("you said last: %s", firstWords(s.Said))
+	}
+	switch {
+	case s.Call != "":
+		add("interrupted, outcome unknown, and not run again by itself: %s", firstWords(s.Call))
+	case s.Answered != "":
+		add("Ralph said last: %s", firstWords(s.Answered))
+	}
+	if len(s.Tasks) > 0 {
+		add("interrupted: %s", taskNames(s.Tasks))
+	} else if s.Stopped != "" {
+		add("%s says interrupted: %s", memory.ProgressFile, firstWords(s.Stopped))
+	}
+	if s.Messages > 0 {
+		add("%s not delivered yet", count(s.Messages, "message"))
+	}
+	if line := s.gitLine(); line != "" {
+		lines = append(lines, line)
+	}
+	if line := s.leftLine(); line != "" {
+		lines = append(lines, line)
+	}
+	for _, w := range s.Warnings {
+		add("note: %s", w)
+	}
+	return lines[:min(len(lines), maxLines)]
+}
+
+func (s Situation) headline(now time.Time) string {
+	when := ""
+	if !s.At.IsZero() {
+		when = " " + ago(now.Sub(s.At))
+	}
+	switch {
+	case s.Verdict == refused:
+		return "refused: " + s.Why
+	case s.resumable() && s.Ended == endedCutOff:
+		return fmt.Sprintf("same session: %s was cut off%s", s.title(), when)
+	case s.resumable() && s.Reason != "":
+		return fmt.Sprintf("same session: %s was interrupted%s (%s)", s.title(), when, s.Reason)
+	case s.resumable():
+		return fmt.Sprintf("same session: %s was interrupted%s", s.title(), when)
+	case s.Run != "":
+		return fmt.Sprintf("fresh from state: a one-shot was cut off%s, and those have no session to go on with", when)
+	}
+	return "fresh from state: " + s.Why
+}
+
+func (s Situation) title() string {
+	if s.Name == "" {
+		return "session " + s.Session
+	}
+	return fmt.Sprintf("session %s (%s)", s.Session, clipRunes(s.Name, maxQuote))
+}
+
+func (s Situation) gitLine() string {
+	if !s.Git || s.Branch == "" && s.Dirty+s.Commits == 0 {
+		return ""
+	}
+	where := "git"
+	if s.Branch != "" {
+		where = "on branch " + s.Branch
+	}
+	line := where + ": everything is committed"
+	if s.Dirty > 0 {
+		line = where + ": " + count(s.Dirty, "file") + " not committed"
+	}
+	if s.Commits > 0 {
+		line += ", " + count(s.Commits, "commit") + " since it began"
+	}
+	return line
+}
+
+// leftLine tells what a crash left.
+func (s Situation) leftLine() string {
+	var parts []string
+	if n := len(s.Turns); n > 0 {
+		parts = append(parts, count(n, "turn")+" that was cut off can be taken back with undo")
+	}
+	if n := len(s.Worktrees); n > 0 {
+		parts = append(parts, count(n, "worktree")+" of children left in .ralph/worktrees")
+	}
+	if n := len(s.Torn); n > 0 {
+		parts = append(parts, "an incomplete last record in "+few(s.Torn)+", put into quarantine")
+	}
+	if n := len(s.Locks); n > 0 {
+		parts = append(parts, count(n, "stale lock")+" of our own git commands")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func few(names []string) string {
+	if len(names) > maxNamed {
+		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", len(names)-maxNamed)
+	}
+	return strings.Join(names, ", ")
+}
+
+func taskNames(tasks []memory.Task) string {
+	names := make([]string, len(tasks))
+	for i, t := range tasks {
+		names[i] = strings.TrimSpace(t.ID + " " + clipRunes(t.Title, maxQuote))
+	}
+	return few(names)
+}
+
+func firstWords(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	return clipRunes(text, maxQuote)
+}
+
+// crashed says that an earlier Ralph was cut off: its note in the lock was left,
+// or its session or run has no end.
+func (b *book) crashed(found memory.Recovery) bool {
+	s := b.c.opt.Situation
+	return found.Crashed != nil || s != nil && s.cut()
+}
+
+// takeOver marks the tasks of a Ralph that died as interrupted, when work is
+// taken up again: nobody works on them any more. A plain one-shot takes nothing
+// up and leaves them. mu is held, and the project's lock.
+func (b *book) takeOver(found memory.Recovery, tasks []memory.Task) error {
+	if b.c.opt.Session == "" || found.ReadOnly || !b.crashed(found) {
+		return nil
+	}
+	var errs []error
+	for _, t := range tasks {
+		if t.Status != markdown.InProgress {
+			continue
+		}
+		if _, err := b.store.SetTask(t.ID, memory.TaskEdit{Status: markdown.Interrupted}); !errors.Is(err, markdown.ErrNoTask) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// diedReason is the reason in the metadata of a session whose holder died.
+const diedReason = "cut off: its holder ended without a word"
+
+// endCutOff notes in the newest session, when it was cut off and does not go on,
+// that it was interrupted. mu is held, and the project's lock.
+func (b *book) endCutOff(o session.Options) error {
+	s := b.c.opt.Situation
+	if s == nil || s.Ended != endedCutOff || s.Session == b.session.ID() {
+		return nil
+	}
+	old, err := session.Open(o, s.Session)
+	if err != nil {
+		return err
+	}
+	old.End(session.Paused, diedReason)
+	return old.Close()
+}
+
+// tidy puts in order what a Ralph that was killed left in git: stale locks of
+// our own commands, and turns without a checkpoint after them, which get one, so
+// that they can be undone. The project's lock is held and nothing works yet.
+func (c *Coordinator) tidy(ctx context.Context) {
+	if !c.book.mustTidy() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
+	defer cancel()
+	for _, text := range c.changes.mend(ctx) {
+		c.warn(text)
+	}
+	if s := c.opt.Situation; s != nil && s.Session != "" && s.Session == c.SessionID() {
+		c.book.keepChanges(c.changes.lateTrace())
+	}
+}
+
+// lateTrace makes the records of what the turn changed that was cut off.
+func (c *changes) lateTrace() []session.Record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return traceOf(c.made, 0, c.cutOff, nil)
+}
+
+func (b *book) mustTidy() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.store != nil && !b.readOnly && b.untidy
+}
+
+// mend sweeps stale locks and pairs lone checkpoints; it says what it did.
+func (c *changes) mend(ctx context.Context) (told []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if tooWide(c.root) != "" {
+		return nil
+	}
+	removed, err := c.points.SweepLocks()
+	if err != nil {
+		told = append(told, "stale locks of git stay behind: "+err.Error())
+	}
+	if len(removed) > 0 {
+		told = append(told, "removed "+count(len(removed), "stale lock")+" of git commands that were killed with the last Ralph")
+	}
+	list, err := c.points.List(ctx)
+	var text string
+	if before, ok := lone(list); err == nil && ok {
+		text, err = c.pair(ctx, before)
+	}
+	switch {
+	case err != nil:
+		told = append(told, "a turn that was cut off cannot be undone: "+err.Error())
+	case text != "":
+		told = append(told, text)
+	}
+	return told
+}
+
+// pair takes the checkpoint after a turn that was cut off, as late as that is,
+// and leaves what it changed in made. The caller holds mu.
+func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, error) {
+	name := strings.TrimSuffix(before.ID, beforeMark)
+	after, err := c.points.Take(ctx, name+afterMark)
+	if err != nil {
+		return "", err
+	}
+	if c.made, err = c.points.Blobs(ctx, before, after); err != nil {
+		return "", err
+	}
+	if len(c.made) == 0 {
+		return "", c.points.Drop(ctx, before.ID, after.ID)
+	}
+	c.cutOff = name
+	paths := make([]string, len(c.made))
+	for i, f := range c.made {
+		paths[i] = f.Path
+	}
+	return fmt.Sprintf("since the turn that was cut off began, %s changed (%s): undo takes that back", count(len(paths), "file"), few(paths)), nil
+}
+
+// lone finds the turn that was cut off: the newest checkpoint, when it is one
+// before a turn. What came after an older one is not its alone.
+func lone(list []git.Checkpoint) (git.Checkpoint, bool) {
+	if len(list) == 0 || !strings.HasSuffix(list[0].ID, beforeMark) {
+		return git.Checkpoint{}, false
+	}
+	after := strings.TrimSuffix(list[0].ID, beforeMark) + afterMark
+	return list[0], !slices.ContainsFunc(list, func(p git.Checkpoint) bool { return p.ID == after })
+}
+
+// taken says what is gone on with, and how to begin anew.
+func (c *Coordinator) taken(s Situation) []string {
+	lines := s.Lines(c.now())
+	id := c.SessionID()
+	switch n := len(c.History()); {
+	case id == "":
+	case id == s.Session:
+		lines = append(lines, fmt.Sprintf("session %s goes on after %s; ralph chat --new, or /clear, begins anew", id, count(n, "message")))
+	case s.Session != "" && s.resumable():
+		lines = append(lines, fmt.Sprintf("session %s is new; to go on with the other: ralph resume %s", id, s.Session))
+	default:
+		lines = append(lines, fmt.Sprintf("session %s is new", id))
+	}
+	return lines
+}
+
+// openStore opens the store, with Force after the end of who holds it; mu is
+// held.
+func (b *book) openStore(ctx context.Context, o memory.Options) (*memory.Store, memory.Recovery, error) {
+	if b.c.opt.Force {
+		o.LockWait = 0
+	}
+	store, found, err := memory.Open(ctx, o)
+	var locked *memory.LockedError
+	if !b.c.opt.Force || !errors.As(err, &locked) {
+		return store, found, err
+	}
+	b.note("the Ralph that held the project was asked to end (" + locked.Error() + ")")
+	if err := displace(ctx, locked); err != nil {
+		return nil, found, err
+	}
+	o.LockWait = afterForce
+	return memory.Open(ctx, o)
+}
+
+// displace ends the Ralph that holds the project: it is asked to, and killed
+// when it does not obey. It must be proven to be the one that took the lock, on
+// this host, and to be the user's own; the lock itself is never removed.
+func displace(ctx context.Context, locked *memory.LockedError) error {
+	err := proc.End(ctx, claimOf(locked.Holder), locked.Path, holderGrace)
+	if err != nil {
+		return &Error{Op: "end the holder of", Path: filepath.Dir(locked.Path), Err: fmt.Errorf("%w; %w", err, locked), Status: StatusLocked,
+			Hint: "end it yourself, where it runs; --force ends only a process that is proven to hold the project"}
+	}
+	return nil
+}
+
+// Recover puts the state of a project in order: files that are lost or corrupt
+// come back from the newest valid of file, backup, log and git, and what a crash
+// left is swept and paired. from names a kind of source ("file", "backup",
+// "log", "git") that is put in place of the named files instead, or of those
+// that are not well; what stood there goes to the quarantine. It returns how the
+// files stand after it, and in sentences what was done. With Config.DryRun it
+// only looks. Another Ralph in the project gives an error that matches
+// memory.ErrLocked; what could not be done is in the error too.
+func Recover(ctx context.Context, o Options, names []string, from string) (files []memory.FileState, told []string, err error) {
+	r := newRecovering(ctx, o)
+	before, err := memory.Inspect(ctx, r.memory)
+	if err != nil || o.Config.DryRun {
+		return before, nil, err
+	}
+	s, err := Assess(ctx, o)
+	if err != nil {
+		return before, nil, err
+	}
+	store, found, err := memory.Open(ctx, r.memory)
+	if err != nil {
+		return before, nil, err
+	}
+	told = found.Warnings
+	var errs []error
+	for i, f := range before {
+		if from == "" || len(names) == 0 && well(f) || len(names) > 0 && !slices.Contains(names, f.Name) {
+			continue
+		}
+		text, err := putFrom(store, f, from)
+		if errs = append(errs, err); err == nil {
+			before[i].Restored = from
+			told = append(told, text)
+		}
+	}
+	if !found.ReadOnly {
+		if found.Crashed != nil || s.cut() || len(s.Locks) > 0 || len(s.Turns) > 0 {
+			told = append(told, r.changes.mend(ctx)...)
+		}
+		text, err := r.endSession(store, s, found.Crashed != nil)
+		told, errs = append(told, text...), append(errs, err)
+	}
+	errs = append(errs, store.Close())
+	after, err := memory.Inspect(ctx, r.memory)
+	errs = append(errs, err)
+	if len(after) == 0 {
+		after = before
+	}
+	return reported(after, before, found.Files), told, errors.Join(errs...)
+}
+
+// recovering is what Recover works with.
+type recovering struct {
+	o       Options
+	memory  memory.Options
+	changes *changes
+}
+
+func newRecovering(ctx context.Context, o Options) recovering {
+	r := recovering{o: o, memory: memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder, SessionID: o.RunID, LockWait: lockWait}}
+	loc, err := git.Find(o.Root)
+	var at *git.Location
+	if err == nil {
+		at = &loc
+		repo := git.Open(o.Proc, loc)
+		r.memory.Git = func(name string) ([]byte, error) {
+			rel, err := filepath.Rel(loc.Root, filepath.Join(o.Root, name))
+			if err != nil {
+				return nil, err
+			}
+			return repo.Content(ctx, "HEAD", filepath.ToSlash(rel))
+		}
+	}
+	r.changes = &changes{points: git.OpenCheckpoints(o.Proc, o.Root, filepath.Join(o.Root, ".ralph"), at), root: o.Root, warn: func(string) {}}
+	return r
+}
+
+// well says that nothing is wrong with a state file.
+func well(f memory.FileState) bool { return f.State == "ok" || f.State == "absent" }
+
+// putFrom puts the newest source of a kind in the place of a file.
+func putFrom(store *memory.Store, f memory.FileState, from string) (string, error) {
+	i := slices.IndexFunc(f.Sources, func(s memory.Source) bool { return s.Kind == from })
+	if i < 0 {
+		return "", fmt.Errorf("recover %q: there is nothing of it in %s", f.Name, from)
+	}
+	if from == "file" {
+		return f.Name + " stays as it is", nil
+	}
+	moved, err := store.Restore(f.Name, f.Sources[i])
+	if err != nil {
+		return "", fmt.Errorf("recover %q from %s: %w", f.Name, from, err)
+	}
+	text := fmt.Sprintf("%s is now as in %s (%s)", f.Name, from, f.Sources[i].Time.UTC().Format(time.DateTime))
+	if moved != "" {
+		text += "; what stood there is in " + moved
+	}
+	return text, nil
+}
+
+// endSession marks a session that was cut off, and what it was working on, as
+// interrupted; opening it puts a torn last record into the quarantine.
+func (r recovering) endSession(store *memory.Store, s Situation, crashed bool) (told []string, err error) {
+	if !crashed && !s.cut() {
+		return nil, nil
+	}
+	tasks, err := store.Interrupted()
+	errs := []error{err}
+	for _, t := range tasks {
+		if t.Status == markdown.InProgress {
+			_, err := store.SetTask(t.ID, memory.TaskEdit{Status: markdown.Interrupted})
+			errs = append(errs, err)
+			told = append(told, "task "+t.ID+" is interrupted now")
+		}
+	}
+	if s.Ended != endedCutOff {
+		return told, errors.Join(errs...)
+	}
+	old, err := session.Open(session.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now}, s.Session)
+	if err != nil {
+		return told, errors.Join(append(errs, err)...)
+	}
+	if torn, bad := old.Journal().Damage(); torn.Moved != "" || bad > 0 {
+		told = append(told, fmt.Sprintf("session %s: an incomplete last record is in %s", s.Session, torn.Moved))
+	}
+	old.End(session.Paused, diedReason)
+	told = append(told, fmt.Sprintf("session %s is interrupted now: ralph resume %s goes on with it", s.Session, s.Session))
+	return told, errors.Join(append(errs, old.Close())...)
+}
+
+// reported tells of the files as they stand what became of them.
+func reported(after, before, opened []memory.FileState) []memory.FileState {
+	for i, f := range after {
+		for _, was := range slices.Concat(opened, before) {
+			if was.Name != f.Name {
+				continue
+			}
+			if after[i].Restored == "" {
+				after[i].Restored = was.Restored
+			}
+			if after[i].Quarantined == "" {
+				after[i].Quarantined = was.Quarantined
+			}
+		}
+	}
+	return after
+}

@@ -1,0 +1,99 @@
+package memory
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ralph/memory/durable"
+)
+
+// maxBackups is how many good copies of each file are kept.
+const maxBackups = 5
+
+// backup is a copy that is still to be written.
+type backup struct {
+	name string
+	data []byte
+}
+
+// kept is one backup on disk, such as RALPH_TASKS.12.md.
+type kept struct {
+	n    int
+	name string
+}
+
+func (s *Store) backupDir() string { return filepath.Join(s.StateDir(), "backups") }
+
+// backups lists the copies of a file, oldest first.
+func (s *Store) backups(name string) []kept {
+	d, err := s.fs.Open(s.backupDir())
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = d.Close() }()
+	names, _ := d.Readdirnames(-1) // what cannot be listed cannot be used
+	stem, ext := strings.TrimSuffix(name, ".md")+".", ".md"
+	var out []kept
+	for _, file := range names {
+		mid, ok := strings.CutPrefix(file, stem)
+		mid, ok2 := strings.CutSuffix(mid, ext)
+		if n, err := strconv.Atoi(mid); ok && ok2 && err == nil && n > 0 {
+			out = append(out, kept{n, file})
+		}
+	}
+	slices.SortFunc(out, func(a, b kept) int { return a.n - b.n })
+	return out
+}
+
+// readBackup returns a copy's content; what is no text is none.
+func (s *Store) readBackup(name string) ([]byte, error) {
+	if name == "" || name != filepath.Base(name) {
+		return nil, fmt.Errorf("%q is no backup: %w", name, fs.ErrNotExist)
+	}
+	data, err := durable.ReadFile(s.fs, filepath.Join(s.backupDir(), name), maxStateBytes)
+	if err == nil {
+		err = wholesome(data, true)
+	}
+	return data, err
+}
+
+// planBackup makes sure that a copy of data will be there before the file is
+// written next, and returns its name: the newest one's when that is the same.
+// mu is held.
+func (s *Store) planBackup(f *file, data []byte) string {
+	n := 0
+	if all := s.backups(f.name); len(all) > 0 {
+		last := all[len(all)-1]
+		if have, err := s.readBackup(last.name); err == nil && bytes.Equal(have, data) {
+			f.backup = nil
+			return last.name
+		}
+		n = last.n
+	}
+	f.backup = &backup{name: fmt.Sprintf("%s.%d.md", strings.TrimSuffix(f.name, ".md"), n+1), data: data}
+	return f.backup.name
+}
+
+// writeBackup writes a copy and removes those that are too many.
+func (s *Store) writeBackup(name string, b *backup) error {
+	if err := durable.MkdirAll(s.fs, s.backupDir(), 0o700); err != nil {
+		return err
+	}
+	if err := durable.Replace(s.fs, filepath.Join(s.backupDir(), b.name), b.data, 0o600); err != nil {
+		return err
+	}
+	all := s.backups(name)
+	var errs []error
+	for _, old := range all[:max(0, len(all)-maxBackups)] {
+		if err := s.fs.Remove(filepath.Join(s.backupDir(), old.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, &durable.Error{Op: "remove old backup", Path: filepath.Join(s.backupDir(), old.name), Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}

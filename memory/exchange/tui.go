@@ -1,0 +1,381 @@
+package exchange
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"ralph/memory/session"
+	"ralph/memory/session/folder"
+)
+
+const tuiFile = "session.json"
+
+// tuiSession is `.ralph-tui/session.json`, version 1, as far as it is read. All
+// of it is kept as it is beside.
+type tuiSession struct {
+	Version          *int           `json:"version"`
+	SessionID        string         `json:"sessionId"`
+	Status           string         `json:"status"`
+	StartedAt        string         `json:"startedAt"`
+	UpdatedAt        string         `json:"updatedAt"`
+	PausedAt         string         `json:"pausedAt"`
+	CurrentIteration int            `json:"currentIteration"`
+	MaxIterations    int            `json:"maxIterations"`
+	TasksCompleted   int            `json:"tasksCompleted"`
+	IsPaused         bool           `json:"isPaused"`
+	AgentPlugin      string         `json:"agentPlugin"`
+	Model            string         `json:"model"`
+	Tracker          *tuiTracker    `json:"trackerState"`
+	Iterations       []tuiIteration `json:"iterations"`
+	Skipped          []string       `json:"skippedTaskIds"`
+	Cwd              string         `json:"cwd"`
+	Active           []string       `json:"activeTaskIds"`
+	PanelVisible     bool           `json:"subagentPanelVisible"`
+}
+
+type tuiTracker struct {
+	Plugin     string         `json:"plugin"`
+	EpicID     string         `json:"epicId"`
+	PRDPath    string         `json:"prdPath"`
+	TotalTasks int            `json:"totalTasks"`
+	Tasks      []SnapshotTask `json:"tasks"`
+}
+
+type tuiIteration struct {
+	Iteration     int     `json:"iteration"`
+	Status        string  `json:"status"`
+	TaskID        string  `json:"taskId"`
+	TaskTitle     string  `json:"taskTitle"`
+	TaskCompleted bool    `json:"taskCompleted"`
+	DurationMS    float64 `json:"durationMs"`
+	Error         string  `json:"error"`
+	StartedAt     string  `json:"startedAt"`
+	EndedAt       string  `json:"endedAt"`
+}
+
+// looksTUI tells whether a JSON file is a session of ralph-tui.
+func looksTUI(data []byte) bool {
+	var keys map[string]json.RawMessage
+	if readJSON(data, &keys) != nil {
+		// What was named so and is broken is to be told as such.
+		return strings.Contains(string(data[:min(len(data), 64<<10)]), `"trackerState"`)
+	}
+	return keys["sessionId"] != nil && keys["trackerState"] != nil
+}
+
+// readTUI reads the file and says what in it does not fit together.
+func readTUI(data []byte) (tuiSession, []string, error) {
+	var t tuiSession
+	if err := readJSON(data, &t); err != nil {
+		return t, nil, fmt.Errorf("%s %w", tuiFile, err)
+	}
+	switch {
+	case t.SessionID == "":
+		return t, nil, errors.New("session.json has no sessionId")
+	case t.Tracker == nil:
+		return t, nil, errors.New("session.json has no trackerState: it may be of an older version, which is not known")
+	case t.Version != nil && *t.Version != 1:
+		return t, nil, fmt.Errorf("session.json has version %d; known is 1", *t.Version)
+	}
+	var odd []string
+	say := func(format string, args ...any) { odd = append(odd, fmt.Sprintf("session.json: "+format, args...)) }
+	known := map[string]bool{}
+	here, done := 0, 0
+	for _, task := range t.Tracker.Tasks {
+		if known[task.ID] {
+			say("trackerState.tasks has %q twice", task.ID)
+		}
+		known[task.ID] = true
+		if task.CompletedInSession {
+			here++
+		}
+		if task.Status == "completed" {
+			done++
+		} else if task.CompletedInSession {
+			say("task %q is completedInSession, but its status is %q", task.ID, task.Status)
+		}
+	}
+	if t.TasksCompleted != here {
+		say("tasksCompleted is %d, but %d tasks are completedInSession", t.TasksCompleted, here)
+	}
+	if t.Tracker.TotalTasks != len(t.Tracker.Tasks) {
+		say("trackerState.totalTasks is %d, but %d tasks are listed", t.Tracker.TotalTasks, len(t.Tracker.Tasks))
+	}
+	if n := len(t.Iterations); n > 0 && t.Iterations[n-1].Iteration != t.CurrentIteration || n == 0 && t.CurrentIteration > 1 {
+		say("currentIteration is %d, but the iterations do not end there", t.CurrentIteration)
+	}
+	if t.IsPaused != (t.Status == "paused") {
+		say("isPaused is %v, but the status is %q", t.IsPaused, t.Status)
+	}
+	if t.Status == "completed" && done < len(t.Tracker.Tasks) {
+		say("the status is completed, but only %d of %d tasks are", done, len(t.Tracker.Tasks))
+	}
+	if t.Status == "running" {
+		say("the status is running, but nobody works here: it is imported as interrupted")
+	}
+	for _, id := range slices.Concat(t.Active, t.Skipped) {
+		if !known[id] {
+			say("activeTaskIds or skippedTaskIds name %q, which trackerState.tasks does not", id)
+		}
+	}
+	for what, text := range map[string]string{"startedAt": t.StartedAt, "updatedAt": t.UpdatedAt} {
+		if moment(text).IsZero() {
+			say("%s is no time: %q", what, text)
+		}
+	}
+	slices.Sort(odd)
+	return t, odd, nil
+}
+
+// convertTUI turns the file into a session and the snapshot of a run.
+func (s *Source) convertTUI() error {
+	t, odd, err := readTUI(s.files[tuiFile])
+	if err != nil {
+		return err
+	}
+	s.Name = "ralph-tui-" + t.SessionID
+	if r := []rune(t.SessionID); len(r) > 8 {
+		s.Name = "ralph-tui-" + string(r[:8])
+	}
+	progress := folder.Progress{LastUpdated: moment(t.UpdatedAt)}
+	done := 0
+	for _, task := range t.Tracker.Tasks {
+		state := folder.TaskState{TaskID: task.ID, Status: tuiTask(task.Status, slices.Contains(t.Skipped, task.ID)), Result: task.Title, Artifacts: []string{}}
+		if state.Status == folder.TaskCompleted {
+			done++
+		}
+		progress.Tasks = append(progress.Tasks, state)
+	}
+	events, failures := tuiEvents(&progress, t)
+	if n := len(progress.Tasks); n > 0 {
+		progress.Progress.OverallProgress = float64(100*done) / float64(n)
+	}
+	if len(t.Active) > 0 {
+		progress.Progress.CurrentTaskID = t.Active[0]
+	}
+	s.conv.files, err = documents(t.SessionID, events, progress, failures)
+	if err != nil {
+		return err
+	}
+	snap := tuiSnapshot(t, done)
+	s.conv.snapshot, s.conv.differences = &snap, odd
+	s.conv.meta, err = runMetadata(t.SessionID, snap, len(failures))
+	return err
+}
+
+// tuiTask translates a tracker's status word.
+func tuiTask(status string, skipped bool) folder.TaskStatus {
+	switch {
+	case status == "completed":
+		return folder.TaskCompleted
+	case status == "cancelled" || skipped:
+		return folder.TaskSkipped
+	case status == "in_progress":
+		return folder.TaskPaused // nobody works on it here
+	}
+	return folder.TaskPending
+}
+
+// tuiStatus translates a session's status word into that of a run at rest.
+func tuiStatus(status string) string {
+	switch status {
+	case "completed", "failed", "paused":
+		return status
+	}
+	return "interrupted"
+}
+
+func tuiEvents(p *folder.Progress, t tuiSession) (events []folder.Event, failures []folder.Failure) {
+	events = append(events, folder.Event{Time: moment(t.StartedAt), Type: folder.SessionStart})
+	for _, it := range t.Iterations {
+		details := map[string]any{"iteration": it.Iteration}
+		took := time.Duration(it.DurationMS * float64(time.Millisecond))
+		events = append(events, folder.Event{Time: moment(it.StartedAt), Type: folder.TaskStart, TaskID: it.TaskID, TaskName: it.TaskTitle, Details: details})
+		if it.Error != "" {
+			failures = append(failures, folder.Failure{Time: moment(it.EndedAt), TaskID: it.TaskID, ErrorType: "iteration", ErrorMessage: it.Error,
+				Severity: folder.Medium, Resolved: it.TaskCompleted})
+			events = append(events, folder.Event{Time: moment(it.EndedAt), Type: folder.Errored, TaskID: it.TaskID, Details: map[string]any{"iteration": it.Iteration, "message": it.Error}})
+		}
+		if it.TaskCompleted {
+			events = append(events, folder.Event{Time: moment(it.EndedAt), Type: folder.TaskComplete, TaskID: it.TaskID, TaskName: it.TaskTitle, Result: "success", Duration: took, Details: details})
+		}
+		for i := range p.Tasks {
+			if task := &p.Tasks[i]; task.TaskID == it.TaskID {
+				task.StartedAt = earliest(task.StartedAt, moment(it.StartedAt))
+				if it.TaskCompleted {
+					seconds := it.DurationMS / 1000
+					end := moment(it.EndedAt)
+					task.CompletedAt, task.DurationSeconds = &end, &seconds
+				}
+			}
+		}
+	}
+	return events, failures
+}
+
+func earliest(have *time.Time, t time.Time) *time.Time {
+	if t.IsZero() || have != nil && !t.Before(*have) {
+		return have
+	}
+	return &t
+}
+
+func tuiSnapshot(t tuiSession, done int) Snapshot {
+	snap := Snapshot{Version: 1, Status: tuiStatus(t.Status), Phases: []SnapshotPhase{}, Iteration: t.CurrentIteration, MaxIterations: t.MaxIterations,
+		Tasks: SnapshotCount{done, len(t.Tracker.Tasks)}, ActiveTaskIDs: some(t.Active), SkippedTaskIDs: some(t.Skipped), Iterations: []SnapshotIteration{},
+		Git: SnapshotGit{Dirty: []string{}}, Agent: SnapshotAgent{t.AgentPlugin, t.Model},
+		Tracker:   SnapshotTracker{Plugin: t.Tracker.Plugin, EpicIDs: []string{}, PlanPath: t.Tracker.PRDPath, TotalTasks: t.Tracker.TotalTasks, Tasks: some(t.Tracker.Tasks)},
+		StartedAt: moment(t.StartedAt), UpdatedAt: moment(t.UpdatedAt), UI: SnapshotUI{t.PanelVisible}, Cwd: t.Cwd}
+	if t.Tracker.EpicID != "" {
+		snap.Tracker.EpicIDs = append(snap.Tracker.EpicIDs, t.Tracker.EpicID)
+	}
+	if p := moment(t.PausedAt); !p.IsZero() {
+		snap.PausedAt = &p
+	}
+	if snap.Status == "completed" || snap.Status == "failed" {
+		snap.EndedAt = &snap.UpdatedAt
+	}
+	for _, it := range t.Iterations {
+		snap.Iterations = append(snap.Iterations, SnapshotIteration{it.Iteration, it.Status, it.TaskID, it.TaskTitle, it.TaskCompleted, it.DurationMS, it.Error, moment(it.StartedAt), moment(it.EndedAt)})
+	}
+	return snap
+}
+
+func some[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// moment reads an ISO 8601 time; zero when it is none.
+func moment(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// runMetadata is the metadata of the session of a run.
+func runMetadata(id string, snap Snapshot, failures int) (*yaml.Node, error) {
+	status, reason := session.Paused, snap.Status
+	switch snap.Status {
+	case "completed":
+		status, reason = session.Completed, ""
+	case "failed":
+		status, reason = session.Failed, ""
+	}
+	m := session.Metadata{SessionID: id, StartTime: snap.StartedAt.Truncate(time.Second), Status: status, PhaseName: snap.Phase, TasksCompleted: snap.Tasks.Completed,
+		TasksTotal: snap.Tasks.Total, Config: session.RuntimeConfig{MaxIterations: snap.MaxIterations, ConfidenceThreshold: 0.7, HumanIntervention: "ask_first", LearningRate: 0.1}, ExitReason: reason}
+	m.Performance.ErrorCount = failures
+	if snap.EndedAt != nil {
+		end := snap.EndedAt.Truncate(time.Second)
+		m.EndTime = &end
+		m.Performance.TotalDurationSeconds = end.Sub(m.StartTime).Seconds()
+	}
+	var node yaml.Node
+	if err := node.Encode(m); err != nil {
+		return nil, err
+	}
+	setScalar(&node, "kind", "run", "!!str")
+	return &node, nil
+}
+
+// exportTUI gives a session in the form of ralph-tui. What was imported from
+// there gives every field back; only what changed since is changed.
+func exportTUI(v *view) (map[string][]byte, error) {
+	var top map[string]any
+	original, was := v.original(TUI, tuiFile)
+	if original != nil && v.unchanged() {
+		return map[string][]byte{tuiFile: original}, nil
+	}
+	if original != nil {
+		if err := readJSON(original, &top); err != nil {
+			return nil, err
+		}
+	} else {
+		top = map[string]any{"version": 1, "sessionId": v.session.ID, "startedAt": stampOf(v.session.Start), "currentIteration": 0, "maxIterations": 0,
+			"agentPlugin": "ralph", "iterations": []any{}, "skippedTaskIds": []any{}, "activeTaskIds": []any{}, "cwd": v.root, "subagentPanelVisible": false,
+			"trackerState": map[string]any{"plugin": "markdown"}}
+	}
+	before := map[string]folder.TaskStatus{}
+	if was != nil {
+		before = was.tasks
+	}
+	tracker, _ := top["trackerState"].(map[string]any)
+	if tracker == nil {
+		tracker = map[string]any{}
+	}
+	list, done := overlayTasks(tracker["tasks"], v.data.Progress.Tasks, before)
+	tracker["tasks"] = list
+	if was == nil || !maps.Equal(before, v.tasks()) {
+		tracker["totalTasks"], top["tasksCompleted"] = len(list), done
+	}
+	top["trackerState"] = tracker
+	if status := v.runStatus(); was == nil || status != was.status {
+		top["status"], top["isPaused"] = status, status == "paused"
+	}
+	top["updatedAt"] = stampOf(v.session.Ended())
+	data, err := json.MarshalIndent(top, "", "  ")
+	return map[string][]byte{tuiFile: append(data, '\n')}, err
+}
+
+// overlayTasks puts the changed states over a tracker's list, and counts what
+// was completed in the session.
+func overlayTasks(list any, tasks []folder.TaskState, before map[string]folder.TaskStatus) (out []any, done int) {
+	out, _ = list.([]any)
+	at := map[string]map[string]any{}
+	for _, e := range out {
+		if o, ok := e.(map[string]any); ok {
+			id, _ := o["id"].(string)
+			at[id] = o
+		}
+	}
+	for _, t := range tasks {
+		o, ok := at[t.TaskID]
+		if !ok {
+			title := t.Result
+			if title == "" {
+				title = t.TaskID
+			}
+			o = map[string]any{"id": t.TaskID, "title": title}
+			out = append(out, o)
+			at[t.TaskID] = o
+		}
+		if was, known := before[t.TaskID]; !ok || !known || was != t.Status {
+			o["status"] = trackerWord(t.Status)
+			o["completedInSession"] = t.Status == folder.TaskCompleted
+		}
+	}
+	for _, o := range at {
+		if here, _ := o["completedInSession"].(bool); here {
+			done++
+		}
+	}
+	if out == nil {
+		out = []any{}
+	}
+	return out, done
+}
+
+func trackerWord(s folder.TaskStatus) string {
+	switch s {
+	case folder.TaskCompleted:
+		return "completed"
+	case folder.TaskInProgress:
+		return "in_progress"
+	case folder.TaskSkipped:
+		return "cancelled"
+	}
+	return "open"
+}
+
+func stampOf(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

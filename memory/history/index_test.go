@@ -1,0 +1,323 @@
+package history_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"ralph/memory/history"
+)
+
+// found says at which place a query finds the first text among others.
+func found(texts []string, query string) int {
+	var x history.Index
+	for _, t := range texts {
+		x.Add(t)
+	}
+	return slices.IndexFunc(x.Search(query, 0), func(h history.Hit) bool { return h.ID == 0 })
+}
+
+func TestSearchMeetsSpellings(t *testing.T) {
+	noise := []string{"the build is green again", "rename the helper and run the linter", "日志文件太大了", "look at server.go first", "error 404 on the page"}
+	for _, c := range []struct{ text, query string }{
+		{"func maxUploadSize() int", "what is max_upload_size?"},
+		{"set MAX_UPLOAD_SIZE in the environment", "maxUploadSize"},
+		{"HTTPServer closes idle connections", "http server"},
+		{"see internal/upload/retry_policy.go", "retryPolicy.go"},
+		{"see internal/upload/retry_policy.go", "open internal/upload/retry_policy.go"},
+		{"it retries three times", "how often does it retry"},
+		{"uploading is slow", "the upload"},
+		{"the configuration of caches", "configure the cache"},
+		{"status 503 means busy", "503"},
+		{"pin it to v1.43.0", "1.43.0"},
+		{"数据库的密码在保险库里", "数据库密码"},
+		{"データベースの接続", "接続"},
+		{"Прокси слушает порт", "порт прокси"},
+		{"Größe der Warteschlange", "GRÖSSE oder Größe"},
+		{"東", "東"},
+	} {
+		if at := found(append([]string{c.text}, noise...), c.query); at != 0 {
+			t.Errorf("%q finds %q at %d", c.query, c.text, at)
+		}
+	}
+	if at := found([]string{"the and of"}, "the and of"); at != -1 {
+		t.Error("words that say nothing find something")
+	}
+}
+
+func TestIndex(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(rapid.StringOf(rapid.SampledFrom([]rune("abcABC12_./- é東京x\n"))), 1, 30).Draw(t, "texts")
+		query := rapid.SampledFrom(texts).Draw(t, "query")
+		budget := rapid.IntRange(0, 100).Draw(t, "budget")
+		cost := func(id int) int { return utf8.RuneCountInString(texts[id]) - 1 }
+		var x, y history.Index
+		for i, text := range texts {
+			if id := x.Add(text); id != i {
+				t.Fatalf("text %d has the number %d", i, id)
+			}
+			y.Add(text)
+		}
+		hits := x.Choose(query, cost, budget)
+		if !reflect.DeepEqual(hits, y.Choose(query, cost, budget)) || !reflect.DeepEqual(x.Search(query, 0), y.Search(query, 0)) {
+			t.Fatal("the same question has two answers")
+		}
+		spent, last := 0, -1
+		for _, h := range hits {
+			if cost(h.ID) < 0 {
+				t.Fatalf("text %d was left out by its cost and is chosen", h.ID)
+			}
+			if h.ID <= last {
+				t.Fatalf("not in order: %v", hits)
+			}
+			spent, last = spent+cost(h.ID), h.ID
+		}
+		if spent > budget {
+			t.Fatalf("%d of a budget of %d", spent, budget)
+		}
+	})
+}
+
+func TestExcerpt(t *testing.T) {
+	long := strings.Repeat("nothing of interest here\n", 200) + "the proxy listens on port 8443\n" + strings.Repeat("more of the same\n", 200)
+	if got := history.Excerpt(long, "which port has the proxy", 200); !strings.Contains(got, "8443") || len(got) > 200 || !strings.HasPrefix(got, "…\n") {
+		t.Errorf("excerpt: %q", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		limit := rapid.IntRange(10, 60).Draw(t, "limit")
+		got := history.Excerpt(text, rapid.String().Draw(t, "query"), limit)
+		if len(text) <= limit && got != text || len(got) > limit || utf8.ValidString(text) && !utf8.ValidString(got) {
+			t.Fatalf("%q became %q", text, got)
+		}
+	})
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add("maxUploadSize in a/b_c.go 日本語 x", "日本 upload")
+	f.Add("\xff\xfeé\x00", "_/._-")
+	f.Fuzz(func(t *testing.T, text, query string) {
+		var x history.Index
+		x.Add(text)
+		x.Add(query)
+		for _, h := range x.Search(query, 0) {
+			if h.Score <= 0 || h.ID > 1 {
+				t.Fatalf("%+v", h)
+			}
+		}
+		history.Excerpt(text, query, 20)
+	})
+}
+
+// fact is something that was said once, and the task that needs it, in other
+// words.
+type fact struct{ said, task string }
+
+func facts() []fact {
+	return []fact{
+		{"The staging database moved: it listens on 10.3.7.21:5433 now, no longer on the default.", "Point the integration tests to the staging database"},
+		{"Please never bump golang.org/x/text past 0.14, the Windows installer breaks with it.", "Update the dependencies in go.mod, x/text included"},
+		{"uploadChunk must not be retried on 413; the gateway bans us for an hour.", "Make upload_chunk more robust against gateway failures"},
+		{"We agreed that invoices are rounded half-even, not half-up, because of the auditors.", "Fix how the total on an invoice is rounded"},
+		{"The French locale file is generated from Crowdin, hand edits get lost.", "Correct the typo in the French translation file locales/fr.json"},
+		{"Billing talks to Stripe with API version 2023-08-16 pinned in stripeClient.", "Add refunds to billing: call Stripe"},
+		{"The nightly cron job of the exporter runs at 02:40 UTC, keep the lock file free then.", "Move the exporter's nightly job"},
+		{"Kafka partition count of topic orders.v2 is 24 and cannot be changed.", "Scale the consumers of the Kafka topic orders.v2"},
+		{"Do not use testify in this repo, the maintainers refuse it; plain testing only.", "Write tests with whatever assertion library fits: is testify fine?"},
+		{"Session tokens are in Redis under sess:{tenant}:{id}, with the tenant first.", "Delete all Redis sessions of one tenant"},
+		{"The avatar service wants WebP only, PNG is answered with 415.", "Implement uploading avatars"},
+		{"ThumbnailWorker leaks file handles above 8 workers, we cap it at 6.", "Tune the concurrency of the thumbnail workers"},
+		{"Customer ACME must stay on legacy pricing until March, their flag is acme_legacy.", "Remove the legacy pricing code"},
+		{"The iOS client parses dates with a trailing Z only; offsets crash it.", "Change the date format in the API answers for the iOS app"},
+		{"Deployments go through make ship TARGET=eu first, us after an hour.", "Write down how we deploy to production"},
+		{"parseManifest accepts comments since 3.2, the docs are wrong there.", "Document what parse_manifest accepts"},
+		{"Our S3 bucket for backups is in eu-north-1, not in eu-west-1 like the rest.", "Restore the backup from S3"},
+		{"GraphQL depth is limited to 7 by the proxy, deeper queries return an empty 200.", "Why does this nested GraphQL query come back empty?"},
+		{"Use ULIDs for new ids, we stopped with UUIDv4 in the events table.", "Add an id column to the events table"},
+		{"The rate limiter counts per API key, not per user; support asked for that.", "Show users their rate limit"},
+		{"LDAP group names have a trailing space in production, trim them.", "Map LDAP groups to roles"},
+		{"Feature flag dark_launch_search is on for 5 % of the accounts only.", "Roll out the search that was dark launched"},
+		{"The PDF renderer needs the font Liberation Sans in the container image.", "PDF output shows empty boxes instead of letters in the container"},
+		{"Webhooks are signed with HMAC-SHA256 over timestamp.body, in header X-Sig.", "Verify the signature of webhooks"},
+		{"Terraform state is locked in DynamoDB table tf-locks-2; the old one is dead.", "Terraform complains about a stale lock"},
+		{"For Postgres migrations: lock_timeout 3s always, we had an outage.", "Write a migration that adds an index in Postgres"},
+		{"The checkout button test is flaky on Firefox because of the cookie banner.", "The Firefox checkout test fails sometimes"},
+		{"Prometheus drops labels with more than 40 values, so no user id as a label.", "Add a Prometheus metric per user"},
+		{"mailQueue retries for 36 hours, then it goes to dead-letter/mail.", "Where do mails end up that cannot be delivered? check mail_queue"},
+		{"The CSV import expects semicolons and Windows-1252 from the ERP.", "Import of the ERP's CSV breaks umlauts"},
+		{"Helm chart values live in ops/charts/web/values.prod.yaml, everything else is dead.", "Raise the memory limit in the Helm values of web"},
+		{"We use the word workspace for tenants in the UI, never organisation.", "Name the new settings page for tenants in the UI"},
+		{"Elasticsearch 7 must stay until the plugin phonetic-de is ported.", "Upgrade Elasticsearch"},
+		{"On ARM the SIMD path of the hasher gives wrong sums, it is turned off there.", "Speed up the hasher on ARM machines"},
+		{"OAuth callbacks are allowed for https://app.example.com/cb and localhost:5173 only.", "Login with OAuth fails on my branch preview"},
+		{"The websocket gateway closes idle sockets after 55 seconds, ping at 30.", "Websocket clients get disconnected when idle"},
+		{"Amounts in the ledger are in tenths of a cent, as int64.", "Sum up the amounts of the ledger"},
+		{"Vault path for the signing key: kv/release/signing, role ci-release.", "Sign the release in CI"},
+		{"gRPC messages over 4 MB are cut by Envoy, chunk the report download.", "Let people download big reports over gRPC"},
+		{"The audit log must hold the old and the new value of each field, says legal.", "Write changes of a customer to the audit log"},
+		{"Pagination cursors expire after 15 minutes; the mobile team relies on it.", "Change how cursors for pagination work"},
+		{"The scheduler skips jobs when clock skew exceeds 2 s, see skewGuard.", "Jobs are skipped by the scheduler on one node"},
+		{"In the monorepo, buf generate must run with v1.28, newer ones break Swift.", "Regenerate the protobuf code with buf"},
+		{"SearchIndexer wants documents in batches of at most 250.", "search_indexer is too slow, batch documents"},
+		{"Sentry DSN of the worker comes from SENTRY_DSN_WORKER, not SENTRY_DSN.", "Errors of the worker do not reach Sentry"},
+		{"Canary pods carry the label track=canary, dashboards filter by it.", "Build a dashboard for the canary pods"},
+		{"The license check is offline for 14 days, then read-only mode.", "What happens when the license server cannot be reached?"},
+		{"コンテナのタイムゾーンは必ずアジア東京にしてください。", "コンテナのタイムゾーンを設定する"},
+		{"Die Rechnungsnummern sind je Mandant fortlaufend, Lücken sind verboten.", "Storno: dürfen Rechnungsnummern eines Mandanten gelöscht werden?"},
+		{"The smoke test account is qa+smoke@example.com, its password rotates daily in Vault.", "Let the smoke test log in with its account"},
+	}
+}
+
+// chatter makes the messages of long work: the same parts of the same software,
+// results of tools, plans, questions. It speaks of the things the tasks speak
+// of, too.
+type chatter struct{ random *rand.Rand }
+
+func (c chatter) pick(list ...string) string { return list[c.random.IntN(len(list))] }
+
+func (c chatter) message(i int) string {
+	thing := c.pick("the upload", "billing", "the exporter", "the search page", "the scheduler", "the webhook handler", "the importer", "the invoice view", "the gateway", "the migration",
+		"the rate limiter", "the audit log", "the session store", "the thumbnail job", "the ledger", "the login form", "the report download", "the Kafka consumer", "the Helm chart", "the dashboard",
+		"the Redis client", "the Postgres schema", "the API client", "the mail queue", "the container image", "the release job", "the Firefox tests", "the iOS client", "the CSV parser", "the events table")
+	file := c.pick("internal/upload/chunk.go", "billing/stripe.go", "exporter/nightly.go", "web/src/search.tsx", "scheduler/skew.go", "hooks/verify.go", "importer/csv.go", "db/migrations/0042_add_index.sql",
+		"ledger/amount.go", "auth/oauth.go", "worker/thumbnail.go", "locales/de.json", "ops/charts/web/templates/deploy.yaml", "proto/report.proto", "mail/queue.go", "audit/log.go", "session/redis.go")
+	name := c.pick("uploadChunk", "parseHeader", "newClient", "roundTotal", "renderPage", "loadConfig", "withRetry", "openSession", "flushQueue", "nextCursor", "batchSize", "mapGroups", "sumAmounts", "checkLicense")
+	n := c.random.IntN(900) + 3
+	switch c.random.IntN(12) {
+	case 0:
+		return fmt.Sprintf("Look at %s: %s returns nil when the list is empty. Can you fix that?", file, name)
+	case 1:
+		return fmt.Sprintf("I read %s. The function %s is called from %d places; I change the signature and run the tests.", file, name, n)
+	case 2:
+		return fmt.Sprintf("exit 0 after %dms\nok  \tapp/%s\t0.%03ds\nok  \tapp/%s\t(cached)", n, strings.TrimSuffix(file, ".go"), n, name)
+	case 3:
+		return fmt.Sprintf("exit 1 after %dms\n--- FAIL: Test%s (0.%02ds)\n    %s:%d: got %d, want %d\nFAIL", n, name, n%100, file, n, n*7, n*7+1)
+	case 4:
+		return fmt.Sprintf("%d\tfunc %s(ctx context.Context, in Input) (Output, error) {\n%d\t\tif err := in.validate(); err != nil {\n%d\t\t\treturn Output{}, err\n%d\t\t}", n, name, n+1, n+2, n+3)
+	case 5:
+		return fmt.Sprintf("The change in %s is done: %s now checks its input. The tests pass. Left: the documentation.", file, thing)
+	case 6:
+		return fmt.Sprintf("Why is %s slower than last week? Please measure before you change something.", thing)
+	case 7:
+		return fmt.Sprintf("I think the cause is in %s, because %s waits for a lock. I add a test first.", thing, name)
+	case 8:
+		return fmt.Sprintf("%s:%d: %s(ctx)\n%s:%d: defer %s.Close()", file, n, name, file, n+9, name)
+	case 9:
+		return fmt.Sprintf("Good. Commit it as \"%s: handle empty input in %s\" and go on with %s.", strings.Split(file, "/")[0], name, thing)
+	case 10:
+		return fmt.Sprintf("Renamed %s in %d files. The linter has no complaints about %s.", name, n%20+2, thing)
+	}
+	return fmt.Sprintf("Step %d: update %s, then write a test for %s in %s.", i, thing, name, file)
+}
+
+// talk is 10,000 messages with the facts among them, and where those are.
+func talk(seed uint64, n int, planted []fact) (texts []string, at map[int]int) {
+	random := rand.New(rand.NewPCG(seed, 7))
+	c := chatter{random}
+	at = map[int]int{}
+	for i := range n {
+		texts = append(texts, c.message(i))
+	}
+	places := random.Perm(n)
+	for i, f := range planted {
+		texts[places[i]] = f.said
+		at[i] = places[i]
+	}
+	return texts, at
+}
+
+// Of 10,000 messages with 50 facts among them, those that a task needs are
+// inside its budget.
+func TestRelevanceFindsPlantedFacts(t *testing.T) {
+	const (
+		messages = 10_000
+		budget   = 3000 // tokens: 2.3 % of a window of 128,000
+	)
+	tokens := func(s string) int { return len(s)/4 + 8 }
+	planted := facts()
+	if len(planted) != 50 {
+		t.Fatalf("%d facts", len(planted))
+	}
+	inside, newest, first, asked := 0, 0, 0, 0
+	for seed := range uint64(3) {
+		texts, at := talk(seed, messages, planted)
+		var x history.Index
+		for _, text := range texts {
+			x.Add(text)
+		}
+		from, left := len(texts), budget
+		for from > 0 && left >= tokens(texts[from-1]) {
+			from--
+			left -= tokens(texts[from])
+		}
+		for i, f := range planted {
+			asked++
+			spent, in := 0, false
+			for _, h := range x.Choose(f.task, func(id int) int { return tokens(texts[id]) }, budget) {
+				spent += tokens(texts[h.ID])
+				in = in || h.ID == at[i]
+			}
+			if spent > budget {
+				t.Errorf("%d tokens chosen", spent)
+			}
+			if in {
+				inside++
+			} else {
+				t.Logf("missed: %q for %q", f.said, f.task)
+			}
+			if hits := x.Search(f.task, 1); len(hits) > 0 && hits[0].ID == at[i] {
+				first++
+			}
+			if at[i] >= from {
+				newest++
+			}
+		}
+	}
+	t.Logf("%d messages, %d facts, 3 seeds, budget %d tokens: %d of %d needed facts are inside (%.1f %%), %d of them as the first hit; the newest messages alone hold %d (%.1f %%)",
+		messages, len(planted), budget, inside, asked, 100*float64(inside)/float64(asked), first, newest, 100*float64(newest)/float64(asked))
+	if inside*10 < asked*9 {
+		t.Error("too few")
+	}
+}
+
+// Adding a message costs the same however many there are.
+func TestIndexSpeed(t *testing.T) {
+	texts, _ := talk(1, 100_000, facts())
+	var x history.Index
+	const part = 20_000
+	var first, last time.Duration
+	began := time.Now()
+	for i := 0; i < len(texts); i += part {
+		start := time.Now()
+		for _, text := range texts[i : i+part] {
+			x.Add(text)
+		}
+		last = time.Since(start)
+		if i == 0 {
+			first = last
+		}
+	}
+	took := time.Since(began)
+	start := time.Now()
+	x.Choose(facts()[2].task, func(int) int { return 1 }, 100)
+	t.Logf("%d messages indexed in %v (%.0f a second), %.1f MB; one of the first %d took %v, of the last %v; a search takes %v",
+		x.Len(), took.Round(time.Millisecond), float64(x.Len())/took.Seconds(), float64(x.Bytes())/1e6, part, first/part, last/part, time.Since(start))
+	if last > 8*first {
+		t.Errorf("the last %d messages took %v, the first %v", part, last, first)
+	}
+}
+
+func BenchmarkIndexAdd(b *testing.B) {
+	texts, _ := talk(1, 10_000, facts())
+	var x history.Index
+	for i := 0; b.Loop(); i++ {
+		x.Add(texts[i%len(texts)])
+	}
+}

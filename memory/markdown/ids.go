@@ -1,0 +1,100 @@
+package markdown
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// knownID matches ids by a prefix that people use for tasks; anyID those that
+// something sets apart from text: bold, a colon, a dash.
+var (
+	knownID = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?i:(T|TASK|US|GOAL|G|ISSUE|BUG|FEAT|FEATURE|STORY)[- ]?\d+(?:[-.]\d+)*)(?:[^\pL\pN]|$)`)
+	})
+	anyID = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]{0,15}(?:-[A-Za-z0-9]{1,16}){0,3}[- ]?\d+(?:[-.]\d+)*)(?:[^\pL\pN]|$)`)
+	})
+	numberID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+(?:\.\d+)+)[.:)]?(?:\s|$)`) })
+	rowID    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]{1,8}[- ]?\d+(?:[-.]\d+)*$`) })
+)
+
+// cutID splits the id from the title behind it.
+func cutID(s string) (id, title string, bold bool) {
+	s = strings.TrimSpace(s)
+	for _, m := range []string{"**", "__", "`"} {
+		if !strings.HasPrefix(s, m) {
+			continue
+		}
+		if inner, rest, ok := strings.Cut(s[len(m):], m); ok {
+			if plainID(inner) {
+				return inner, trimSeparator(rest), m == "**"
+			}
+			word := strings.TrimRight(inner, ": ")
+			if loc := anyID().FindStringSubmatch(word); loc != nil && loc[1] == word {
+				return word, trimSeparator(rest), m == "**"
+			}
+		}
+	}
+	if !strings.ContainsAny(s[:min(len(s), 100)], "0123456789") {
+		return "", s, false // quick: all that follow end in a number
+	}
+	if m := knownID().FindStringSubmatchIndex(s); m != nil {
+		end := m[1]
+		for end > m[3] && !idByte(s[end-1]) {
+			end--
+		}
+		return strings.TrimSpace(s[:end]), trimSeparator(s[end:]), false
+	}
+	if id := numbered(s); id != "" {
+		return id, trimSeparator(s[len(id):]), false
+	}
+	if i := strings.IndexByte(s, ':'); i <= 0 || !idByte(s[i-1]) {
+		return "", s, false
+	}
+	if m := anyID().FindStringSubmatch(s); m != nil && strings.HasPrefix(s[len(m[1]):], ":") && !strings.Contains(m[1], " ") {
+		return m[1], trimSeparator(s[len(m[1]):]), false
+	}
+	return "", s, false
+}
+
+// plainID reports whether s is letters, a dash and digits: the form in which
+// Ralph writes ids, which anyID matches whole.
+func plainID(s string) bool {
+	i := strings.IndexByte(s, '-')
+	return i > 0 && i <= 16 && allDigits(s[i+1:]) && strings.Trim(strings.ToLower(s[:i]), "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// numbered returns the chapter number that a text begins with, or "".
+func numbered(s string) string {
+	if s == "" || s[0] < '0' || s[0] > '9' {
+		return ""
+	}
+	if m := numberID().FindStringSubmatch(s); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+func idByte(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+func trimSeparator(s string) string {
+	return strings.TrimSpace(strings.TrimLeft(s, " \t:.)-–—"))
+}
+
+// trimTitle takes off what lines carry behind the title: ticks with a date,
+// two blanks for a line break.
+func trimTitle(s string) string {
+	s = strings.TrimSpace(s)
+	if isASCII(s) {
+		return s
+	}
+	for _, e := range statusEmoji() {
+		if i := strings.LastIndex(s, e.word); i > 0 && strings.Trim(s[i+len(e.word):], " 0123456789-./:\ufe0f") == "" {
+			return strings.TrimSpace(s[:i])
+		}
+	}
+	return s
+}

@@ -1,0 +1,143 @@
+package markdown
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// number decides what is a task and what a step or a group, and gives ids to
+// tasks without one.
+func (d *Document) number(roots []*node) {
+	d.tasks, d.starts = d.tasks[:0], d.starts[:0]
+	d.index, d.marks = nil, 0
+	if cap(d.tasks) < len(roots) {
+		d.tasks, d.starts = make([]*node, 0, len(roots)), make([]int, 0, len(roots))
+	}
+	var walk func(n *node)
+	walk = func(n *node) {
+		if n.group() {
+			for _, c := range n.children {
+				walk(c) // a group: only its leaves are work
+			}
+			return
+		}
+		n.settle()
+		n.i = len(d.tasks)
+		d.tasks, d.starts = append(d.tasks, n), append(d.starts, n.first)
+		d.marks += n.marked()
+	}
+	for _, n := range roots {
+		walk(n)
+	}
+	seen := make(map[string]int, len(d.tasks))
+	for _, n := range d.tasks {
+		n.identify()
+		key := strings.ToLower(n.ID)
+		if seen[key]++; seen[key] > 1 {
+			n.ID = fmt.Sprintf("%s~%d", n.ID, seen[key])
+		}
+	}
+}
+
+// identify gives a task the id that the file has, or one of its title.
+func (n *node) identify() {
+	n.Explicit = n.raw != ""
+	if n.ID = n.raw; !n.Explicit {
+		n.ID = "~" + slug(n.Title)
+	}
+}
+
+// group reports whether only what is below counts as work.
+func (n *node) group() bool {
+	switch {
+	case len(n.children) == 0:
+		return false
+	case n.kind == nodePercent:
+		return true
+	}
+	return n.kind == nodeItem && (n.raw == "" || anyHasID(n.children))
+}
+
+// marked is 1 for a box with a mark other than a tick.
+func (n *node) marked() int {
+	if n.kind == nodeItem && strings.IndexByte("~!-/>", n.mark) >= 0 {
+		return 1
+	}
+	return 0
+}
+
+func anyHasID(nodes []*node) bool {
+	for _, n := range nodes {
+		if n.raw != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) steps(children []*node) {
+	for _, c := range children {
+		text := c.Title
+		if c.raw != "" {
+			text = strings.TrimSpace(c.raw + " " + text)
+		}
+		n.Steps = append(n.Steps, Step{Text: text, Done: c.Status == Done})
+		n.steps(c.children)
+	}
+}
+
+// settle decides the status from what the file says: a tick counts always; the
+// field's word says more than an empty box or a percentage; without either the
+// steps tell. An empty box beside a field that says done reads as done: the
+// file alone cannot tell whether someone wrote the word without ticking the
+// box, or unticked the box without changing the word. Compare and Merge, which
+// see the version before, can.
+func (n *node) settle() {
+	n.steps(n.children)
+	if f := n.fields[fieldStatus]; !f.none() {
+		if s, ok := readStatus(n.word); ok && (n.Status != Done || n.kind == nodePercent) {
+			n.Status = s
+		}
+		return
+	}
+	if n.kind != nodeHeading || !n.inline.none() || len(n.Steps) == 0 || n.Status != Pending {
+		return
+	}
+	done := 0
+	for _, s := range n.Steps {
+		if s.Done {
+			done++
+		}
+	}
+	switch done {
+	case 0:
+	case len(n.Steps):
+		n.Status = Done
+	default:
+		n.Status = InProgress
+	}
+}
+
+// slug makes a short id of a title in any language.
+func slug(title string) string {
+	var b strings.Builder
+	dash := false
+	for _, r := range strings.ToLower(title) {
+		switch {
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			b.WriteRune(r)
+			dash = false
+		case b.Len() > 0 && !dash:
+			b.WriteByte('-')
+			dash = true
+		}
+		if b.Len() >= 40 {
+			break
+		}
+	}
+	if s := strings.Trim(b.String(), "-"); s != "" {
+		return s
+	}
+	return "task"
+}

@@ -1,0 +1,501 @@
+package folder
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"ralph/memory/durable"
+)
+
+// The files of a session that this package reads or writes.
+const (
+	metadataFile  = "session-metadata.yaml"
+	logFile       = "execution-log.json"
+	progressFile  = "progress-tracking.yaml"
+	decisionsFile = "decision-history.json"
+	errorsFile    = "errors-and-retries.json"
+	metricsFile   = "quality-metrics.json"
+	inventoryFile = "feature-inventory.json"
+	reportFile    = "final-report.md"
+)
+
+// maxFileBytes bounds every file but the log, which is read in a stream.
+const maxFileBytes = 64 << 20
+
+// Data is what the files of a session say, also where they contradict each
+// other. What a file does not say is zero.
+type Data struct {
+	// Dir is the directory's name: session-001-fix-login.
+	Dir       string
+	Meta      Meta
+	Progress  Progress
+	Log       Log
+	Decisions []Decision
+	Failures  []Failure
+	Trips     []Trip
+	Metrics   []Metric
+	Inventory Inventory
+	// Report is the head of final-report.md as it stands.
+	Report struct{ SessionID, Name, Date, Status string }
+	// Files are the names of those of the session's files that are there.
+	Files []string
+	// Problems are files and entries that could not be read.
+	Problems []Problem
+
+	ids map[string]string // the session id that each file states
+}
+
+// Meta is session-metadata.yaml, as far as it can be read.
+type Meta struct {
+	SessionID, Name, Status string
+	Start, End              time.Time // zero when not stated
+	Phase                   int
+	PhaseName               string
+	Completed, Total        int // tasks
+	Discovered, Documented  []string
+	TotalDuration           float64 // seconds
+	AverageTask             float64 // seconds
+	SuccessRate             float64
+	Errors                  int
+	HelpRequests            int
+	Interventions           int
+	ExitReason              string
+}
+
+// Log sums up execution-log.json.
+type Log struct {
+	Events      int
+	ByType      map[EventType]int
+	First, Last time.Time
+	// Unordered counts the events that are older than the one before them.
+	Unordered int
+	// Completed are the ids of the tasks that completed.
+	Completed map[string]bool
+	// End is the result of the session_end with which the log ends, if it does.
+	End   string
+	Bytes int64
+	// Cut says that the log was too large for the occasion and not read.
+	Cut bool
+}
+
+// Feature is one entry of feature-inventory.json.
+type Feature struct {
+	FeatureID    string   `json:"feature_id"`
+	Name         string   `json:"name"`
+	Category     string   `json:"category"`
+	Directory    string   `json:"directory"`
+	Purpose      string   `json:"purpose"`
+	KeyFiles     []string `json:"key_files"`
+	Dependencies []string `json:"dependencies"`
+	Status       string   `json:"status"`
+	Documented   bool     `json:"documented"`
+	Challenges   int      `json:"challenges_generated"`
+	Assumptions  int      `json:"assumptions_count"`
+}
+
+// Inventory is feature-inventory.json: the list, and the statistics as the file
+// states them, which may differ.
+type Inventory struct {
+	Features []Feature
+	// Stated says that the file has statistics.
+	Stated               bool
+	Total                int
+	ByCategory, ByStatus map[string]int
+	Coverage             float64
+}
+
+// Problem is a file, or what part of it, that could not be read.
+type Problem struct {
+	File string
+	Err  error
+}
+
+// Read reads the files of the session in dir. It accepts what other tools and
+// people leave there: missing files, other spellings, keys that Ralph does not
+// know, entries that are none. What cannot be read is in Problems; the error is
+// that the directory itself cannot be read. It writes nothing.
+func Read(fsys afero.Fs, dir string) (Data, error) { return read(fsys, dir, 0) }
+
+// read leaves out a log beyond maxLog bytes; 0 means no bound.
+func read(fsys afero.Fs, dir string, maxLog int64) (Data, error) {
+	d := Data{Dir: filepath.Base(dir), ids: map[string]string{}}
+	if fsys == nil {
+		fsys = afero.NewOsFs()
+	}
+	f, err := fsys.Open(dir)
+	if err != nil {
+		return d, fmt.Errorf("read session %q: %w", dir, err)
+	}
+	names, err := f.Readdirnames(-1)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return d, fmt.Errorf("read session %q: %w", dir, err)
+	}
+	for _, file := range []struct {
+		name string
+		take func(any) int // returns how many entries are none
+	}{
+		{metadataFile, d.takeMeta}, {progressFile, d.takeProgress}, {decisionsFile, d.takeDecisions}, {errorsFile, d.takeErrors},
+		{metricsFile, d.takeMetrics}, {inventoryFile, d.takeInventory},
+	} {
+		if !slices.Contains(names, file.name) {
+			continue
+		}
+		d.Files = append(d.Files, file.name)
+		data, err := durable.ReadFile(fsys, filepath.Join(dir, file.name), maxFileBytes)
+		var v any
+		if err == nil {
+			v, err = parse(file.name, data)
+		}
+		if err != nil {
+			d.problem(file.name, err)
+			continue
+		}
+		if odd := file.take(v); odd > 0 {
+			d.problem(file.name, fmt.Errorf("%d entries are none", odd))
+		}
+	}
+	d.readLog(fsys, dir, names, maxLog)
+	d.readReport(fsys, dir, names)
+	return d, nil
+}
+
+func (d *Data) problem(file string, err error) {
+	d.Problems = append(d.Problems, Problem{file, err})
+}
+
+// says notes the session id that a file states.
+func (d *Data) says(file string, o object) string {
+	id := o.text("session_id", "sessionId", "session")
+	if id != "" {
+		d.ids[file] = id
+	}
+	return id
+}
+
+// ReadMeta reads the metadata of the session in dir alone, as Read does. The
+// error is that it cannot be read at all.
+func ReadMeta(fsys afero.Fs, dir string) (Meta, error) {
+	d := Data{ids: map[string]string{}}
+	path := filepath.Join(dir, metadataFile)
+	data, err := durable.ReadFile(fsys, path, maxFileBytes)
+	var v any
+	if err == nil {
+		if v, err = parse(metadataFile, data); err == nil && d.takeMeta(v) > 0 {
+			err = errors.New("it is no mapping")
+		}
+		if err != nil {
+			err = fmt.Errorf("read %q: %w", path, err)
+		}
+	}
+	return d.Meta, err
+}
+
+func (d *Data) takeMeta(v any) int {
+	o, ok := v.(object)
+	if !ok {
+		return 1
+	}
+	context, perf := o.object("context_variables"), o.object("performance_metrics")
+	d.Meta = Meta{
+		SessionID: d.says(metadataFile, o), Name: o.text("session_name", "name"), Status: o.text("status"),
+		Start: o.when("start_time", "started_at"), End: o.when("end_time", "ended_at"),
+		Phase: o.count("phase", "current_phase"), PhaseName: o.text("phase_name", "phase"),
+		Completed: o.count("tasks_completed"), Total: o.count("tasks_total"),
+		Discovered: context.texts("features_discovered"), Documented: context.texts("features_documented"),
+		TotalDuration: perf.float("total_duration_seconds"), AverageTask: perf.float("average_task_duration"),
+		SuccessRate: perf.float("success_rate"), Errors: perf.count("error_count"), HelpRequests: perf.count("help_requests"),
+		Interventions: perf.count("human_interventions"), ExitReason: o.text("exit_reason"),
+	}
+	return 0
+}
+
+func (d *Data) takeProgress(v any) (odd int) {
+	o, ok := v.(object)
+	if !ok {
+		return 1
+	}
+	d.says(progressFile, o)
+	d.Progress, odd = progressOf(o)
+	return odd
+}
+
+func progressOf(o object) (p Progress, odd int) {
+	at := o.object("progress")
+	p.SessionID, p.LastUpdated = o.text("session_id"), o.when("last_updated", "updated_at")
+	p.Progress.CurrentTaskID, p.Progress.CurrentPhase = at.text("current_task_id"), at.text("current_phase")
+	p.Progress.OverallProgress, p.Progress.PhaseProgress = at.float("overall_progress"), at.float("phase_progress")
+	tasks, a := o.objects("tasks")
+	for _, t := range tasks {
+		p.Tasks = append(p.Tasks, taskOf(t))
+	}
+	milestones, b := o.objects("milestones")
+	for _, m := range milestones {
+		p.Milestones = append(p.Milestones, Milestone{Name: m.text("name"), Target: m.text("target"), Achieved: m.flag("achieved"), AchievedAt: m.moment("achieved_at")})
+	}
+	gates, c := o.objects("quality_gates")
+	for _, g := range gates {
+		p.QualityGates = append(p.QualityGates, Gate{Name: g.text("name"), Metric: g.text("metric"), Threshold: g.float("threshold"),
+			Operator: g.text("operator"), Passed: g.flag("passed")})
+	}
+	return p, a + b + c
+}
+
+func taskOf(t object) TaskState {
+	return TaskState{TaskID: t.text("task_id", "id"), Status: TaskStatus(t.text("status")), StartedAt: t.moment("started_at", "start_time"),
+		CompletedAt: t.moment("completed_at", "end_time"), DurationSeconds: t.optional("duration_seconds"), Result: t.text("result"), Artifacts: t.texts("artifacts")}
+}
+
+// entries returns the list under a key, or the list that the file is.
+func (d *Data) entries(file string, v any, keys ...string) ([]object, int) {
+	switch v := v.(type) {
+	case object:
+		d.says(file, v)
+		return v.objects(keys...)
+	case []any:
+		return mappings(v)
+	}
+	return nil, 1
+}
+
+func (d *Data) takeDecisions(v any) int {
+	list, odd := d.entries(decisionsFile, v, "decisions")
+	for _, o := range list {
+		var x Decision
+		x.Time, x.TaskID, x.DecisionType, x.Outcome = o.when("timestamp", "time"), o.text("task_id"), o.text("decision_type", "type"), o.text("outcome")
+		context, risk := o.object("context"), o.object("context").object("risk_assessment")
+		x.Context.CurrentTask, x.Context.AvailableActions = context.text("current_task"), context.texts("available_actions")
+		x.Context.Risk.Execution, x.Context.Risk.Resource, x.Context.Risk.Dependency = risk.float("execution"), risk.float("resource"), risk.float("dependency")
+		made := o.object("decision")
+		if made == nil {
+			made = object{"action": o["decision"], "rationale": o["rationale"], "confidence": o["confidence"]}
+		}
+		x.Decision.Action, x.Decision.Confidence, x.Decision.Rationale = made.text("action"), made.float("confidence"), made.text("rationale", "reasoning")
+		x.Decision.Alternatives = []Alternative{}
+		others, _ := made.objects("alternative_actions", "alternatives")
+		for _, a := range others {
+			x.Decision.Alternatives = append(x.Decision.Alternatives, Alternative{a.text("action"), a.float("score")})
+		}
+		d.Decisions = append(d.Decisions, x)
+	}
+	return odd
+}
+
+func (d *Data) takeErrors(v any) int {
+	list, odd := d.entries(errorsFile, v, "errors")
+	for _, o := range list {
+		d.Failures = append(d.Failures, Failure{Time: o.when("timestamp", "time"), TaskID: o.text("task_id"), ErrorType: o.text("error_type", "type"),
+			ErrorMessage: o.text("error_message", "message", "error"), Severity: Severity(o.text("severity")), RetryCount: o.count("retry_count", "retries"),
+			RecoveryAction: o.text("recovery_action"), Resolved: o.flag("resolved"), ResolutionTimeSeconds: o.optional("resolution_time_seconds")})
+	}
+	top, _ := v.(object)
+	trips, more := top.objects("circuit_breaker_trips")
+	for _, o := range trips {
+		d.Trips = append(d.Trips, Trip{Time: o.when("timestamp", "time"), Condition: o.text("condition"), ActionTaken: o.text("action_taken", "action"),
+			DurationSeconds: o.float("duration_seconds"), Resolved: o.flag("resolved")})
+	}
+	return odd + more
+}
+
+func (d *Data) takeMetrics(v any) int {
+	list, odd := d.entries(metricsFile, v, "metrics")
+	for _, o := range list {
+		d.Metrics = append(d.Metrics, Metric{Name: o.text("name", "metric"), Value: o.float("value"), Unit: o.text("unit"), Target: o.optional("target"),
+			Source: o.text("source"), MeasuredAt: o.when("measured_at", "timestamp")})
+	}
+	return odd
+}
+
+func (d *Data) takeInventory(v any) int {
+	list, odd := d.entries(inventoryFile, v, "features")
+	for _, o := range list {
+		d.Inventory.Features = append(d.Inventory.Features, Feature{FeatureID: o.text("feature_id", "id"), Name: o.text("name"), Category: o.text("category"),
+			Directory: o.text("directory", "path"), Purpose: o.text("purpose", "description"), KeyFiles: o.texts("key_files"), Dependencies: o.texts("dependencies"),
+			Status: o.text("status"), Documented: o.flag("documented") || o.find("documented") == nil && o.text("status") == "documented",
+			Challenges: o.count("challenges_generated"), Assumptions: o.count("assumptions_count")})
+	}
+	top, _ := v.(object)
+	if s := top.object("statistics"); s != nil {
+		d.Inventory.Stated, d.Inventory.Total = true, s.count("total_features", "total")
+		d.Inventory.ByCategory, d.Inventory.ByStatus = s.counts("by_category"), s.counts("by_status")
+		d.Inventory.Coverage = s.float("documentation_coverage")
+	}
+	return odd
+}
+
+// Events calls each for the events of the execution log in dir, in order, and
+// reads no more than it needs to at a time. Entries that are no event are left
+// out. It returns the session id that the log states. A log that breaks off
+// or is no JSON is an error once what stands before was passed; no log is an
+// error that matches fs.ErrNotExist. An error of each ends it and is returned.
+func Events(fsys afero.Fs, dir string, each func(Event) error) (sessionID string, err error) {
+	path := filepath.Join(dir, logFile)
+	f, _, err := openRegular(fsys, path)
+	if err != nil {
+		return "", fmt.Errorf("read log: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read from
+	stop := error(nil)
+	sessionID, err = streamEvents(f, func(e Event) error { stop = each(e); return stop })
+	if err != nil && stop == nil {
+		err = fmt.Errorf("read log %q: %w", path, err)
+	}
+	return sessionID, err
+}
+
+func streamEvents(r io.Reader, each func(Event) error) (id string, err error) {
+	d := json.NewDecoder(r)
+	d.UseNumber()
+	first, err := d.Token()
+	if err != nil {
+		return "", err
+	}
+	if first == json.Delim('[') {
+		return "", streamList(d, each)
+	}
+	if first != json.Delim('{') {
+		return "", errors.New("it holds no events")
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return id, err
+		}
+		if key == "events" {
+			if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+				return id, errors.Join(err, errors.New("events is no list"))
+			}
+			if err := streamList(d, each); err != nil {
+				return id, err
+			}
+			continue
+		}
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return id, err
+		}
+		if key == "session_id" {
+			id = asText(v)
+		}
+	}
+	_, err = d.Token()
+	return id, err
+}
+
+// streamList passes the entries of a list whose begin was read.
+func streamList(d *json.Decoder, each func(Event) error) error {
+	for d.More() {
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return err
+		}
+		if o, ok := plain(v).(object); ok {
+			if err := each(eventOf(o)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+// eventOf also reads events of the form {timestamp, type, data}. Keys that an
+// event does not have become details.
+func eventOf(o object) Event {
+	details := o.object("details", "data")
+	e := Event{Time: o.when("timestamp", "time"), Type: EventType(o.text("event_type", "type", "event")), TaskID: o.text("task_id", "taskId"),
+		TaskName: o.text("task_name", "taskName"), Result: o.text("result"), Duration: time.Duration(o.float("duration_seconds") * float64(time.Second))}
+	if e.TaskID == "" {
+		e.TaskID = details.text("task_id", "taskId")
+	}
+	if e.Result == "" {
+		e.Result = details.text("result")
+	}
+	e.Details, _ = bare(details).(map[string]any)
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	for k, v := range o {
+		switch k {
+		case "timestamp", "time", "event_type", "type", "event", "task_id", "taskId", "task_name", "taskName", "duration_seconds", "details", "data":
+			continue
+		case "result":
+			if asText(v) == e.Result {
+				continue
+			}
+		}
+		if _, has := e.Details[k]; !has {
+			e.Details[k] = bare(v)
+		}
+	}
+	return e
+}
+
+func (d *Data) readLog(fsys afero.Fs, dir string, names []string, maxLog int64) {
+	if !slices.Contains(names, logFile) {
+		return
+	}
+	d.Files = append(d.Files, logFile)
+	l := &d.Log
+	if st, err := fsys.Stat(filepath.Join(dir, logFile)); err == nil {
+		l.Bytes = st.Size()
+	}
+	if maxLog > 0 && l.Bytes > maxLog {
+		l.Cut = true
+		return
+	}
+	l.ByType, l.Completed = map[EventType]int{}, map[string]bool{}
+	id, err := Events(fsys, dir, func(e Event) error {
+		l.add(e)
+		return nil
+	})
+	if id != "" {
+		d.ids[logFile] = id
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.problem(logFile, err)
+	}
+}
+
+func (l *Log) add(e Event) {
+	l.Events++
+	l.ByType[e.Type]++
+	l.End = ""
+	switch e.Type {
+	case TaskComplete:
+		if e.TaskID != "" && succeeded(e.Result) {
+			l.Completed[e.TaskID] = true
+		}
+	case SessionEnd:
+		l.End = e.Result
+	}
+	if e.Time.IsZero() {
+		return
+	}
+	if l.First.IsZero() || e.Time.Before(l.First) {
+		l.First = e.Time
+	}
+	if e.Time.Before(l.Last) {
+		l.Unordered++
+	} else {
+		l.Last = e.Time
+	}
+}
+
+// succeeded reads the result of a task as tools and people word it; none counts
+// as success, since the event itself says that the task completed.
+func succeeded(result string) bool {
+	switch strings.ToLower(strings.TrimSpace(result)) {
+	case "failed", "failure", "error", "skipped", "cancelled", "canceled", "interrupted", "aborted":
+		return false
+	}
+	return true
+}

@@ -1,0 +1,100 @@
+package memory
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/afero"
+	"golang.org/x/sys/unix"
+)
+
+// Space is how much room the project's state has and takes.
+type Space struct {
+	// FreeBytes and FreeInodes are what is left to this user on the state's
+	// filesystem; -1 when that cannot be told.
+	FreeBytes, FreeInodes int64
+	// Mount is where that filesystem is mounted; empty when not known.
+	Mount string
+	// StateBytes is the size of all of `.ralph/`, Parts by what stands directly
+	// in it, such as "sessions".
+	StateBytes int64
+	Parts      map[string]int64
+}
+
+// Below these Ralph warns when a project is opened.
+const (
+	lowBytes  = 64 << 20
+	lowInodes = 1000
+)
+
+// Space measures. It walks all of `.ralph/`.
+func (s *Store) Space() (Space, error) {
+	sp := s.free()
+	sp.Parts = map[string]int64{}
+	err := afero.Walk(s.fs, s.StateDir(), func(path string, info fs.FileInfo, err error) error {
+		if err != nil || info.IsDir() {
+			return nil // what cannot be read, or went away meanwhile, is not counted
+		}
+		rel, err := filepath.Rel(s.StateDir(), path)
+		if err != nil {
+			return err
+		}
+		part, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+		sp.Parts[part] += info.Size()
+		sp.StateBytes += info.Size()
+		return nil
+	})
+	if err != nil {
+		return sp, fmt.Errorf("measure %q: %w", s.StateDir(), err)
+	}
+	return sp, nil
+}
+
+func (s *Store) free() Space {
+	sp := Space{FreeBytes: -1, FreeInodes: -1}
+	var st unix.Statfs_t
+	if !s.real() || unix.Statfs(s.root, &st) != nil {
+		return sp
+	}
+	sp.FreeBytes = int64(st.Bavail) * int64(st.Bsize)
+	if st.Files > 0 { // some filesystems have no fixed number of them
+		sp.FreeInodes = int64(st.Ffree)
+	}
+	sp.Mount = mountOf(s.root)
+	return sp
+}
+
+// mountOf returns where the filesystem that holds dir is mounted.
+func mountOf(dir string) string {
+	device := func(path string) (uint64, bool) {
+		var st unix.Stat_t
+		err := unix.Stat(path, &st)
+		return uint64(st.Dev), err == nil
+	}
+	dev, ok := device(dir)
+	for ok {
+		parent := filepath.Dir(dir)
+		up, known := device(parent)
+		if !known || parent == dir || up != dev {
+			return dir
+		}
+		dir = parent
+	}
+	return ""
+}
+
+// lowSpace warns before the room is used up.
+func (s *Store) lowSpace(rec *Recovery) {
+	if s.readOnly {
+		return
+	}
+	sp := s.free()
+	switch {
+	case sp.FreeBytes >= 0 && sp.FreeBytes < lowBytes:
+		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the filesystem mounted at %s has only %d MiB left: what cannot be saved will be held in memory", sp.Mount, sp.FreeBytes>>20))
+	case sp.FreeInodes >= 0 && sp.FreeInodes < lowInodes:
+		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the filesystem mounted at %s has room for only %d more files: what cannot be saved will be held in memory", sp.Mount, sp.FreeInodes))
+	}
+}

@@ -1,0 +1,209 @@
+package repl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ralph/coordinator"
+	"ralph/memory/markdown"
+	"ralph/repl/render"
+	"ralph/workers/agent"
+)
+
+// shownTasks bounds how many tasks are listed.
+const shownTasks = 30
+
+// aside runs a command that only looks; a turn that is under way goes on.
+func (s *Shell) aside(f func(context.Context) func()) {
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		if after := s.guarded(s.ctx, f); after != nil {
+			s.post(after)
+		}
+	}()
+}
+
+// rows shows a table.
+func (s *Shell) rows(table [][]string) {
+	s.ink.say(func(r *render.Renderer) string { return r.Table(table) })
+}
+
+// tasks lists the tasks or the goals, open ones first.
+func (s *Shell) tasks(what string) {
+	s.aside(func(context.Context) func() {
+		list, err := s.mind.State.Notes(what)
+		return func() {
+			switch {
+			case err != nil:
+				s.explain(err)
+			case len(list) == 0:
+				s.note("there are no " + what)
+			default:
+				s.rows(taskTable(list))
+			}
+		}
+	})
+}
+
+func taskTable(list []markdown.Task) [][]string {
+	slices.SortStableFunc(list, func(a, b markdown.Task) int {
+		return cmp.Compare(standing(a.Status), standing(b.Status))
+	})
+	var table [][]string
+	for i, t := range list {
+		if i == shownTasks {
+			table = append(table, []string{"", "", fmt.Sprintf("and %d more", len(list)-i)})
+			break
+		}
+		text := t.Title
+		if len(t.After) > 0 && t.Status.Open() {
+			text += " (after " + strings.Join(t.After, ", ") + ")"
+		}
+		if t.Result != "" {
+			text += " · " + t.Result
+		}
+		id := t.ID
+		if !t.Explicit {
+			id = ""
+		}
+		table = append(table, []string{string(t.Status), id, text})
+	}
+	return table
+}
+
+// standing orders what is being worked on before what waits, and that before
+// what is over.
+func standing(st markdown.Status) int {
+	switch st {
+	case markdown.InProgress:
+		return 0
+	case markdown.Interrupted:
+		return 1
+	case markdown.Blocked, markdown.Failed:
+		return 3
+	case markdown.Done, markdown.Skipped:
+		return 4
+	}
+	return 2
+}
+
+// context shows what the model sees, part by part.
+func (s *Shell) context() {
+	s.aside(func(context.Context) func() {
+		blocks := s.mind.State.Context()
+		return func() {
+			table := [][]string{{"tokens", "part", "from", "why"}}
+			sum := 0
+			for _, b := range blocks {
+				tokens := render.Tokens(b.Tokens)
+				if b.LeftOut {
+					tokens = "(" + tokens + ")"
+				} else {
+					sum += b.Tokens
+				}
+				name := b.Name
+				if b.Messages > 0 {
+					name += fmt.Sprintf(" (%s)", count(b.Messages, "message", "messages"))
+				}
+				table = append(table, []string{tokens, name, b.Source, b.Why})
+			}
+			s.rows(table)
+			s.note(render.Tokens(sum) + " tokens, estimated; in brackets: what the model does not see")
+		}
+	})
+}
+
+// compact shortens the conversation now.
+func (s *Shell) compact() {
+	s.start("compact", true, func(ctx context.Context) func() {
+		report, err := s.mind.State.Compact(ctx)
+		return func() {
+			switch {
+			case errors.Is(err, agent.ErrNoCompaction):
+				s.note("there is nothing to leave out")
+			case err != nil:
+				s.explain(err)
+			default:
+				s.note(fmt.Sprintf("%d messages became %d, %s tokens %s", report.MessagesBefore, report.MessagesAfter,
+					render.Tokens(report.TokensBefore), render.Tokens(report.TokensAfter)))
+				if report.Failed != "" {
+					s.ink.say(func(r *render.Renderer) string { return r.Warning("without a summary: " + report.Failed) })
+				}
+			}
+		}
+	})
+}
+
+// trace tells which turns changed a file, and why.
+func (s *Shell) trace(file string) {
+	if file == "" {
+		s.fail("/trace needs a file", "/trace main.go says which turns changed it, and what you had said")
+		return
+	}
+	s.aside(func(ctx context.Context) func() {
+		steps, err := s.mind.State.Trace(ctx, file)
+		return func() {
+			switch {
+			case err != nil:
+				s.explain(err)
+			case len(steps) == 0:
+				s.note("no turn that is on record changed " + file)
+			default:
+				s.rows(traceTable(steps))
+			}
+		}
+	})
+}
+
+func traceTable(steps []coordinator.TraceStep) [][]string {
+	var table [][]string
+	for _, t := range steps {
+		what := t.Kind
+		if t.Added >= 0 && t.Added+t.Removed > 0 {
+			what += fmt.Sprintf(" +%d −%d", t.Added, t.Removed)
+		}
+		if t.OldPath != "" {
+			what += " from " + t.OldPath
+		}
+		commit := ""
+		if t.Commit != "" {
+			commit = t.Commit[:min(len(t.Commit), 8)]
+		}
+		table = append(table, []string{t.Time.Local().Format("2006-01-02 15:04"), fmt.Sprintf("%s/%d", t.Session, t.Turn), what, commit, brief(t.Said)})
+	}
+	return table
+}
+
+// sessions lists the newest sessions of the project.
+func (s *Shell) sessions() {
+	s.aside(func(context.Context) func() {
+		list, err := s.mind.State.Sessions()
+		return func() {
+			if err != nil {
+				s.explain(err)
+				return
+			}
+			now := s.mind.About.SessionID()
+			var table [][]string
+			for _, x := range list {
+				id := x.ID
+				if id == now {
+					id += " (this)"
+				}
+				table = append(table, []string{id, x.Status, x.Started.Local().Format("2006-01-02 15:04"), render.Duration(x.Duration.Round(time.Second)), x.Name})
+			}
+			if len(table) == 0 {
+				s.note("there are no sessions")
+				return
+			}
+			s.rows(table)
+			s.note("ralph sessions does more: show, archive, handoff, merge, export")
+		}
+	})
+}

@@ -1,0 +1,272 @@
+package scripts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+	"github.com/spf13/cobra"
+
+	"ralph/coordinator"
+	"ralph/memory/config"
+	"ralph/memory/durable"
+	"ralph/memory/session"
+	"ralph/workers/proc"
+)
+
+func (inv *invocation) resumeCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use:   "resume [SESSION|FEATURE] [--force]",
+		Short: "go on with a session that was paused, interrupted or cut off",
+		Long: "Go on with a session that was paused, interrupted or cut off: the newest one, or the one that a unique beginning of its id or name tells.\n" +
+			"On a terminal the chat opens there. Elsewhere, or with --output json, the session must be named, and its interrupted work is gone on with as one task.\n" +
+			"Exits with 1 when there is none, with 8 when another Ralph holds the project.",
+		Args: cobra.ArbitraryArgs,
+	}
+	c.Flags().BoolVar(&force, "force", false, "end the Ralph that holds the project first: it is asked to, and killed if it does not")
+	addFlags(c.Flags(), inv.keys, config.ScopeChat)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage("ralph resume --help", "ralph resume: one word too many: %q", args[1])
+		}
+		which := ""
+		if len(args) == 1 {
+			if which = strings.TrimSpace(args[0]); which == "" {
+				return usage("ralph resume 003 goes on with session 003", "ralph resume: the session's name is empty")
+			}
+		}
+		return inv.resume(c.Context(), c, which, force)
+	}
+	return c
+}
+
+// resume goes on with a session: in the chat, or with one turn.
+func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which string, force bool) error {
+	if err := inv.load(c); err != nil {
+		return err
+	}
+	inv.force = force
+	talk := isTerminal(inv.Stdin) && inv.form == outputText
+	list, err := session.List(afero.NewOsFs(), inv.stateDir())
+	if err != nil {
+		return broken("io", "see that .ralph/sessions is a directory that you can read", err, "resume")
+	}
+	open := unfinished(list)
+	id := ""
+	switch {
+	case which != "":
+		info, err := findSession(list, which, inv.featureSession(which))
+		if err != nil {
+			return err
+		}
+		id = info.ID
+	case len(open) > 0:
+		id = open[0].ID
+	}
+	s, err := inv.assess(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.Verdict == verdictRefused {
+		if !force {
+			return &fault{status: coordinator.StatusLocked, kind: "locked", text: s.Why,
+				hint: "wait until it has ended, or take over from it: ralph resume --force"}
+		}
+		s = coordinator.Situation{} // how it ends is still to come
+	}
+	switch {
+	case id == "" && s.Verdict != verdictFresh:
+		return broken("nothing_to_resume", "ralph chat begins a session; ralph chat --resume ID goes on with one that ended", nil,
+			"there is no session that was paused, interrupted or cut off")
+	case id == "" && talk:
+		return inv.converse(ctx, "new", s)
+	case id == "":
+		return needsWord(s, inv, "ralph chat --new begins a session that knows of it, ralph \"task\" does one task",
+			"no session can go on, and there is no terminal to begin one on: %s", s.Why)
+	case talk:
+		return inv.converse(ctx, id, s)
+	case which == "":
+		return needsWord(s, inv, "name the session: ralph resume "+id, "which session goes on is not guessed without a terminal: %s", candidates(open))
+	case !slices.ContainsFunc(open, func(i session.Info) bool { return i.ID == id }):
+		return broken("nothing_to_resume", fmt.Sprintf("ralph --session %s \"task\" does a task in it", id), nil,
+			"session %s ended in order: nothing of it was interrupted", id)
+	}
+	if err := inv.targets(); err != nil {
+		return err
+	}
+	inv.cfg.Session = id
+	inv.taking = situation(s)
+	return inv.perform(ctx, coordinator.Job{Task: goOn(s)})
+}
+
+// The verdicts of coordinator.Assess that matter here.
+const (
+	verdictSame    = "same session"
+	verdictFresh   = "fresh from state"
+	verdictRefused = "refused"
+)
+
+// needsWord is the error of what is not guessed without a terminal. How things
+// stand is said before it.
+func needsWord(s coordinator.Situation, inv *invocation, hint, format string, args ...any) error {
+	for _, line := range s.Lines(inv.Now()) {
+		inv.note(line)
+	}
+	return &fault{status: coordinator.StatusNeedsInput, kind: "needs_input", text: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// goOn is what the model is told when interrupted work goes on without a person.
+func goOn(s coordinator.Situation) string {
+	text := "Go on with the interrupted work."
+	if s.Call != "" {
+		text += " A tool call was interrupted and its outcome is unknown: look how things stand before you repeat it."
+	}
+	return text
+}
+
+func (inv *invocation) stateDir() string { return filepath.Join(inv.root, ".ralph") }
+
+// assess looks how the last Ralph ended; id names the session to look at.
+func (inv *invocation) assess(ctx context.Context, id string) (coordinator.Situation, error) {
+	runner := proc.New(proc.Options{})
+	s, err := coordinator.Assess(ctx, coordinator.Options{Root: inv.root, Proc: runner, Session: id, Now: inv.Now})
+	return s, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
+}
+
+// situation is what a coordinator is told; nil when there is nothing to tell.
+func situation(s coordinator.Situation) *coordinator.Situation {
+	if s.Verdict == "" {
+		return nil
+	}
+	return &s
+}
+
+// takeUp decides which session a chat goes on with when it was started with
+// session: "" when the user did not say.
+func (inv *invocation) takeUp(ctx context.Context, which string) (string, coordinator.Situation, error) {
+	id := ""
+	if which != "" && which != "last" && which != "new" {
+		list, err := session.List(afero.NewOsFs(), inv.stateDir())
+		if err == nil {
+			var info session.Info
+			info, err = findSession(list, which, "")
+			id = info.ID
+		}
+		if err != nil { // opening it says what is wrong, or makes it
+			return which, coordinator.Situation{}, nil
+		}
+	}
+	s, err := inv.assess(ctx, id)
+	switch {
+	case err != nil || which != "":
+		return which, s, err
+	case s.Verdict != verdictSame:
+		return which, s, nil
+	case !isTerminal(inv.Stdin):
+		return "", s, needsWord(s, inv, "ralph chat --continue goes on with it, ralph chat --new begins another",
+			"session %s did not end in order, and without a terminal it is not guessed whether it goes on: %s", s.Session, s.Why)
+	}
+	return s.Session, s, nil
+}
+
+// converse runs the chat in a session.
+func (inv *invocation) converse(ctx context.Context, which string, s coordinator.Situation) error {
+	if inv.Chat == nil {
+		return broken("internal", "", nil, "this build has no chat")
+	}
+	code, err := inv.Chat(ctx, ChatOptions{
+		Version: inv.Version, Root: inv.root, Dir: inv.dir, Config: inv.cfg, RunID: inv.result.RunID, Session: which,
+		Situation: situation(s), Force: inv.force,
+		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Getenv: inv.Getenv, Environ: inv.Environ,
+	})
+	inv.code = code
+	return err
+}
+
+// unfinished picks the sessions that did not end in order, newest first. The
+// metadata of a session that is under way read the same: who holds the project
+// is looked at beside it.
+func unfinished(list []session.Info) []session.Info {
+	var open []session.Info
+	for _, i := range slices.Backward(list) {
+		if i.Err != nil || i.Meta.Status == session.Paused || i.Meta.Status == session.InProgress {
+			open = append(open, i)
+		}
+	}
+	return open
+}
+
+// candidates names sessions for a person.
+func candidates(open []session.Info) string {
+	const most = 5
+	var names []string
+	for i, s := range open {
+		if i == most {
+			names = append(names, fmt.Sprintf("and %d more", len(open)-most))
+			break
+		}
+		how := "interrupted"
+		if s.Meta.Status != session.Paused {
+			how = "cut off"
+		}
+		names = append(names, fmt.Sprintf("%s (%s, %s)", s.ID, orWord(s.Meta.SessionName, s.Dir), how))
+	}
+	return strings.Join(names, ", ")
+}
+
+// featureSession is the session that the snapshot of a run names, or "".
+func (inv *invocation) featureSession(feature string) string {
+	if feature != filepath.Base(feature) || strings.HasPrefix(feature, ".") {
+		return ""
+	}
+	var snapshot struct {
+		Session string `json:"sessionId"`
+		Dir     string `json:"sessionDir"`
+	}
+	data, err := durable.ReadFile(afero.NewOsFs(), filepath.Join(inv.stateDir(), "sessions", feature+".json"), 1<<20)
+	if err != nil || json.Unmarshal(data, &snapshot) != nil {
+		return ""
+	}
+	if snapshot.Dir != "" {
+		return filepath.Base(filepath.Clean(snapshot.Dir))
+	}
+	return snapshot.Session
+}
+
+// findSession finds the session that a word means: its id, directory or name,
+// or a beginning of one that no other session has; or that of a feature.
+func findSession(list []session.Info, word, ofFeature string) (session.Info, error) {
+	low := strings.ToLower(strings.TrimSpace(word))
+	names := func(i session.Info) []string {
+		_, slug, _ := strings.Cut(strings.TrimPrefix(i.Dir, "session-"), "-")
+		return []string{i.ID, strings.TrimLeft(i.ID, "0"), strings.ToLower(i.Dir), strings.ToLower(i.Meta.SessionName), slug}
+	}
+	for _, fits := range []func(session.Info) bool{
+		func(i session.Info) bool { return slices.Contains(names(i)[:3], low) },
+		func(i session.Info) bool { return slices.Contains(names(i), low) },
+		func(i session.Info) bool { return ofFeature != "" && (i.Dir == ofFeature || i.ID == ofFeature) },
+		func(i session.Info) bool {
+			return slices.ContainsFunc(names(i), func(n string) bool { return strings.HasPrefix(n, low) })
+		},
+	} {
+		var found []session.Info
+		for _, i := range list {
+			if fits(i) {
+				found = append(found, i)
+			}
+		}
+		switch {
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			return session.Info{}, fmt.Errorf("%w %q: %s and %s", session.ErrAmbiguous, word, found[0].Dir, found[1].Dir)
+		}
+	}
+	return session.Info{}, fmt.Errorf("%w: %q", session.ErrNotFound, word)
+}
