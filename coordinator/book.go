@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
+	"ralph/memory/registry"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 )
@@ -51,6 +53,7 @@ type book struct {
 	pending  []session.Record // kept back until the next message is written
 	working  map[string]bool  // tasks that this run began
 	untidy   bool             // the last Ralph was cut off: see tidy
+	story    *chronicle       // of the session; nil without one
 	notices  []string         // warnings to be told when mu is free
 }
 
@@ -92,7 +95,7 @@ func (b *book) open(ctx context.Context) error {
 	}
 	o := b.c.opt
 	store, found, err := b.openStore(ctx, memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder,
-		SessionID: o.RunID, LockWait: lockWait, Redact: b.c.redactor.String})
+		SessionID: o.RunID, LockWait: lockWait, Redact: b.c.redactor.String, Git: b.c.committed, OnEdit: b.c.edits.notice})
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,10 @@ func (b *book) open(ctx context.Context) error {
 	if o.Session == "" {
 		return nil // its journal is opened with the first record
 	}
-	return b.openSession()
+	if err := b.store.Watch(); err != nil {
+		b.note("your edits are picked up a little later: " + err.Error())
+	}
+	return b.openSession(ctx)
 }
 
 // tellInterrupted warns about work that an earlier Ralph left in the middle.
@@ -132,7 +138,7 @@ func (b *book) tellInterrupted(found memory.Recovery) {
 
 // openSession opens the session that was asked for and takes up its
 // conversation; mu is held.
-func (b *book) openSession() error {
+func (b *book) openSession(ctx context.Context) error {
 	o := b.c.opt
 	so := session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String,
 		Config: session.RuntimeConfig{MaxIterations: b.c.cfg.Run.MaxIterations, ConfidenceThreshold: b.c.cfg.Run.ConfidenceThreshold,
@@ -145,8 +151,26 @@ func (b *book) openSession() error {
 	if err := b.endCutOff(so); err != nil {
 		b.note("the session that was cut off is not marked so: " + err.Error())
 	}
+	b.story = newChronicle(s, b.c.now)
+	b.story.opened(o.Holder, o.RunID, b.c.Endpoint().Model)
+	b.enroll(ctx, registry.Running)
 	return b.c.loadPast(b.journal)
 }
+
+// enroll notes in the registry of all projects how the session stands; it is
+// never needed, so what does not work is only said. mu is held.
+func (b *book) enroll(ctx context.Context, status registry.Status) {
+	if b.c.opt.Getenv == nil {
+		return
+	}
+	r := registry.New(registry.Options{Path: registry.Path(b.c.opt.Getenv), Now: b.c.now, Wait: enrollWait})
+	if warning := register(ctx, r, b.c.opt.Root, b.session.ID(), os.Getpid(), status); warning != "" {
+		b.note(warning)
+	}
+}
+
+// enrollWait is how long another Ralph that writes the registry is waited for.
+const enrollWait = 500 * time.Millisecond
 
 func (b *book) sessionID() string {
 	b.mu.Lock()
@@ -180,6 +204,9 @@ func (b *book) begin(j Job) {
 	defer b.mu.Unlock()
 	b.dry = b.c.cfg.DryRun || j.DryRun
 	clear(b.working)
+	if b.story != nil {
+		b.story.begun(j.Task)
+	}
 }
 
 // record is the loop's Record: the message is on disk when it returns, or is
@@ -203,8 +230,8 @@ func (b *book) record(ctx context.Context, m agent.Message) error {
 	if err := b.open(ctx); err != nil {
 		return err
 	}
-	if b.session != nil && m.Role != agent.RoleTool {
-		b.session.Say(string(m.Role), m.Text)
+	if b.story != nil {
+		b.story.message(m)
 	}
 	b.flush()
 	return nil
@@ -219,8 +246,12 @@ func (b *book) keepEvent(e agent.Event) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.dry {
-		b.keep(recordEvent, payload)
+	if b.dry {
+		return
+	}
+	b.keep(recordEvent, payload)
+	if b.story != nil {
+		b.story.event(e)
 	}
 }
 
@@ -307,10 +338,12 @@ func (b *book) settle(out *Outcome, j Job) error {
 		b.keep(recordOutcome, payload)
 	}
 	b.flush()
-	errs = append(errs, b.countTasks(out))
+	// Whoever is told that a run has ended may read the files.
+	errs = append(errs, b.store.Flush(), b.countTasks(out))
 	if b.session != nil {
 		errs = append(errs, b.session.Progress(len(out.Commits), out.Tasks.Done, out.Tasks.Done+out.Tasks.Failed+out.Tasks.Skipped+out.Tasks.Open))
 		b.session.End(sessionEnd(*out, j))
+		b.story.ended(*out)
 	}
 	out.StateFiles = b.store.Changed()
 	if b.journal != nil {
@@ -391,14 +424,16 @@ func progressOf(out Outcome, j Job, run string) memory.Entry {
 	return e
 }
 
-func (b *book) close() error {
+func (b *book) close(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.leave()
 	b.flush()
 	var errs []error
 	switch {
 	case b.session != nil:
+		b.story.closed()
 		errs = append(errs, b.session.Close())
+		b.enroll(context.WithoutCancel(ctx), enrolled(b.session.Meta().Status))
 	case b.journal != nil:
 		errs = append(errs, b.journal.Close())
 	}
@@ -406,4 +441,15 @@ func (b *book) close() error {
 		errs = append(errs, b.store.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// enrolled is how a session that was closed stands, in the words of the registry.
+func enrolled(s session.Status) registry.Status {
+	switch s {
+	case session.Completed:
+		return registry.Completed
+	case session.Paused:
+		return registry.Paused
+	}
+	return registry.Failed
 }

@@ -2,11 +2,15 @@ package coordinator
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"ralph/memory"
 	"ralph/memory/markdown"
+	"ralph/memory/session"
 	"ralph/memory/session/folder"
 	"ralph/workers/agent"
 )
@@ -15,8 +19,9 @@ import (
 // events, tasks and outcomes into their entries. It belongs to the book, whose
 // mutex guards it.
 type chronicle struct {
-	files *folder.Folder
-	now   func() time.Time
+	session *session.Session
+	files   *folder.Folder
+	now     func() time.Time
 
 	task     string               // the one that was begun last
 	started  map[string]time.Time // tasks that are being worked on
@@ -24,25 +29,27 @@ type chronicle struct {
 	failing  int                  // the open failure of an endpoint that is tried again
 	tries    int
 	began    time.Time // of the run
+	learned  []string  // in this process
 }
 
-func newChronicle(files *folder.Folder, now func() time.Time) *chronicle {
-	return &chronicle{files: files, now: now, started: map[string]time.Time{}}
+func newChronicle(s *session.Session, now func() time.Time) *chronicle {
+	return &chronicle{session: s, files: s.Folder(), now: now, started: map[string]time.Time{}}
 }
 
 // maxToldBytes bounds a text that is repeated in a session's files.
 const maxToldBytes = 400
 
 // opened begins the story of this process in the session.
-func (t *chronicle) opened(kind, run, model string, messages int) {
-	t.files.Log(folder.Event{Type: folder.SessionStart, Details: map[string]any{"kind": kind, "run_id": run, "model": model, "messages": messages}})
+func (t *chronicle) opened(kind, run, model string) {
+	t.files.Log(folder.Event{Type: folder.SessionStart, Details: map[string]any{"kind": kind, "run_id": run, "model": model}})
 }
 
-// message tells that somebody spoke.
+// message tells that somebody spoke, and what.
 func (t *chronicle) message(m agent.Message) {
 	if m.Role == agent.RoleTool || m.Role == agent.RoleSystem {
 		return
 	}
+	t.session.Say(string(m.Role), m.Text)
 	t.files.Log(folder.Event{Type: folder.Message, TaskID: t.task, Details: map[string]any{
 		"role": m.Role, "text": head(m.Text, maxToldBytes), "bytes": len(m.Text), "calls": len(m.Calls)}})
 }
@@ -128,6 +135,7 @@ func (t *chronicle) decision(e agent.Event) {
 	}
 	d.Context.CurrentTask = head(strings.TrimSpace(d.Context.CurrentTask+" "+what), maxToldBytes)
 	t.files.Decide(d)
+	t.session.Note(fmt.Sprintf("decision: %s: %s (%s)", d.Decision.Action, "`"+strings.ReplaceAll(head(what, maxToldBytes), "`", "'")+"`", d.Decision.Rationale))
 	t.files.Log(folder.Event{Time: e.Time, Type: folder.Decided, TaskID: t.task, Result: d.Decision.Action, Details: map[string]any{"decision_type": d.DecisionType, "about": head(what, maxToldBytes)}})
 }
 
@@ -200,6 +208,14 @@ func (t *chronicle) ended(o Outcome) {
 		t.files.Log(folder.Event{Type: folder.Errored, TaskID: t.task, Result: f.Message, Details: map[string]any{"kind": f.Kind, "retryable": f.Retryable}})
 		t.failing, t.tries = 0, 0
 	}
+	for _, f := range o.FilesChanged {
+		how := string(f.Kind)
+		if f.Added > 0 || f.Removed > 0 {
+			how = fmt.Sprintf("%s +%d −%d", f.Kind, f.Added, f.Removed)
+		}
+		t.session.NoteChange(f.Path, how)
+	}
+	t.session.Facts(t.facts(o))
 	details := map[string]any{"status": o.Status, "reason": o.Reason, "turns": o.Turns, "usage": o.Usage, "cost_usd": o.CostUSD,
 		"api_ms": o.APITime.Milliseconds(), "tool_calls": o.ToolCalls, "files_changed": len(o.FilesChanged), "commits": o.Commits}
 	if data, err := json.Marshal(details); err == nil {
@@ -211,7 +227,23 @@ func (t *chronicle) ended(o Outcome) {
 	t.files.Log(folder.Event{Type: folder.PhaseComplete, Result: string(o.Status), Duration: t.now().Sub(t.began), Details: details})
 }
 
+// facts are what the report tells beyond what the files hold.
+func (t *chronicle) facts(o Outcome) folder.Facts {
+	f := folder.Facts{Summary: o.Answer, Lessons: t.learned}
+	for _, c := range o.FilesChanged {
+		f.Artifacts = append(f.Artifacts, c.Path)
+	}
+	if o.Failure != nil {
+		f.NextSteps = append(f.NextSteps, strings.TrimSpace(o.Failure.Message+"; "+o.Failure.Hint))
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.started)) {
+		f.NextSteps = append(f.NextSteps, "go on with "+id)
+	}
+	return f
+}
+
 // closed ends the story of this process in the session.
-func (t *chronicle) closed(status, reason string) {
-	t.files.Log(folder.Event{Type: folder.SessionEnd, Result: status, Details: map[string]any{"reason": reason}})
+func (t *chronicle) closed() {
+	m := t.session.Meta()
+	t.files.Log(folder.Event{Type: folder.SessionEnd, Result: string(m.Status), Details: map[string]any{"reason": m.ExitReason}})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"ralph/coordinator/prompt"
 	"ralph/memory/history"
@@ -23,9 +22,10 @@ const (
 	// nearFull is how full the window may become before room is made without
 	// waiting for the endpoint to refuse.
 	nearFull = 0.85
-	// worthwhile is how full the window must become by a compaction that nobody
-	// asked for, so that a few bytes are not bought with a new prefix.
-	worthwhile = 0.75
+	// A compaction that nobody asked for must leave the window no fuller than
+	// worthwhile, or at most leastGain of what there was, so that a few bytes are
+	// not bought with a new prefix.
+	worthwhile, leastGain = 0.75, 0.8
 	// frontShare is how much the message about what is left out may take.
 	frontShare = 0.1
 	// maxTries is how often room is made for one request, as often as the loop
@@ -73,66 +73,6 @@ type shorter struct {
 	reply      agent.Reply
 }
 
-// Texts that Ralph puts between messages that strict chat templates do not take
-// side by side: the roles of user and model must alternate.
-const (
-	cutOff       = "\n\n(stopped here, before the reply was complete; the user saw this much)"
-	fillNoAnswer = "(no answer was given: that turn ended before)"
-	fillNoted    = "(noted)"
-	fillEnded    = "(that turn ended here)"
-	fillBegin    = "(what the user said before is left out)"
-	fillGoOn     = "(what the user said here is left out)"
-)
-
-// worded is a transcript as a model is sent it: each reply that was cut off says
-// so, and the roles alternate. What stands at one place depends only on what
-// stands before, so that a longer transcript begins with the same bytes. The
-// transcript itself keeps the words that were really said.
-func worded(transcript []agent.Message) []agent.Message {
-	fine := true
-	for i, m := range transcript {
-		fine = fine && !m.Partial && filler(transcript[:i], m).Text == ""
-	}
-	if fine {
-		return transcript
-	}
-	out := make([]agent.Message, 0, len(transcript)+8)
-	for i, m := range transcript {
-		if f := filler(transcript[:i], m); f.Text != "" {
-			out = append(out, f)
-		}
-		if m.Partial {
-			m.Text += cutOff
-		}
-		out = append(out, m)
-	}
-	return out
-}
-
-// filler is what must stand between before and m; its text is empty when
-// nothing must.
-func filler(before []agent.Message, m agent.Message) agent.Message {
-	none := agent.Message{}
-	if len(before) == 0 || before[len(before)-1].Role == agent.RoleSystem {
-		if m.Role == agent.RoleAssistant && len(before) > 0 {
-			return agent.Message{Role: agent.RoleUser, Text: fillBegin}
-		}
-		return none
-	}
-	last := before[len(before)-1]
-	switch {
-	case m.Role == agent.RoleUser && isRecall(last):
-		return agent.Message{Role: agent.RoleAssistant, Text: fillNoted}
-	case m.Role == agent.RoleUser && last.Role == agent.RoleUser:
-		return agent.Message{Role: agent.RoleAssistant, Text: fillNoAnswer}
-	case m.Role == agent.RoleUser && last.Role == agent.RoleTool:
-		return agent.Message{Role: agent.RoleAssistant, Text: fillEnded}
-	case m.Role == agent.RoleAssistant && last.Role == agent.RoleAssistant:
-		return agent.Message{Role: agent.RoleUser, Text: fillGoOn}
-	}
-	return none
-}
-
 // Complete asks the model and learns how many tokens the request was. When the
 // window is nearly full, or the endpoint says that it is, room is made first and
 // the error matches overflow; compact hands out what was made. What a summary
@@ -151,6 +91,7 @@ func (w *window) Complete(ctx context.Context, req agent.Request, sink func(agen
 		if w.next != nil {
 			return reply, errNearFull
 		}
+		w.floor = bytesIn(req.Messages) // not worth it until more has come
 	}
 	reply, err := w.Model.Complete(ctx, sent, sink)
 	w.count(reply)
@@ -235,14 +176,15 @@ func (w *window) makeRoom(ctx context.Context, transcript []agent.Message, why s
 	if refused {
 		base = min(base, w.tokensOf(transcript))
 	}
-	s, err := w.shorten(ctx, transcript, why, base, compactTo)
+	enough := 0
+	if !refused {
+		enough = int(max(worthwhile*float64(w.maxTokens), leastGain*float64(w.estimate.Request(bytesIn(transcript)+w.rest))))
+	}
+	s, err := w.shorten(ctx, transcript, room{why: why, tokens: base, share: compactTo, enough: enough})
 	if s == nil {
 		return agent.Reply{}, err
 	}
 	w.count(s.reply)
-	if err == nil && !refused && float64(s.tokens[1]) > worthwhile*float64(w.maxTokens) {
-		return s.reply, nil
-	}
 	if err == nil {
 		w.next = s
 	}
@@ -265,7 +207,7 @@ func (w *window) compact(ctx context.Context, transcript []agent.Message) ([]age
 	if s == nil {
 		var err error
 		w.plain = true
-		if s, err = w.shorten(ctx, transcript, "the conversation no longer fits", min(w.maxTokens, w.tokensOf(transcript)), compactTo); err != nil {
+		if s, err = w.shorten(ctx, transcript, room{why: "the conversation no longer fits", tokens: min(w.maxTokens, w.tokensOf(transcript)), share: compactTo}); err != nil {
 			return nil, err
 		}
 	}
@@ -317,12 +259,19 @@ func (s *shorter) String() string {
 	return text
 }
 
+// room says how much shorter a transcript is to become, and why.
+type room struct {
+	why    string
+	tokens int     // that the messages may take
+	share  float64 // of them that may be left
+	enough int     // tokens of the request that it is given up at; 0: never
+}
+
 // shorten leaves out what the model can best do without: old tool results
 // first, then the older exchanges that have least to do with the task, of which
 // a summary takes the place. The system prompt, the task of this run and the
-// last message stay. base is how many tokens of messages there may be and share
-// how much of that may be left. The transcript that came in is not changed.
-func (w *window) shorten(ctx context.Context, transcript []agent.Message, why string, base int, share float64) (*shorter, error) {
+// last message stay. The transcript that came in is not changed.
+func (w *window) shorten(ctx context.Context, transcript []agent.Message, r room) (*shorter, error) {
 	var state pastState
 	if w.c != nil {
 		w.c.past.mu.Lock()
@@ -330,8 +279,8 @@ func (w *window) shorten(ctx context.Context, transcript []agent.Message, why st
 		w.c.past.mu.Unlock()
 	}
 	entries := w.entries(transcript, state.Front)
-	fates := history.Plan(entries, w.estimate.Tokens, int(float64(base)*share))
-	s := &shorter{from: len(transcript), why: why, state: state}
+	fates := history.Plan(entries, w.estimate.Tokens, int(float64(r.tokens)*r.share))
+	s := &shorter{from: len(transcript), why: r.why, state: state}
 	var kept, left []agent.Message
 	s.state.Older, s.state.Elided = 0, 0
 	for i, fate := range fates {
@@ -350,13 +299,13 @@ func (w *window) shorten(ctx context.Context, transcript []agent.Message, why st
 		}
 		kept = append(kept, m)
 	}
-	if s.elided+len(left) == 0 {
+	if s.elided+len(left) == 0 || r.enough > 0 && w.estimate.Request(bytesIn(kept)+w.rest) > r.enough {
 		return nil, agent.ErrNoCompaction
 	}
-	s.dropped, s.state.Why, s.state.Elided = len(left), why, s.elided
+	s.dropped, s.state.Why, s.state.Elided = len(left), r.why, s.elided
 	if len(left) > 0 {
 		var err error
-		if kept, err = w.front(ctx, s, transcript, kept, left, int(float64(base)*frontShare)); err != nil {
+		if kept, err = w.front(ctx, s, transcript, kept, left, int(float64(r.tokens)*frontShare)); err != nil {
 			return s, err
 		}
 	}
@@ -525,67 +474,6 @@ func requestBytes(req agent.Request) int {
 func overflow(err error) bool {
 	var e *model.Error
 	return errors.Is(err, errNearFull) || errors.As(err, &e) && e.Kind == model.KindContextLength
-}
-
-// CompactReport says what came of Compact.
-type CompactReport struct {
-	MessagesBefore int         `json:"messages_before"`
-	MessagesAfter  int         `json:"messages_after"`
-	TokensBefore   int         `json:"tokens_before"` // estimates
-	TokensAfter    int         `json:"tokens_after"`
-	LeftOut        int         `json:"left_out"` // messages
-	Elided         int         `json:"elided"`   // results of tools
-	Summary        string      `json:"summary,omitempty"`
-	Failed         string      `json:"failed,omitempty"` // why there is no summary
-	Usage          agent.Usage `json:"usage"`            // of the summary
-	CostUSD        *float64    `json:"cost_usd"`
-	Duration       int64       `json:"duration_ms"`
-}
-
-// Compact makes the conversation shorter now: all but its recent part is
-// summarised. It waits for work that is under way; a stop ends it at once and
-// leaves the conversation as it was. The error matches agent.ErrNoCompaction
-// when there is nothing to leave out.
-func (c *Coordinator) Compact(parent context.Context) (CompactReport, error) {
-	var report CompactReport
-	if err := c.take(parent); err != nil {
-		return report, fmt.Errorf("compact the conversation: %w", err)
-	}
-	defer c.free()
-	ctx, _, release := c.epochs.Guard(parent)
-	defer release()
-	client := c.answers()
-	if client == nil {
-		return report, errNoModel
-	}
-	began := c.now()
-	job := Job{Chat: c.opt.Holder == "chat"}
-	system, err := c.systemPrompt(job)
-	if err != nil {
-		return report, err
-	}
-	transcript := append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
-	w := c.window(client, job, "")
-	s, err := w.shorten(ctx, transcript, "asked for by the user", w.tokensOf(transcript), compactAllTo)
-	if s != nil {
-		w.count(s.reply)
-		c.mu.Lock()
-		c.totals.spend(w.used)
-		c.mu.Unlock()
-		report.Usage, report.CostUSD = s.reply.Usage, w.used.CostUSD
-	}
-	if err != nil {
-		return report, fmt.Errorf("compact the conversation: %w", err)
-	}
-	w.adopt(s)
-	c.mu.Lock()
-	c.transcript = s.transcript[1:]
-	c.mu.Unlock()
-	c.events.emit(agent.Event{Type: agent.EventCompact, Text: s.String(), Reason: s.why})
-	report.MessagesBefore, report.MessagesAfter, report.TokensBefore, report.TokensAfter = len(transcript)-1, len(s.transcript)-1, s.tokens[0], s.tokens[1]
-	report.LeftOut, report.Elided, report.Summary, report.Failed = s.dropped, s.elided, s.summary, s.failed
-	report.Duration = c.now().Sub(began).Round(time.Millisecond).Milliseconds()
-	return report, nil
 }
 
 // window is the view of the present model for a piece of work.

@@ -40,6 +40,7 @@ type Coordinator struct {
 	repo     *git.Repo
 	changes  *changes
 	book     *book
+	edits    *edits
 	events   *emitter
 	gate     *gate
 	work     *tools.Workspace
@@ -95,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if err != nil {
 		return nil, c.ruleError(err)
 	}
-	c.book = newBook(c)
+	c.book, c.edits = newBook(c), newEdits(c)
 	c.events = &emitter{run: o.RunID, now: o.Now, eyes: o.Eyes, keep: c.book.keepEvent, mask: mask{redactor: c.redactor}}
 	if !o.NoModel {
 		if err := c.openModel(ctx); err != nil {
@@ -111,6 +112,9 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.tidy(ctx)
+	if o.Session != "" {
+		c.edits.watch()
+	}
 	return c, nil
 }
 
@@ -155,6 +159,16 @@ func (c *Coordinator) openTree() error {
 	return nil
 }
 
+// committed is what a state file held in the last commit; nil when there is none.
+func (c *Coordinator) committed(name string) ([]byte, error) {
+	if c.repo == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(c.closing, askGit)
+	defer cancel()
+	return c.repo.Content(ctx, "HEAD", name)
+}
+
 func (c *Coordinator) stateDir() string { return filepath.Join(c.opt.Root, ".ralph") }
 
 // Close ends what is still running, then closes the session and releases the
@@ -163,7 +177,8 @@ func (c *Coordinator) stateDir() string { return filepath.Join(c.opt.Root, ".ral
 func (c *Coordinator) Close() error {
 	ctx, cancel := context.WithTimeout(c.closing, settleTime)
 	defer cancel()
-	errs := []error{c.opt.Proc.Close(ctx), c.cassette.close(), c.book.close(), c.work.Close()}
+	c.edits.close()
+	errs := []error{c.opt.Proc.Close(ctx), c.cassette.close(), c.book.close(ctx), c.work.Close()}
 	if client := c.answers(); client != nil {
 		client.Close()
 	}

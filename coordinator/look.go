@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"ralph/memory"
 	"ralph/memory/durable"
@@ -48,37 +47,27 @@ func (b *book) tasks() (tasks []markdown.Task, err error, ok bool) {
 	return tasks, err, true
 }
 
-// SessionLine is a session in a list.
-type SessionLine struct {
-	ID, Name, Status string
-	Started          time.Time
-	Duration         time.Duration
-}
-
 // listedSessions bounds how many sessions are listed.
 const listedSessions = 20
 
+// statusCutOff is how a session reads whose Ralph ended without a word.
+const statusCutOff session.Status = "interrupted"
+
 // Sessions lists the newest sessions of the project, newest first. One that is
-// said to be in progress and is not this one's was cut off: the project's lock
-// is ours.
-func (c *Coordinator) Sessions() ([]SessionLine, error) {
+// said to be in progress and is not this one's was cut off, as the project's
+// lock is ours: it reads interrupted.
+func (c *Coordinator) Sessions() ([]session.Info, error) {
 	infos, err := session.List(c.opt.FS, c.stateDir())
 	if err != nil {
 		return nil, err
 	}
 	own := c.SessionID()
 	slices.Reverse(infos)
-	var out []SessionLine
-	for _, i := range infos[:min(len(infos), listedSessions)] {
-		line := SessionLine{ID: i.ID, Name: i.Meta.SessionName, Status: string(i.Meta.Status), Started: i.Meta.StartTime,
-			Duration: time.Duration(i.Meta.Performance.TotalDurationSeconds * float64(time.Second))}
-		switch {
-		case i.Err != nil:
-			line.Name, line.Status = i.Dir, "unreadable"
-		case i.Meta.Status == session.InProgress && i.ID != own:
-			line.Status = "interrupted"
+	infos = infos[:min(len(infos), listedSessions)]
+	for i := range infos {
+		if infos[i].Meta.Status == session.InProgress && infos[i].ID != own {
+			infos[i].Meta.Status = statusCutOff
 		}
-		out = append(out, line)
 	}
-	return out, nil
+	return infos, nil
 }

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,9 @@ func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
 		if t.Status == markdown.InProgress {
 			b.working[t.ID] = true
 		}
+		if b.story != nil {
+			b.story.worked(t)
+		}
 		return fmt.Sprintf("%s %s (%s)", t.ID, t.Title, t.Status), nil
 	})
 }
@@ -77,6 +81,9 @@ func (b *book) Goal(_ context.Context, u tools.GoalUpdate) (string, error) {
 // Learn adds an entry to AGENT.md.
 func (b *book) Learn(_ context.Context, l tools.Learning) (string, error) {
 	return b.use(func(s *memory.Store) (string, error) {
+		if b.story != nil {
+			b.story.learned = append(b.story.learned, cmp.Or(l.Learning, l.What))
+		}
 		return "kept in " + memory.AgentFile, s.Learn(memory.Learning{Type: l.Type, What: l.What, Why: l.Why, How: l.How, Results: l.Results, Learning: l.Learning})
 	})
 }

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
@@ -12,9 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
-	"ralph/coordinator/prompt"
 	"ralph/memory/durable"
 	"ralph/memory/history"
 	"ralph/memory/session"
@@ -124,15 +121,6 @@ type past struct {
 	job   Job
 }
 
-// unit is messages that are found and shown together: what the user said with
-// what was answered, or a call with its results.
-type unit struct {
-	time   time.Time
-	text   string
-	sums   []uint64 // of its messages
-	closed bool
-}
-
 // fold turns the records of a journal into the conversation as the model sees
 // it.
 type fold struct {
@@ -219,12 +207,25 @@ func (c *Coordinator) fromBase(path string, least int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	at := max(bytes.LastIndex(tail, []byte(`"kind":"`+recordCompacted+`"`)), bytes.LastIndex(tail, []byte(`"kind":"`+recordCleared+`"`)))
+	at := max(lastOf(tail, `"kind":"`+recordCompacted+`"`), lastOf(tail, `"kind":"`+recordCleared+`"`))
 	if at < 0 {
 		return least, nil
 	}
 	line := bytes.LastIndexByte(tail[:at], '\n') + 1
 	return max(least, int64(len(tail)-line)), nil
+}
+
+// lastOf is bytes.LastIndex, many times faster where there are few or none.
+func lastOf(text []byte, what string) int {
+	last, sought := -1, []byte(what)
+	for at := 0; ; {
+		i := bytes.Index(text[at:], sought)
+		if i < 0 {
+			return last
+		}
+		last = at + i
+		at = last + len(sought)
+	}
 }
 
 // newestWithin is the newest messages within the limits, from the beginning of
@@ -306,270 +307,6 @@ func resident() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.Sys - m.HeapReleased)
-}
-
-// saw takes a message that was just recorded into the index, if there is one.
-func (p *past) saw(m agent.Message, at time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.index != nil {
-		p.add(m, at)
-		p.indexClosed(len(p.units) - 1) // the last may still grow
-	}
-}
-
-// add puts a message into the last unit or begins a new one; mu is held.
-func (p *past) add(m agent.Message, at time.Time) {
-	last := len(p.units) - 1
-	joins := last >= 0 && !p.units[last].closed && (m.Role == agent.RoleTool || m.Role == agent.RoleAssistant && len(p.units[last].text) < unitBytes)
-	if !joins {
-		if last >= 0 {
-			p.units[last].closed = true
-		}
-		p.units = append(p.units, unit{time: at})
-		last++
-	}
-	u := &p.units[last]
-	before := len(u.text)
-	if room := maxUnitBytes - len(u.text); room > 0 {
-		u.text += clipText(sayMessage(m, room), room)
-	}
-	u.sums = append(u.sums, p.sum(m))
-	p.bytes += int64(len(u.text) - before + 8)
-}
-
-// indexClosed indexes the units before the n-th that are not indexed yet; mu is
-// held.
-func (p *past) indexClosed(n int) {
-	for i := p.index.Len(); i < n; i++ {
-		p.index.Add(p.units[i].text)
-	}
-}
-
-// sum tells messages apart; mu is held.
-func (p *past) sum(m agent.Message) uint64 {
-	var h maphash.Hash
-	h.SetSeed(p.seed)
-	h.WriteString(string(m.Role))
-	h.WriteString(m.Text)
-	for _, c := range m.Calls {
-		h.WriteString(c.Name)
-		h.WriteString(c.Args)
-	}
-	return h.Sum64()
-}
-
-// sayMessage is a message as it is shown in an excerpt or to be summarised.
-func sayMessage(m agent.Message, limit int) string {
-	var b strings.Builder
-	switch {
-	case m.Role == agent.RoleTool:
-		b.WriteString("result: " + middleOut(m.Text, limit) + "\n")
-	case m.Role == agent.RoleUser:
-		b.WriteString("user: " + middleOut(m.Text, limit) + "\n")
-	case m.Text != "":
-		b.WriteString("ralph: " + middleOut(m.Text, limit) + "\n")
-	}
-	for _, c := range m.Calls {
-		b.WriteString("ralph calls " + c.Name + " " + middleOut(c.Args, min(limit, 400)) + "\n")
-	}
-	return b.String()
-}
-
-// middleOut is a text without its middle where it is longer than limit.
-func middleOut(s string, limit int) string {
-	const mark = " … "
-	if len(s) <= limit || limit < 2*len(mark) {
-		return clipText(s, limit)
-	}
-	head := (limit - len(mark)) * 2 / 3
-	tail := limit - len(mark) - head
-	return strings.ToValidUTF8(s[:head], "") + mark + strings.ToValidUTF8(s[len(s)-tail:], "")
-}
-
-// isRecall says whether a message is Ralph's own about older ones.
-func isRecall(m agent.Message) bool {
-	return m.Role == agent.RoleUser && (strings.HasPrefix(m.Text, recallTitle) || strings.HasPrefix(m.Text, summaryTitle))
-}
-
-// indexPast reads the whole conversation and indexes it, unless that was done
-// already. It can be interrupted.
-func (c *Coordinator) indexPast(ctx context.Context) error {
-	p := &c.past
-	p.mu.Lock()
-	ready := p.index != nil
-	p.mu.Unlock()
-	journal := c.book.openedJournal()
-	if ready || journal == nil {
-		return nil
-	}
-	next := &past{index: &history.Index{}, seed: maphash.MakeSeed()}
-	limit := min(c.cfg.MaxMemoryBytes/4, 256<<20)
-	err := journal.Records(func(r session.Record) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		switch r.Kind {
-		case recordCleared:
-			next.drop()
-		case recordMessage:
-			var m agent.Message
-			if err := json.Unmarshal(r.Payload, &m); err != nil {
-				return fmt.Errorf("record %d: %w", r.Seq, err)
-			}
-			next.add(m, r.Time)
-			if limit > 0 && next.bytes > limit {
-				next.keepNewest(len(next.units) / 2)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	c.boundPast(next)
-	next.index = &history.Index{}
-	for i := range next.units {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		next.indexClosed(i)
-	}
-	p.mu.Lock()
-	p.index, p.units, p.bytes, p.seed = next.index, next.units, next.bytes, next.seed
-	p.mu.Unlock()
-	return nil
-}
-
-// boundPast keeps what history.max_messages and history.max_bytes allow.
-func (c *Coordinator) boundPast(p *past) {
-	limits := c.cfg.History
-	messages, size := 0, int64(0)
-	for i := range slices.Backward(p.units) {
-		messages += len(p.units[i].sums)
-		size += int64(len(p.units[i].text))
-		if limits.MaxMessages > 0 && messages > limits.MaxMessages || limits.MaxBytes > 0 && size > limits.MaxBytes {
-			p.keepNewest(len(p.units) - 1 - i)
-			return
-		}
-	}
-}
-
-// keepNewest forgets all but the newest n units.
-func (p *past) keepNewest(n int) {
-	p.units = slices.Clone(p.units[len(p.units)-n:])
-	p.bytes = 0
-	for _, u := range p.units {
-		p.bytes += int64(len(u.text) + 8*len(u.sums))
-	}
-}
-
-// Earlier is a part of the conversation that fits a query.
-type Earlier struct {
-	Time  time.Time `json:"time"`
-	Text  string    `json:"text"`
-	Score float64   `json:"score"`
-}
-
-// Search returns what of the whole conversation fits a query, by relevance, in
-// its order, in at most maxBytes. The first search reads the journal.
-func (c *Coordinator) Search(ctx context.Context, query string, maxBytes int) ([]Earlier, error) {
-	if err := c.indexPast(ctx); err != nil {
-		return nil, fmt.Errorf("search the conversation: %w", err)
-	}
-	defer c.shed()
-	return c.past.choose(query, nil, func(n int) int { return n }, maxBytes), nil
-}
-
-// choose returns what fits a query and is not seen by the model.
-func (p *past) choose(query string, seen []agent.Message, tokens func(bytes int) int, budget int) []Earlier {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.index == nil {
-		return nil
-	}
-	p.indexClosed(len(p.units) - 1)
-	visible := make(map[uint64]bool, len(seen))
-	for _, m := range seen {
-		visible[p.sum(m)] = true
-	}
-	taken := map[string]bool{}
-	cost := func(id int) int {
-		u := p.units[id]
-		if taken[u.text] || !slices.ContainsFunc(u.sums, func(s uint64) bool { return !visible[s] }) {
-			return -1
-		}
-		taken[u.text] = true // what was said twice is shown once
-		return tokens(min(len(u.text), maxExcerptBytes) + envelopeBytes)
-	}
-	var out []Earlier
-	for _, h := range p.index.Choose(query, cost, budget) {
-		u := p.units[h.ID]
-		out = append(out, Earlier{Time: u.time, Text: history.Excerpt(strings.TrimSpace(u.text), query, maxExcerptBytes), Score: h.Score})
-	}
-	return out
-}
-
-func documents(list []Earlier) []prompt.Document {
-	var docs []prompt.Document
-	for _, e := range list {
-		docs = append(docs, prompt.Document{Name: e.Time.UTC().Format("2006-01-02 15:04"), Text: e.Text})
-	}
-	return docs
-}
-
-// recall tells the model what of the messages that it does not see may matter
-// for the task that begins, and, when the session was just opened, where the
-// work stood.
-func (p *piece) recall(ctx context.Context, task string) error {
-	c := p.c
-	c.past.mu.Lock()
-	more, fresh, state := c.past.more, c.past.fresh, c.past.state
-	c.past.view, c.past.job = nil, p.job
-	c.past.fresh = false
-	c.past.mu.Unlock()
-	if !more {
-		return nil
-	}
-	if err := c.indexPast(ctx); err != nil {
-		return err
-	}
-	defer c.shed()
-	tokens := c.estimate.For(c.Endpoint().Model).Tokens
-	found := c.past.choose(c.query(task, p.talk), p.talk, tokens, int(float64(c.cfg.ContextWindow)*recallShare))
-	facts := prompt.Past{Title: recallTitle, Earlier: documents(found), Note: "Messages from before what you see are left out."}
-	if fresh && state.Front == "" {
-		facts.Working = state.Working.With(p.talk).String()
-	}
-	if len(found) == 0 && facts.Working == "" {
-		return nil
-	}
-	text, err := prompt.Earlier(facts)
-	if err != nil {
-		return err
-	}
-	m := agent.Message{Role: agent.RoleUser, Text: text}
-	p.talk = append(p.talk, m)
-	c.book.keepPast(recordRecalled, recalledRecord{Message: m, Excerpts: len(found)})
-	return nil
-}
-
-// maxQueryBytes bounds what is looked for.
-const maxQueryBytes = 4 << 10
-
-// query is what older messages are chosen by: the task, and when that is too
-// short to say what it is about, what the user said before.
-func (c *Coordinator) query(task string, transcript []agent.Message) string {
-	query := head(task, maxQueryBytes)
-	for _, m := range slices.Backward(transcript) {
-		if len(query) >= 60 {
-			break
-		}
-		if m.Role == agent.RoleUser && m.Text != task && !isRecall(m) {
-			query += "\n" + head(m.Text, maxQueryBytes)
-		}
-	}
-	return query
 }
 
 // keepCalibration notes in the journal what was learned about the model's

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/afero"
@@ -221,7 +223,8 @@ func (a *assessment) session() error {
 // run looks whether a one-shot without a session was cut off after the newest
 // session.
 func (a *assessment) run() {
-	d, err := a.o.FS.Open(filepath.Join(a.state, "runs"))
+	// A pipe in its place must not block.
+	d, err := a.o.FS.OpenFile(filepath.Join(a.state, "runs"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return // there are none, or they cannot be read: they are no session to go on with
 	}

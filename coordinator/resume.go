@@ -424,7 +424,10 @@ func putFrom(store *memory.Store, f memory.FileState, from string) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("recover %q from %s: %w", f.Name, from, err)
 	}
-	text := fmt.Sprintf("%s is now as in %s (%s)", f.Name, from, f.Sources[i].Time.UTC().Format(time.DateTime))
+	text := fmt.Sprintf("%s is now as in %s", f.Name, from)
+	if at := f.Sources[i].Time; !at.IsZero() {
+		text += at.UTC().Format(" (2006-01-02 15:04:05 UTC)")
+	}
 	if moved != "" {
 		text += "; what stood there is in " + moved
 	}

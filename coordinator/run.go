@@ -126,6 +126,7 @@ func (p *piece) prepare(ctx context.Context) error {
 		Emit:            view.tell(c.events.emit),
 		Permit:          p.permit,
 		Record:          func(m agent.Message) error { return c.book.record(ctx, m) },
+		Inbox:           c.edits.inbox,
 		Compact:         view.compact,
 		Overflow:        overflow,
 		Halt:            func() error { return errors.Join(c.gate.halted(), c.cassette.halted()) },

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory"
-	"ralph/memory/config"
 	"ralph/memory/durable"
 	"ralph/memory/exchange"
 	"ralph/memory/markdown"
@@ -21,43 +20,35 @@ import (
 	"ralph/memory/redact"
 	"ralph/memory/registry"
 	"ralph/memory/retention"
+	"ralph/memory/session"
 )
 
 // holderSessions is what a Ralph says that puts sessions in order.
 const holderSessions = "sessions"
 
+// orderWait is how long a Ralph that is about to end is waited for: another
+// command over sessions takes moments.
+const orderWait = 500 * time.Millisecond
+
 // maxListedBytes bounds the journals that a list adds up.
 const maxListedBytes = 128 << 20
-
-// SessionsOptions is what Sessions needs.
-type SessionsOptions struct {
-	// Root is the project's root, absolute, with symlinks resolved.
-	Root string
-	// FS holds the state; nil means the real disk.
-	FS     afero.Fs
-	Config *config.Config
-	RunID  string
-	// Getenv reads the user's environment.
-	Getenv func(string) string
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
-}
 
 // Sessions is the hand on a project's sessions as a whole. Nothing is open
 // between calls: reading takes no lock, and what writes takes the project's for
 // its time. A project that has no state is left without. It is used from one
 // goroutine; Fail explains its errors.
 type Sessions struct {
-	o        SessionsOptions
+	o        Options
 	policy   retention.Policy
 	redact   func(string) string
 	registry *registry.Registry
 	warn     func(string)
 }
 
-// OpenSessions returns a hand on a project's sessions; it touches nothing.
-// warn takes whole sentences, on the caller's goroutine.
-func OpenSessions(o SessionsOptions, warn func(string)) *Sessions {
+// OpenSessions returns a hand on a project's sessions; it touches nothing. Of
+// the options Root, FS, Config, RunID, Getenv and Now count. warn takes whole
+// sentences, on the caller's goroutine.
+func OpenSessions(o Options, warn func(string)) *Sessions {
 	if o.FS == nil {
 		o.FS = afero.NewOsFs()
 	}
@@ -104,12 +95,24 @@ func scanProject(fsys afero.Fs, root string, held bool) (retention.State, error)
 const lockSlack = 2 * time.Second
 
 // markLive finds the session that the holder of the project works in: the one
-// that it names, or those at work that were written since it came.
+// that it names, or else, of those at work that were written since it came, the
+// one written last. A one-shot works in none.
 func markLive(sessions []retention.Session, h memory.Holder) {
-	for i := range sessions {
-		x := &sessions[i]
-		named := h.SessionID == x.ID
-		x.Live = !x.Archived && (named || x.Status == "in_progress" && !x.Changed.Before(h.AcquiredAt.Add(-lockSlack)))
+	at := -1
+	for i, x := range sessions {
+		if x.Archived || x.Status != session.InProgress {
+			continue
+		}
+		if h.SessionID == x.ID {
+			at = i
+			break
+		}
+		if !x.Changed.Before(h.AcquiredAt.Add(-lockSlack)) && (at < 0 || x.Changed.After(sessions[at].Changed)) {
+			at = i
+		}
+	}
+	if at >= 0 {
+		sessions[at].Live = true
 	}
 }
 
@@ -231,7 +234,7 @@ func (s *Sessions) hold(ctx context.Context, dry, begin bool, do func(st retenti
 		}
 	}
 	if !dry {
-		store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: lockWait, Redact: s.redact})
+		store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact})
 		if err != nil {
 			return err
 		}

@@ -163,6 +163,12 @@ func TestATaskThatTheUserTookAway(t *testing.T) {
 	p := newProject(t, calls(call("task", m{"title": "one", "status": "in_progress"})), modeltest.Status(400, "{}"))
 	p.eye = func(e agent.Event) {
 		if e.Type == agent.EventTurnStart && e.Turn == 2 {
+			for range 1000 { // the file follows the log
+				if strings.Contains(p.read("RALPH_TASKS.md"), "T-1") {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
 			p.write("RALPH_TASKS.md", "# Tasks\n")
 		}
 	}

@@ -24,7 +24,7 @@ func crowded(t *testing.T, then ...modeltest.Reply) *project {
 	long := strings.Repeat("a long line of an answer about nothing much\n", 130) // 5.7 KB
 	replies := []modeltest.Reply{text("first: port 8123 is ours\n" + long), text("second\n" + long), text("third\n" + long)}
 	p := newProject(t, append(replies, then...)...)
-	p.flags["context_window"] = []string{"7500"}
+	p.flags["context_window"] = []string{"6500"}
 	p.session = "new"
 	return p
 }
@@ -296,4 +296,33 @@ func TestCompactOnDemand(t *testing.T) {
 		t.Error("a stopped compaction went on")
 	}
 	p.shut(c)
+}
+
+// A recording holds the child's request too, and replays without a network.
+func TestASummaryReplays(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a long line about nothing much\n", 190)
+	var replies []modeltest.Reply
+	for i := range 2 {
+		replies = append(replies, calls(shell(fmt.Sprintf("printf '%%s' '%s %d'", long, i))))
+	}
+	p := newProject(t, append(replies, text("- the summary"), text("done"))...)
+	tape := p.TempDir() + "/tape.yaml"
+	flags := map[string][]string{"context_window": {"6500"}, "sandbox": {"off"}}
+	p.flags = map[string][]string{"record": {tape}}
+	for k, v := range flags {
+		p.flags[k] = v
+	}
+	out := p.run(coordinator.Job{Task: "print it"})
+	p.want(out, coordinator.StatusCompleted)
+	if _, ok := p.event(agent.EventChildEnd, child); !ok {
+		t.Fatalf("no summary was made: %s", p.types())
+	}
+	q := newProject(t)
+	q.flags = map[string][]string{"replay": {tape}}
+	for k, v := range flags {
+		q.flags[k] = v
+	}
+	q.want(q.run(coordinator.Job{Task: "print it"}), coordinator.StatusCompleted)
+	q.wantRequests(0)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"ralph/memory/durable"
 )
@@ -31,13 +32,19 @@ type kept struct {
 func (s *Store) backupDir() string { return filepath.Join(s.StateDir(), "backups") }
 
 // backups lists the copies of a file, oldest first.
-func (s *Store) backups(name string) []kept {
+func (s *Store) backups(name string) ([]kept, error) {
 	d, err := s.fs.Open(s.backupDir())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, &durable.Error{Op: "list", Path: s.backupDir(), Err: err}
 	}
 	defer func() { _ = d.Close() }()
-	names, _ := d.Readdirnames(-1) // what cannot be listed cannot be used
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, &durable.Error{Op: "list", Path: s.backupDir(), Err: err}
+	}
 	stem, ext := strings.TrimSuffix(name, ".md")+".", ".md"
 	var out []kept
 	for _, file := range names {
@@ -48,7 +55,7 @@ func (s *Store) backups(name string) []kept {
 		}
 	}
 	slices.SortFunc(out, func(a, b kept) int { return a.n - b.n })
-	return out
+	return out, nil
 }
 
 // readBackup returns a copy's content; what is no text is none.
@@ -66,18 +73,22 @@ func (s *Store) readBackup(name string) ([]byte, error) {
 // planBackup makes sure that a copy of data will be there before the file is
 // written next, and returns its name: the newest one's when that is the same.
 // mu is held.
-func (s *Store) planBackup(f *file, data []byte) string {
+func (s *Store) planBackup(f *file, data []byte) (string, error) {
+	all, err := s.backups(f.name)
+	if err != nil {
+		return "", err
+	}
 	n := 0
-	if all := s.backups(f.name); len(all) > 0 {
+	if len(all) > 0 {
 		last := all[len(all)-1]
 		if have, err := s.readBackup(last.name); err == nil && bytes.Equal(have, data) {
 			f.backup = nil
-			return last.name
+			return last.name, nil
 		}
 		n = last.n
 	}
 	f.backup = &backup{name: fmt.Sprintf("%s.%d.md", strings.TrimSuffix(f.name, ".md"), n+1), data: data}
-	return f.backup.name
+	return f.backup.name, nil
 }
 
 // writeBackup writes a copy and removes those that are too many.
@@ -88,8 +99,8 @@ func (s *Store) writeBackup(name string, b *backup) error {
 	if err := durable.Replace(s.fs, filepath.Join(s.backupDir(), b.name), b.data, 0o600); err != nil {
 		return err
 	}
-	all := s.backups(name)
-	var errs []error
+	all, err := s.backups(name)
+	errs := []error{err}
 	for _, old := range all[:max(0, len(all)-maxBackups)] {
 		if err := s.fs.Remove(filepath.Join(s.backupDir(), old.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, &durable.Error{Op: "remove old backup", Path: filepath.Join(s.backupDir(), old.name), Err: err})

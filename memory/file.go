@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -48,6 +49,9 @@ type file struct {
 	last   int64              // the last change in doc
 	saved  int64              // the last change that is on disk
 	wait   []op               // recorded while the file could not be read
+	past   []version          // what stood in the file before Ralph wrote it, of late
+	unmet  bool               // it could not be looked at when the project was opened
+	half   bool               // somebody is just writing it
 	theirs bool               // base is what the user wrote while the Store was open
 	broken *sight             // what stands in its place
 	since  time.Time          // of broken, or of waiting for the user to be done
@@ -189,6 +193,11 @@ func lstat(fsys afero.Fs, path string) (fs.FileInfo, error) {
 // merged into it. An error means that there is no document, because the file
 // could not be read; one that was read before stays as it was. mu is held.
 func (s *Store) look(f *file) error {
+	if f.unmet {
+		if err := s.meetAgain(f); err != nil {
+			return err
+		}
+	}
 	if f.doc == nil {
 		return s.load(f)
 	}
@@ -206,10 +215,12 @@ func (s *Store) look(f *file) error {
 	case sightWhole:
 		f.broken = nil
 		if f.base != nil && bytes.Equal(v.data, f.base) {
-			f.stamp = v.stamp
+			f.stamp, f.half = v.stamp, false
 			return nil
 		}
-		s.pickUp(f, v)
+		if f.half = halfWritten(v, f.base, s.settle); !f.half {
+			s.pickUp(f, v)
+		}
 	case sightAbsent, sightBroken, sightRefused:
 		if f.broken == nil || f.broken.kind != v.kind || !f.broken.stamp.same(v.stamp) {
 			f.broken, f.since = &v, time.Now()
@@ -241,8 +252,10 @@ func (s *Store) load(f *file) error {
 		}
 		fallthrough
 	default:
+		if _, err := s.revive(f); err != nil {
+			return err
+		}
 		f.broken, f.since = &v, time.Now()
-		s.revive(f)
 	}
 	for _, o := range f.wait {
 		s.do(f, o)
@@ -253,25 +266,24 @@ func (s *Store) load(f *file) error {
 
 // revive fills the document of a file that is lost from what else is known of
 // it. mu is held.
-func (s *Store) revive(f *file) (from string) {
-	data, from := s.newest(f.name)
+func (s *Store) revive(f *file) (from string, err error) {
+	data, from, err := s.newest(f.name)
+	if err != nil {
+		return "", err
+	}
 	if from == "" {
 		f.put(markdown.Parse([]byte(header(f.name))))
 		f.clean = f.gen
-		return ""
+		return "", nil
 	}
 	f.put(markdown.Parse(data))
 	f.last = max(f.last, s.n)
-	return from
+	return from, nil
 }
 
 // pickUp takes over what the user made of the file. mu is held.
 func (s *Store) pickUp(f *file, v sight) {
-	was := f.base
-	if was == nil {
-		was = []byte(header(f.name))
-	}
-	s.merge(f, was, v.data)
+	s.merge(f, f.ancestor(v.data), v.data)
 	f.base, f.stamp, f.theirs = v.data, v.stamp, true
 	if f.doc.String() == string(v.data) {
 		f.clean = f.gen
@@ -280,11 +292,12 @@ func (s *Store) pickUp(f *file, v sight) {
 
 // merge joins what the user made of was with what is recorded. mu is held.
 func (s *Store) merge(f *file, was, user []byte) {
-	p := Pickup{File: f.name, Changes: markdown.Compare(markdown.Parse(was), markdown.Parse(user))}
-	p.Text = len(p.Changes) == 0
+	before, after := markdown.Parse(was), markdown.Parse(user)
+	p := Pickup{File: f.name, Changes: markdown.Compare(before, after)}
+	p.Text = len(p.Changes) == 0 || prose(before) != prose(after)
 	ours := f.doc.Bytes()
 	if bytes.Equal(ours, was) {
-		f.put(markdown.Parse(user))
+		f.put(after)
 	} else {
 		m := markdown.Merge(was, user, ours)
 		p.Conflicts = m.Conflicts
@@ -292,6 +305,98 @@ func (s *Store) merge(f *file, was, user []byte) {
 	}
 	f.chained, f.edited = false, true
 	s.tell(p)
+}
+
+// prose is what of a document is neither a task's first line nor in a list or
+// indented.
+func prose(d *markdown.Document) string {
+	tasks := map[int]bool{}
+	for _, t := range d.Tasks() {
+		tasks[t.Line] = true
+	}
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(d.String()) {
+		n++
+		if text := strings.TrimRight(line, "\r\n"); text != "" && !tasks[n] && !strings.ContainsRune(" \t-*+|", rune(text[0])) {
+			b.WriteString(text + "\n")
+		}
+	}
+	return b.String()
+}
+
+// halfWritten says that a program seems to be in the middle of writing what was
+// seen: it wrote just now, and the text ends where a block does, or without the
+// line end that it had.
+func halfWritten(v sight, base []byte, settle time.Duration) bool {
+	const block = 4096
+	return !v.stamp.quiet(settle) && len(v.data) > 0 &&
+		(len(v.data)%block == 0 || bytes.HasSuffix(base, []byte("\n")) && !bytes.HasSuffix(v.data, []byte("\n")))
+}
+
+// version is what a file held until Ralph replaced it.
+type version struct {
+	data []byte
+	at   time.Time
+}
+
+// staleTime is how long after Ralph wrote a file somebody may write it who read
+// it before; maxPast bounds what is kept to know that.
+const (
+	staleTime = time.Second
+	maxPast   = 8
+)
+
+// remember keeps what Ralph replaced.
+func (f *file) remember(was []byte) {
+	if was == nil {
+		return
+	}
+	f.past = append(f.past, version{was, time.Now()})
+	for len(f.past) > maxPast || len(f.past) > 0 && time.Since(f.past[0].at) > staleTime {
+		f.past = f.past[1:]
+	}
+}
+
+// ancestor is the version that the user's text was made from: what is on disk,
+// as a rule. A text that was saved within a second of Ralph's write and is
+// nearer to what stood there before was made from that, without having seen
+// what Ralph wrote; one that is exactly what stood there before is a wish to
+// have that again.
+func (f *file) ancestor(user []byte) []byte {
+	best := f.base
+	if best == nil {
+		return []byte(header(f.name))
+	}
+	least := -1
+	for i := len(f.past) - 1; i >= 0 && time.Since(f.past[i].at) < staleTime; i-- {
+		if bytes.Equal(f.past[i].data, user) {
+			return f.base
+		}
+		if least < 0 {
+			least = distance(f.base, user)
+		}
+		if n := distance(f.past[i].data, user); n < least {
+			best, least = f.past[i].data, n
+		}
+	}
+	return best
+}
+
+// distance counts the lines that one text has and the other has not.
+func distance(a, b []byte) int {
+	count := map[string]int{}
+	for line := range bytes.Lines(a) {
+		count[string(bytes.TrimRight(line, "\r\n"))]++
+	}
+	for line := range bytes.Lines(b) {
+		count[string(bytes.TrimRight(line, "\r\n"))]--
+	}
+	n := 0
+	for _, c := range count {
+		n += max(c, -c)
+	}
+	return n
 }
 
 // quarantine moves what stands in the place of a state file away; nothing there

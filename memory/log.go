@@ -98,7 +98,9 @@ func (s *Store) change(name string, p plan) error {
 	}
 	err = s.drain()
 	if err == nil {
-		s.changed[name] = s.changed[name] || !s.readOnly
+		if !s.readOnly {
+			s.changed[name] = true
+		}
 		s.wake()
 		s.mu.Unlock()
 		return nil
@@ -123,7 +125,7 @@ func (s *Store) change(name string, p plan) error {
 func (s *Store) record(f *file, p plan) (n int64, err error) {
 	s.findLog()
 	unread := s.look(f)
-	if unread != nil && !p.blind {
+	if unread != nil && (!p.blind || f.unmet) {
 		return 0, unread
 	}
 	o, err := p.op(f.doc)
@@ -181,21 +183,24 @@ func (s *Store) did(f *file, o op) {
 }
 
 // contentOf says what a file holds now, for the log, and plans the backup that
-// has it. mu is held.
+// has it. It is nil when the backups cannot be looked at: then the next change
+// says so again. mu is held.
 func (s *Store) contentOf(f *file) *content {
 	c := &content{N: f.last, File: f.name}
+	if f.base != nil || f.dirty() || f.known {
+		data := f.base
+		if f.dirty() || data == nil {
+			data = f.doc.Bytes()
+		} else {
+			c.Saved = true
+		}
+		c.Size, c.Sum = int64(len(data)), sumOf(data)
+		var err error
+		if c.Backup, err = s.planBackup(f, data); err != nil {
+			return nil
+		}
+	} // else there was no file
 	f.chained, f.ops, f.edited = true, 0, false
-	if f.base == nil && !f.dirty() && !f.known {
-		return c // there was no file
-	}
-	data := f.base
-	if f.dirty() || data == nil {
-		data = f.doc.Bytes()
-	} else {
-		c.Saved = true
-	}
-	c.Size, c.Sum = int64(len(data)), sumOf(data)
-	c.Backup = s.planBackup(f, data)
 	return c
 }
 
@@ -320,7 +325,7 @@ func (s *Store) cutLog() error {
 		return nil
 	}
 	for _, f := range s.files {
-		if f.dirty() || f.backup != nil {
+		if f.dirty() || f.backup != nil || f.unmet {
 			return nil
 		}
 	}

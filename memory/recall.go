@@ -136,31 +136,33 @@ type replayed struct {
 
 // replay follows a chain. disk is what the file holds, nil when it is lost; ok
 // is false when nothing is known to begin with.
-func (s *Store) replay(name string, c chain, noted int64, disk []byte) (r replayed, ok bool) {
+func (s *Store) replay(name string, c chain, noted int64, disk []byte) (r replayed, ok bool, err error) {
 	w := c.onDisk(noted)
-	start := -1
-	for i := range c {
-		if _, known := s.contents(name, c[i].content, disk); known && (start < 0 || c[i].content.N <= w) {
-			start = i
+	start, texts := -1, make([][]byte, len(c))
+	for i := len(c) - 1; i >= 0; i-- {
+		data, have, err := s.contents(name, c[i].content, disk)
+		if err != nil {
+			return r, false, err
+		}
+		if !have {
+			continue
+		}
+		start, texts[i] = i, data
+		if c[i].content.N <= w {
+			break
 		}
 	}
 	if start < 0 {
-		return r, false
+		return r, false, nil
 	}
-	data, _ := s.contents(name, c[start].content, disk)
-	d := markdown.Parse(data)
-	at := c[start].content.N
-	known := at <= w
+	d := markdown.Parse(texts[start])
+	known := c[start].content.N <= w
 	meet := func(n int64) {
 		r.met = r.met || n >= w && disk != nil && d.String() == string(disk)
 	}
-	meet(at)
-	r.plain = c[start].content.Backup != ""
 	for i := start; i < len(c); i++ {
-		if i > start && c[i].content != nil {
-			if data, have := s.contents(name, c[i].content, nil); have && c[i].content.Backup != "" {
-				d, r.plain = markdown.Parse(data), true
-			}
+		if texts[i] != nil && (i == start || c[i].content.Backup != "") {
+			d, r.plain = markdown.Parse(texts[i]), c[i].content.Backup != ""
 			meet(c[i].content.N)
 		}
 		for _, o := range c[i].ops {
@@ -180,34 +182,51 @@ func (s *Store) replay(name string, c chain, noted int64, disk []byte) (r replay
 	if known && r.written == nil {
 		r.written = r.final
 	}
-	return r, true
+	return r, true, nil
 }
 
 // contents is what a record of the log stands for: a backup, the file itself
-// when it still is as it was, or the beginning of a new file.
-func (s *Store) contents(name string, c *content, disk []byte) ([]byte, bool) {
+// when it still is as it was, or the beginning of a new file. have is false for
+// a backup that is gone or is not what it was; an error means that it could not
+// be looked at.
+func (s *Store) contents(name string, c *content, disk []byte) (data []byte, have bool, err error) {
 	switch {
 	case c == nil:
-		return nil, false
+		return nil, false, nil
 	case c.Backup == "":
-		return []byte(header(name)), true
+		return []byte(header(name)), true, nil
 	case disk != nil && c.fits(disk):
-		return disk, true
+		return disk, true, nil
 	}
-	data, err := s.readBackup(c.Backup)
-	return data, err == nil && c.fits(data)
+	data, err = s.readBackup(c.Backup)
+	if err != nil && (errors.Is(err, fs.ErrNotExist) || unusable(err)) {
+		return nil, false, nil
+	}
+	return data, err == nil && c.fits(data), err
+}
+
+// unusable says that what stands somewhere is no text, whenever it is read.
+func unusable(err error) bool {
+	for _, e := range []error{errEmpty, errBinary, durable.ErrTooLarge, durable.ErrNotRegular, durable.ErrSymlink, fs.ErrPermission} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // redo returns what a file should hold, given what it does hold: its own
 // content when it has all that the log says.
-func (s *Store) redo(name string, c chain, noted int64, disk []byte) (out []byte, merged bool, conflicts []markdown.Conflict) {
-	r, ok := s.replay(name, c, noted, disk)
+func (s *Store) redo(name string, c chain, noted int64, disk []byte) (out []byte, merged bool, conflicts []markdown.Conflict, err error) {
+	r, ok, err := s.replay(name, c, noted, disk)
 	switch {
+	case err != nil:
+		return nil, false, nil, err
 	case ok && (r.met || bytes.Equal(r.final, disk)):
-		return r.final, false, nil
+		return r.final, false, nil, nil
 	case ok && r.written != nil:
 		m := markdown.Merge(r.written, disk, r.final)
-		return m.Data, true, m.Conflicts
+		return m.Data, true, m.Conflicts, nil
 	}
 	// What the changes were made to is not known: they are made to what is
 	// there. Each is such that it does nothing where it was done already.
@@ -221,31 +240,44 @@ func (s *Store) redo(name string, c chain, noted int64, disk []byte) (out []byte
 			}
 		}
 	}
-	return d.Bytes(), true, nil
+	return d.Bytes(), true, nil, nil
 }
 
 // newest is the newest content that is known of a lost file, and where it is
 // from: "log", "backup" or "git"; "" when nothing is known.
-func (s *Store) newest(name string) (data []byte, from string) {
+func (s *Store) newest(name string) (data []byte, from string, err error) {
 	h, err := s.recall()
-	if c := h.chains[name]; err == nil && c != nil && !c.empty() {
-		if r, ok := s.replay(name, *c, 0, nil); ok {
-			if r.plain {
-				return r.final, sourceBackup
-			}
-			return r.final, sourceLog
+	if err != nil {
+		return nil, "", err
+	}
+	if c := h.chains[name]; c != nil && !c.empty() {
+		r, ok, err := s.replay(name, *c, 0, nil)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case ok && r.plain:
+			return r.final, sourceBackup, nil
+		case ok:
+			return r.final, sourceLog, nil
 		}
 	}
-	all := s.backups(name)
+	all, err := s.backups(name)
 	for i := len(all) - 1; i >= 0; i-- {
-		if data, err := s.readBackup(all[i].name); err == nil {
-			return data, sourceBackup
+		data, rerr := s.readBackup(all[i].name)
+		if rerr == nil {
+			return data, sourceBackup, nil
 		}
+		if !unusable(rerr) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	if err != nil {
+		return nil, "", err
 	}
 	if data := s.committed(name); data != nil {
-		return data, sourceGit
+		return data, sourceGit, nil
 	}
-	return nil, ""
+	return nil, "", nil
 }
 
 // committed is what git has of a file; nil when nothing useful.
@@ -264,68 +296,116 @@ func (s *Store) committed(name string) []byte {
 // the log has and they lack, and puts back those that were lost.
 func (s *Store) survey(rec *Recovery) {
 	s.mu.Lock()
-	note := s.readNote()
-	var h history
-	info, err := lstat(s.fs, s.logPath())
-	if err == nil && info.Size() != note.Log {
-		if h, err = s.recall(); err != nil {
-			rec.Warnings = append(rec.Warnings, fmt.Sprintf("the log of changes cannot be read: %v", err))
-		}
-		if h.bad > 0 {
-			rec.Warnings = append(rec.Warnings, fmt.Sprintf("%d lines of %s could not be read and were skipped", h.bad, changesFile))
-		}
+	h, note, err := s.past()
+	if err != nil {
+		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the log of changes cannot be read: %v", err))
 	}
-	s.n = max(note.N, h.n)
-	for _, name := range order() {
-		var c chain
-		if p := h.chains[name]; p != nil {
-			c = *p
-		}
-		rec.Files = append(rec.Files, s.meet(s.files[name], c, note, rec))
+	if h.bad > 0 {
+		rec.Warnings = append(rec.Warnings, fmt.Sprintf("%d lines of %s could not be read and were skipped", h.bad, changesFile))
 	}
 	write := false
-	for _, f := range s.files {
+	for _, name := range order() {
+		f, st := s.files[name], FileState{Name: name, State: stateRefused, Err: err}
+		if f.unmet = err != nil; !f.unmet {
+			st = s.meet(f, h, note, rec)
+		}
+		rec.Files = append(rec.Files, st)
 		write = write || f.dirty()
 	}
 	s.mu.Unlock()
 	if !write || s.readOnly {
 		return
 	}
-	_, err = s.save()
+	if _, err = s.save(); err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range rec.Files {
 		if st := &rec.Files[i]; s.files[st.Name].dirty() {
-			st.Err = errors.Join(st.Err, err)
+			st.Err = errors.Join(st.Err, s.files[st.Name].err)
 		}
 	}
-	if err != nil {
-		rec.Warnings = append(rec.Warnings, fmt.Sprintf("what was recorded before could not be written yet: %v", err))
-	}
+	rec.Warnings = append(rec.Warnings, fmt.Sprintf("what was recorded before could not be written yet: %v", err))
 }
 
-// meet looks at one file when a project is opened.
-func (s *Store) meet(f *file, c chain, note noted, rec *Recovery) FileState {
+// past reads what the note says and, where that is not all, what the log says.
+// mu is held.
+func (s *Store) past() (history, noted, error) {
+	note := s.readNote()
+	h := history{}
+	info, err := lstat(s.fs, s.logPath())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return h, note, err
+	case !info.Mode().IsRegular(): // it is moved away before it is written
+	case info.Size() != note.Log:
+		if h, err = s.recall(); err != nil {
+			return h, note, err
+		}
+	}
+	s.n = max(s.n, note.N, h.n)
+	return h, note, nil
+}
+
+// meetAgain is meet for a file that could not be looked at when the project was
+// opened. mu is held.
+func (s *Store) meetAgain(f *file) error {
+	h, note, err := s.past()
+	if err != nil {
+		return err
+	}
+	var rec Recovery
+	if st := s.meet(f, h, note, &rec); f.unmet {
+		return st.Err
+	}
+	for _, w := range rec.Warnings {
+		s.tell(Pickup{File: f.name, Lost: w})
+	}
+	return nil
+}
+
+// meet looks at one file when a project is opened. Where that is not possible
+// now, the file is unmet.
+func (s *Store) meet(f *file, h history, note noted, rec *Recovery) FileState {
+	var c chain
+	if p := h.chains[f.name]; p != nil {
+		c = *p
+	}
 	st := FileState{Name: f.name, State: stateOK}
 	noted, inNote := note.Files[f.name]
+	f.unmet = false
 	f.saved, f.last = c.onDisk(noted.N), max(noted.N, s.n)
 	f.known = inNote || !c.empty()
 	pending := c.pending(f.saved)
 	v := glance(s.fs, f.path)
 	if !f.known && (v.kind != sightWhole || v.stamp.Size == 0) {
-		f.known = len(s.backups(f.name)) > 0
+		all, err := s.backups(f.name)
+		if err != nil {
+			return f.unseen(st, err)
+		}
+		f.known = len(all) > 0
 	}
-	if v.kind == sightWhole && (pending || f.known && !v.stamp.same(noted.stamp)) {
+	if v.kind == sightUnknown || v.kind == sightWhole && (pending || f.known && !v.stamp.same(noted.stamp)) {
 		f.edited = inNote && !pending
 		v = see(s.fs, f.path, f.known)
 	}
 	switch {
 	case v.kind == sightUnknown:
-		st.State, st.Err = stateRefused, v.err
-		return st
+		return f.unseen(st, v.err)
 	case v.kind == sightAbsent && !f.known:
 		st.State = stateAbsent
 		return st
+	case v.kind == sightAbsent && pending && f.saved == 0 && c[0].content != nil && c[0].content.Backup == "" && !inNote:
+		if _, err := s.revive(f); err != nil { // it was never written: the last Ralph died before
+			return f.unseen(st, err)
+		}
+		return st
 	case v.kind == sightWhole && pending:
-		s.catchUp(f, c, noted.N, v, rec)
+		if err := s.catchUp(f, c, noted.N, v, rec); err != nil {
+			return f.unseen(st, err)
+		}
 		return st
 	case v.kind == sightWhole:
 		f.stamp = v.stamp
@@ -339,46 +419,57 @@ func (s *Store) meet(f *file, c chain, note noted, rec *Recovery) FileState {
 	case v.kind == sightAbsent || errors.Is(v.err, errEmpty):
 		st.State = stateLost
 	}
-	s.putBack(f, v, &st, rec)
+	return s.putBack(f, v, st, rec)
+}
+
+// unseen says that a file could not be looked at.
+func (f *file) unseen(st FileState, err error) FileState {
+	f.unmet = true
+	st.State, st.Err = stateRefused, err
 	return st
 }
 
 // catchUp does again what the log has and the file lacks.
-func (s *Store) catchUp(f *file, c chain, noted int64, v sight, rec *Recovery) {
-	data, merged, conflicts := s.redo(f.name, c, noted, v.data)
+func (s *Store) catchUp(f *file, c chain, noted int64, v sight, rec *Recovery) error {
+	data, merged, conflicts, err := s.redo(f.name, c, noted, v.data)
+	if err != nil {
+		return err
+	}
 	f.base, f.stamp = v.data, v.stamp
 	f.put(markdown.Parse(data))
 	if bytes.Equal(data, v.data) {
 		f.clean = f.gen
-		return
+		return nil
 	}
 	f.edited = merged
 	if len(conflicts) > 0 {
 		s.tell(Pickup{File: f.name, Conflicts: conflicts})
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("%s was edited while changes of the last Ralph were not in it yet: both are kept, %d of them differ", f.name, len(conflicts)))
 	}
+	return nil
 }
 
 // putBack fills a lost file from what else is known of it, and has what stands
 // in its place moved away; a link is left where it is.
-func (s *Store) putBack(f *file, v sight, st *FileState, rec *Recovery) {
-	from := s.revive(f)
+func (s *Store) putBack(f *file, v sight, st FileState, rec *Recovery) FileState {
+	from, err := s.revive(f)
+	if err != nil {
+		return f.unseen(st, err)
+	}
 	f.broken = &v
 	if v.kind == sightRefused {
-		f.clean = f.gen
-		return
+		return st
 	}
 	st.Sources = s.sources(f.name)
 	if s.readOnly {
 		rec.Warnings = append(rec.Warnings, lostText(f.name, v, ""))
-		st.Restored = from
-		return
+		return st
 	}
 	moved, err := s.quarantine(f.path)
 	if err != nil {
 		st.Err = err
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("%s cannot be put right: %v", f.name, err))
-		return
+		return st
 	}
 	f.broken, f.chained = nil, false
 	st.Quarantined, st.Restored = moved, from
@@ -387,6 +478,7 @@ func (s *Store) putBack(f *file, v sight, st *FileState, rec *Recovery) {
 		text += "; it was restored from " + fromText(from)
 	}
 	rec.Warnings = append(rec.Warnings, text)
+	return st
 }
 
 func fromText(from string) string {

@@ -83,7 +83,11 @@ func Inspect(ctx context.Context, o Options) ([]FileState, error) {
 		st := FileState{Name: name, State: stateOK}
 		c := h.chains[name]
 		_, known := note.Files[name]
-		known = known || c != nil && !c.empty() || len(s.backups(name)) > 0
+		all, err := s.backups(name)
+		if err != nil {
+			return out, err
+		}
+		known = known || c != nil && !c.empty() || len(all) > 0
 		switch v := see(s.fs, s.files[name].path, known); v.kind {
 		case sightAbsent:
 			if st.State = stateAbsent; known {
@@ -130,7 +134,7 @@ func (s *Store) sources(name string) []Source {
 	if data, err := s.read(name, Source{Kind: sourceLog}); err == nil {
 		add(sourceLog, changesFile, mtime(s.logPath()), data)
 	}
-	all := s.backups(name)
+	all, _ := s.backups(name) // what cannot be listed is no source
 	for i := len(all) - 1; i >= 0; i-- {
 		if data, err := s.readBackup(all[i].name); err == nil {
 			add(sourceBackup, all[i].name, mtime(filepath.Join(s.backupDir(), all[i].name)), data)
@@ -160,8 +164,9 @@ func (s *Store) read(name string, from Source) ([]byte, error) {
 			return nil, err
 		}
 		if c := h.chains[name]; c != nil && !c.empty() {
-			if r, ok := s.replay(name, *c, 0, nil); ok {
-				return r.final, nil
+			r, ok, err := s.replay(name, *c, 0, nil)
+			if ok || err != nil {
+				return r.final, err
 			}
 		}
 	case sourceBackup:

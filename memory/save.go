@@ -176,7 +176,9 @@ func (s *Store) keepEdits() {
 			continue
 		}
 		s.findLog()
-		s.unlogged = append(s.unlogged, entry{content: s.contentOf(f)})
+		if c := s.contentOf(f); c != nil {
+			s.unlogged = append(s.unlogged, entry{content: c})
+		}
 	}
 }
 
@@ -196,7 +198,7 @@ func (s *Store) saveFile(f *file) (again time.Duration, err error) {
 
 func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 	s.mu.Lock()
-	if !f.dirty() && f.backup == nil && len(f.wait) == 0 {
+	if !f.dirty() && f.backup == nil && len(f.wait) == 0 && !f.unmet {
 		s.mu.Unlock()
 		return true, 0, nil
 	}
@@ -209,7 +211,8 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 		return true, again, err
 	}
 	data, was, gen, last, copyOf := f.doc.Bytes(), f.base, f.gen, f.last, f.backup
-	dirty := f.dirty() && (was == nil || string(was) != string(data))
+	same := was != nil && string(was) == string(data)
+	stale := f.dirty()
 	s.mu.Unlock()
 	if copyOf != nil {
 		err = s.writeBackup(f.name, copyOf)
@@ -219,8 +222,10 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 		}
 		s.mu.Unlock()
 	}
-	if !dirty {
-		s.saved(f, data, gen, last)
+	if !stale || same {
+		if same {
+			s.saved(f, data, gen, last)
+		}
 		return true, 0, err
 	}
 	handle, info := openOld(s.fs, f.path)
@@ -241,6 +246,7 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed[f.name], f.theirs = true, false
+	f.remember(was)
 	if late != nil {
 		s.late(f, was, late)
 		if handle != nil {
@@ -256,8 +262,11 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 // moved away once it stays so, and a program that is saving the file is let
 // finish. mu is held.
 func (s *Store) clear(f *file) (again time.Duration, err error) {
+	if f.half {
+		return s.settle / 2, nil
+	}
 	if f.broken == nil {
-		if !f.theirs || f.stamp.quiet() {
+		if !f.theirs || f.stamp.quiet(s.settle) {
 			f.since = time.Time{}
 			return 0, nil
 		}
@@ -265,7 +274,7 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 			f.since = time.Now()
 		}
 		if time.Since(f.since) < maxDefer {
-			return settleTime / 2, nil
+			return s.settle / 2, nil
 		}
 		return 0, nil
 	}
@@ -273,8 +282,8 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 	if v.kind == sightRefused {
 		return 0, v.err
 	}
-	if time.Since(f.since) < settleTime && !(v.kind == sightBroken && v.stamp.quiet()) {
-		return settleTime / 2, nil
+	if time.Since(f.since) < s.settle && !(v.kind == sightBroken && v.stamp.quiet(s.settle)) {
+		return s.settle / 2, nil
 	}
 	moved, err := s.quarantine(f.path)
 	if err != nil {
@@ -392,7 +401,7 @@ func (s *Store) noteSaved() {
 	}
 	n := noted{N: s.n, Log: s.logBytes, Files: map[string]notedFile{}}
 	for name, f := range s.files {
-		if f.dirty() || f.broken != nil || len(f.wait) > 0 {
+		if f.dirty() || f.broken != nil || len(f.wait) > 0 || f.unmet {
 			return
 		}
 		if f.known {
@@ -404,7 +413,8 @@ func (s *Store) noteSaved() {
 		return
 	}
 	temp := s.notePath() + ".new"
-	h, err := s.fs.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	_ = s.fs.Remove(temp) // of one who was killed
+	h, err := s.fs.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return // only a help
 	}

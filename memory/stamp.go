@@ -46,7 +46,7 @@ func (st stamp) settled() bool {
 }
 
 // quiet says that nobody wrote the file for a while.
-func (st stamp) quiet() bool {
+func (st stamp) quiet(settle time.Duration) bool {
 	age := time.Since(time.Unix(0, st.Mtime))
-	return age > settleTime || age < 0
+	return age > settle || age < 0
 }

@@ -88,7 +88,7 @@ type Options struct {
 	// new. It must not block and must not call the Store.
 	OnEdit func()
 
-	byHand bool // tests: nothing is written but by Flush and Close
+	byHand bool // tests: nothing is written but by Flush and Close, and no program writes in steps
 }
 
 // Store is an open project. It is safe for concurrent use; whoever opens it
@@ -102,7 +102,8 @@ type Store struct {
 	git      func(string) ([]byte, error)
 	onEdit   func()
 	byHand   bool
-	readOnly bool // from Open on: nothing is written
+	settle   time.Duration // settleTime
+	readOnly bool          // from Open on: nothing is written
 	lock     *projectLock
 	repo     gitDirs
 
@@ -197,6 +198,9 @@ func newStore(o Options) (*Store, error) {
 	s := &Store{fs: o.FS, root: o.Root, now: o.Now, redact: o.Redact, git: o.Git, onEdit: o.OnEdit, byHand: o.byHand,
 		writing: make(chan struct{}, 1), kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		changed: map[string]bool{}, files: map[string]*file{}}
+	if s.settle = settleTime; s.byHand {
+		s.settle = time.Microsecond
+	}
 	if s.fs == nil {
 		s.fs = afero.NewOsFs()
 	}

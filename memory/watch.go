@@ -44,7 +44,7 @@ func (s *Store) Edits() []Pickup {
 	s.lookAll()
 	lost := s.anyBroken()
 	s.mu.Unlock()
-	for deadline := time.Now().Add(5 * settleTime); lost && !s.readOnly && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * s.settle); lost && !s.readOnly && time.Now().Before(deadline); {
 		// An error shows in Held, and in Flush.
 		again, err := s.save()
 		if again <= 0 || err != nil {

@@ -31,6 +31,7 @@ import (
 	"ralph/interrupts"
 	"ralph/memory/markdown"
 	"ralph/memory/project"
+	"ralph/memory/session"
 	"ralph/repl/pick"
 	"ralph/workers/agent"
 	"ralph/workers/git"
@@ -77,7 +78,8 @@ type State interface {
 	Context() []coordinator.ContextBlock
 	Compact(ctx context.Context) (coordinator.CompactReport, error)
 	Trace(ctx context.Context, file string) ([]coordinator.TraceStep, error)
-	Sessions() ([]coordinator.SessionLine, error)
+	// Sessions returns the newest sessions, newest first.
+	Sessions() ([]session.Info, error)
 }
 
 // Mind is a coordinator as the chat sees it. All five are usually one value;

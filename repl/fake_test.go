@@ -10,6 +10,7 @@ import (
 	"ralph/interrupts"
 	"ralph/memory/markdown"
 	"ralph/memory/project"
+	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
@@ -173,6 +174,8 @@ func (f *fake) Trace(_ context.Context, file string) ([]coordinator.TraceStep, e
 		Kind: "modified", Added: 3, Removed: 1, Commit: "0123456789abcdef"}}, nil
 }
 
-func (f *fake) Sessions() ([]coordinator.SessionLine, error) {
-	return []coordinator.SessionLine{{ID: "004", Name: "fix login", Status: "in_progress", Started: time.Date(2026, 11, 21, 10, 2, 0, 0, time.Local), Duration: 90 * time.Second}}, nil
+func (f *fake) Sessions() ([]session.Info, error) {
+	m := session.Metadata{SessionName: "fix login", Status: session.InProgress, StartTime: time.Date(2026, 11, 21, 10, 2, 0, 0, time.Local)}
+	m.Performance.TotalDurationSeconds = 90
+	return []session.Info{{ID: "004", Meta: m}}, nil
 }

@@ -107,11 +107,11 @@ func (s *Shell) context() {
 				} else {
 					sum += b.Tokens
 				}
-				name := b.Name
+				why := b.Why
 				if b.Messages > 0 {
-					name += fmt.Sprintf(" (%s)", count(b.Messages, "message", "messages"))
+					why = count(b.Messages, "message", "messages") + ", " + why
 				}
-				table = append(table, []string{tokens, name, b.Source, b.Why})
+				table = append(table, []string{tokens, b.Name, b.Source, why})
 			}
 			s.rows(table)
 			s.note(render.Tokens(sum) + " tokens, estimated; in brackets: what the model does not see")
@@ -130,7 +130,7 @@ func (s *Shell) compact() {
 			case err != nil:
 				s.explain(err)
 			default:
-				s.note(fmt.Sprintf("%d messages became %d, %s tokens %s", report.MessagesBefore, report.MessagesAfter,
+				s.note(fmt.Sprintf("%d messages became %d, about %s tokens became %s", report.MessagesBefore, report.MessagesAfter,
 					render.Tokens(report.TokensBefore), render.Tokens(report.TokensAfter)))
 				if report.Failed != "" {
 					s.ink.say(func(r *render.Renderer) string { return r.Warning("without a summary: " + report.Failed) })
@@ -192,11 +192,16 @@ func (s *Shell) sessions() {
 			now := s.mind.About.SessionID()
 			var table [][]string
 			for _, x := range list {
-				id := x.ID
+				id, m := x.ID, x.Meta
 				if id == now {
 					id += " (this)"
 				}
-				table = append(table, []string{id, x.Status, x.Started.Local().Format("2006-01-02 15:04"), render.Duration(x.Duration.Round(time.Second)), x.Name})
+				if x.Err != nil {
+					table = append(table, []string{id, "unreadable", "", "", x.Dir})
+					continue
+				}
+				took := time.Duration(m.Performance.TotalDurationSeconds * float64(time.Second))
+				table = append(table, []string{id, string(m.Status), m.StartTime.Local().Format("2006-01-02 15:04"), render.Duration(took), m.SessionName})
 			}
 			if len(table) == 0 {
 				s.note("there are no sessions")

@@ -102,7 +102,7 @@ func TestWhole(t *testing.T) {
 		said = append(said, m.Role+" "+strings.TrimSpace(m.Content))
 	}
 	got := strings.Join(said, "\n")
-	for _, want := range []string{"user make a file\nassistant I make a file.\ntool ", "assistant The file is made.\nuser and then\nassistant It beg", "(stopped here, before the reply was complete", "user more\nuser what was it?"} {
+	for _, want := range []string{"user make a file\nassistant I make a file.\ntool ", "assistant The file is made.\nuser and then\nassistant It beg", "(stopped here, before the reply was complete", "user more\nassistant (no answer was given: that turn ended before)\nuser what was it?"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the model was not sent %q but\n%s", want, got)
 		}

@@ -64,7 +64,7 @@ func (inv *invocation) recoverCommand() *cobra.Command {
 		Short: "show how the state files stand, and bring back what is lost or corrupt",
 		Long: "Show how the state files stand and where else each is to be had. What is lost or corrupt is brought back from the newest valid of\n" +
 			"file, backup, log and git, and what a crash left is put in order. --from puts another source in place of the named files; what\n" +
-			"stood there goes to .ralph/quarantine and is never lost. --dry-run only looks.\n" +
+			"stood there goes to .ralph/quarantine and is never lost. --dry-run only looks, and exits with 1 when something is not well.\n" +
 			"Exits with 0 when all is well now, 1 when something could not be mended, 8 when another Ralph holds the project.",
 		ValidArgs: recoverable(),
 	}

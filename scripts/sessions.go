@@ -124,18 +124,24 @@ func (inv *invocation) readSessions(f *sessionsFlags) []*cobra.Command {
 		Args: wordCount(1, 1, "the ID of a session"),
 		RunE: func(c *cobra.Command, args []string) error { return inv.showSession(c, args[0]) },
 	}
-	return named(list, "list", show, "show")
+	return inv.named(list, "list", show, "show")
 }
 
 // named gives commands names that are not the first word of their usage, which
-// tells the whole line.
-func named(pairs ...any) []*cobra.Command {
+// tells the whole line, also in their help.
+func (inv *invocation) named(pairs ...any) []*cobra.Command {
 	var out []*cobra.Command
 	for i := 0; i+1 < len(pairs); i += 2 {
 		c, _ := pairs[i].(*cobra.Command)
 		name, _ := pairs[i+1].(string)
-		c.Annotations = map[string]string{"usage": c.Use}
-		c.Use = name + strings.TrimPrefix(c.Use, "sessions "+name)
+		line := c.Use
+		c.Use = name + strings.TrimPrefix(line, "sessions "+name)
+		c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+			text := strings.NewReplacer("\n  ralph "+c.Use+"\n", "\n  ralph "+line+"\n", "--format ID ", "--format FORM ", "--name ID ", "--name NAME ").Replace(inv.commandHelp(c))
+			if err := inv.out.print(text); err != nil {
+				inv.code = inv.fail(err)
+			}
+		})
 		out = append(out, c)
 	}
 	return out
@@ -183,7 +189,7 @@ func (inv *invocation) orderSessions(f *sessionsFlags) []*cobra.Command {
 			})
 		},
 	}
-	return named(archive, "archive", prune, "prune", summarize, "summarize")
+	return inv.named(archive, "archive", prune, "prune", summarize, "summarize")
 }
 
 func (inv *invocation) joinSessions(f *sessionsFlags) []*cobra.Command {
@@ -214,7 +220,7 @@ func (inv *invocation) joinSessions(f *sessionsFlags) []*cobra.Command {
 		},
 	}
 	merge.Flags().StringVar(&f.name, "name", "", "the name of the new session")
-	return named(handoff, "handoff", merge, "merge")
+	return inv.named(handoff, "handoff", merge, "merge")
 }
 
 func (inv *invocation) carrySessions(f *sessionsFlags) []*cobra.Command {
@@ -263,7 +269,7 @@ func (inv *invocation) carrySessions(f *sessionsFlags) []*cobra.Command {
 		},
 	}
 	give.Flags().StringVar(&f.format, "format", "", "the form to write: "+forms)
-	return named(bring, "import", give, "export")
+	return inv.named(bring, "import", give, "export")
 }
 
 // formOf checks the name of a form.

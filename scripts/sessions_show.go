@@ -41,7 +41,7 @@ func (inv *invocation) sessions(c *cobra.Command) (*coordinator.Sessions, error)
 		return nil, err
 	}
 	inv.out.resultFile = ""
-	return coordinator.OpenSessions(coordinator.SessionsOptions{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, inv.warning), nil
+	return coordinator.OpenSessions(coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, inv.warning), nil
 }
 
 func (inv *invocation) listSessions(ctx context.Context, c *cobra.Command, f *sessionsFlags) error {
@@ -94,7 +94,7 @@ func sessionTable(rows []retention.Row, all bool) string {
 
 // cell makes a text fit for a table.
 func cell(text string, most int) string {
-	text = strings.Join(strings.Fields(visible.Line(text)), " ")
+	text = visible.Line(strings.Join(strings.Fields(text), " "))
 	if text == "" {
 		return "-"
 	}

@@ -111,7 +111,7 @@ func TestList(t *testing.T) {
 // TestListOpens: what stands in a file when it is opened, and what is there
 // after one element was appended.
 func TestListOpens(t *testing.T) {
-	long := strings.Repeat("    {\"n\":1},\n", 20000) // beyond what the tail shows
+	long := strings.Repeat("    {\"n\":1},\n", 7000) // beyond what the tail shows
 	e := func(n int) string { return strings.TrimSuffix(strings.Repeat(`{"n":1}|`, n), "|") }
 	for _, tc := range []struct {
 		name, content string
@@ -136,12 +136,16 @@ func TestListOpens(t *testing.T) {
 		{"zeros at the end", "{\n  \"events\": [\n    {\"n\":1}\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", e(1), "", "\x00\x00"},
 		{"zeros in the middle", "{\n  \"events\": [\n    {\"n\":1},\n\x00\x00\x00\x00\x00\x00\x00,\n    {\"n\":1}\n  ]\n}\n", e(2), "", "\x00\x00"},
 		{"text behind", "{\"events\":[{\"n\":1}]} trailing", e(1), "", "trailing"},
-		{"long", "{\n  \"events\": [\n" + long + "    {\"n\":1}\n  ]\n}\n", e(20001), "", ""},
-		{"long, torn", "{\n  \"events\": [\n" + long + "    {\"n\":1", e(20000), "", `{"n":1`},
-		{"long, brackets gone", "{\n  \"events\": [\n" + long, e(20000), "", ""},
-		{"long, a bad line by hand", "{\n  \"events\": [\n" + long + "    {oops},\n" + long + "    {\"n\":1}\n  ]\n}\n", e(40001), "", ""},
-		{"long, a bad line near the end", "{\n  \"events\": [\n" + long + "    {oops},\n    {\"n\":1}\n  ]\n}\n", e(20001), "", "oops"},
-		{"long, keys behind", "{\n  \"events\": [\n" + long + "    {\"n\":1}\n  ],\n  \"note\": [\n    1\n  ]\n}\n", e(20001), "note", ""},
+		{"long", "{\n  \"events\": [\n" + long + "    {\"n\":1}\n  ]\n}\n", e(7001), "", ""},
+		{"long, torn", "{\n  \"events\": [\n" + long + "    {\"n\":1", e(7000), "", `{"n":1`},
+		{"long, brackets gone", "{\n  \"events\": [\n" + long, e(7000), "", ""},
+		{"long, a bad line by hand", "{\n  \"events\": [\n" + long + "    {oops},\n" + long + "    {\"n\":1}\n  ]\n}\n", e(14001), "", ""},
+		{"long, a bad line near the end", "{\n  \"events\": [\n" + long + "    {oops},\n    {\"n\":1}\n  ]\n}\n", e(7001), "", "oops"},
+		{"long, keys behind", "{\n  \"events\": [\n" + long + "    {\"n\":1}\n  ],\n  \"note\": [\n    1\n  ]\n}\n", e(7001), "note", ""},
+		{"long, a long element", "{\n  \"events\": [\n" + long + "    {\"n\":1,\n\"s\":\"" + strings.Repeat("x", 70<<10) + "\"}\n  ]\n}\n", e(7000) + `|{"n":1,"s":"` + strings.Repeat("x", 70<<10) + `"}`, "", ""},
+		{"long, a long torn element", "{\n  \"events\": [\n" + long + "    {\"n\":1,\"s\":\"" + strings.Repeat("x", 70<<10), e(7000), "", "xxxx"},
+		{"long, blank lines", "{\n  \"events\": [\n" + long + strings.Repeat("\n", 70<<10), e(7000), "", ""},
+		{"blank and long", "{\"events\": [\n" + strings.Repeat(" ", 70<<10) + "]}", "", "", ""},
 		{"garbage", "\x00\x01\x02 random", "", "session_id", "whole"},
 		{"a list itself", `[{"n":1}]`, "", "session_id", "whole"},
 		{"no such key", `{"session_id":"1"}`, "", "session_id", "whole"},
@@ -230,6 +234,37 @@ func TestListAtEveryCut(t *testing.T) {
 		}
 	}
 }
+
+// TestListAroundTheWindow: a list that is about as long as what is looked at
+// when it is opened, cut anywhere near its end.
+func TestListAroundTheWindow(t *testing.T) {
+	line := `    {"n":1,"s":"` + strings.Repeat("s", 180) + `"}`
+	for _, lines := range []int{320, 325, 326, 327, 328, 340} {
+		whole := "{\n  \"events\": [\n" + strings.Repeat(line+",\n", lines) + line + "\n  ]\n}\n"
+		for cut := 0; cut < len(line)+9; cut += crashfs.Count(23, 1) {
+			fsys := crashfs.New()
+			if err := afero.WriteFile(fsys, "/l", []byte(whole[:len(whole)-cut]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l, _, err := durable.OpenList(fsys, "/l", listOptions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(l.Append(elem(1)), l.Close()); err != nil {
+				t.Fatal(err)
+			}
+			want := lines + 1
+			if cut <= len(listEnd) {
+				want++
+			}
+			if _, got, err := document(fsys, "/l"); err != nil || len(got) != want {
+				t.Fatalf("%d lines less %d bytes: %v, %d elements, want %d", lines, cut, err, len(got), want)
+			}
+		}
+	}
+}
+
+const listEnd = "\n  ]\n}\n"
 
 // TestListFollows: who edits the file while it is open, in place or by a
 // rename, loses nothing and takes no elements with him.
@@ -328,7 +363,7 @@ func BenchmarkListAppend(b *testing.B) {
 			fmt.Fprintf(&text, "%s\n    {\"timestamp\":\"2026-01-01T00:00:00Z\",\"event_type\":\"message\",\"n\":%d,\"details\":{\"text\":%q}}", map[bool]string{true: ","}[i > 0], i, strings.Repeat("z", 100))
 		}
 		text.WriteString("\n  ]\n}\n")
-		if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		if err := durable.Replace(afero.NewOsFs(), path, text.Bytes(), 0o600); err != nil {
 			b.Fatal(err)
 		}
 		e := json.RawMessage(`{"timestamp":"2026-01-01T00:00:00Z","event_type":"message","details":{"text":"` + strings.Repeat("z", 100) + `"}}`)

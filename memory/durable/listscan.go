@@ -201,10 +201,14 @@ func scanTail(f afero.File, size int64) (lay layout, ok bool, err error) {
 			}
 			begin += int64(len(line)) + 1
 		}
-		if rest := tail[lay.at-(size-window):]; lay.some && lay.torn && !brackets(rest) && bytes.HasPrefix(bytes.TrimSpace(rest), []byte{']'}) {
+		if !lay.some {
+			return layout{}, false, nil
+		}
+		rest := tail[lay.at-(size-window):]
+		if lay.torn && !brackets(rest) && bytes.HasPrefix(bytes.TrimSpace(rest), []byte{']'}) {
 			return layout{}, false, nil // there are keys behind the array
 		}
-		return lay, lay.some, nil
+		return lay, true, nil
 	}
 	return layout{}, false, nil
 }

@@ -1,11 +1,13 @@
 // Package durable writes files so that a crash, a full disk or a power cut
-// never costs what was already there: durable replacement of whole files, and
-// logs of one record a line.
+// never costs what was already there: durable replacement of whole files, logs
+// of one record a line, and JSON lists that are appended to in constant time.
 //
 // It works on any afero.Fs, so that the same code runs on the real disk, in
-// memory, and on the failing filesystem of durable/faultfs. It knows no
-// format, follows no link and truncates no file in place, but for the torn
-// tail of a log once that is safe elsewhere.
+// memory, on the failing filesystem of durable/faultfs, and on that of
+// durable/crashfs, which forgets what was not synced. It follows no link and
+// truncates no file in place, but for the torn tail of a log or a list once that
+// is safe elsewhere. What a sync failed on, a file or a directory, is not synced
+// again but written anew.
 //
 //	err := durable.Replace(fs, "RALPH_TASKS.md", data, 0o644)
 //	// err == nil: the new content is on disk; otherwise the old or the new

@@ -45,9 +45,13 @@ type keeper struct {
 
 const dataFile = "/d/file"
 
+// scale makes what is written longer in the full sweep, so that more blocks of it
+// can be lost.
+func scale() int { return crashfs.Count(1, 8) }
+
 // version is a whole file; its length differs from that of its neighbours.
 func version(i int) string {
-	return fmt.Sprintf("begin %d\n%send %d\n", i, strings.Repeat(fmt.Sprintf("line of %d\n", i), (i*7919)%700), i)
+	return fmt.Sprintf("begin %d\n%send %d\n", i, strings.Repeat(fmt.Sprintf("line of %d\n", i), (i*7919)%(700*scale())), i)
 }
 
 func versions(fsys afero.Fs) ([]int, error) {
@@ -66,7 +70,7 @@ func versions(fsys afero.Fs) ([]int, error) {
 }
 
 func record(i int) []byte {
-	return fmt.Appendf(nil, "record %d %s .", i, strings.Repeat("r", (i*131)%900))
+	return fmt.Appendf(nil, "record %d %s .", i, strings.Repeat("r", (i*131*scale())%(900*scale())))
 }
 
 // records reads a log and leaves out what is no record, as a journal does.
@@ -86,7 +90,7 @@ func records(fsys afero.Fs) ([]int, error) {
 }
 
 func listElement(i int) json.RawMessage {
-	return fmt.Appendf(nil, `{"n":%d,"s":"%s"}`, i, strings.Repeat("s", (i*131)%900))
+	return fmt.Appendf(nil, `{"n":%d,"s":"%s"}`, i, strings.Repeat("s", (i*131*scale())%(900*scale())))
 }
 
 func elements(fsys afero.Fs) ([]int, error) {
@@ -318,7 +322,7 @@ func (k keeper) powerCheck(disk *crashfs.FS, acked []string) error {
 func TestPowerLoss(t *testing.T) {
 	images, kills := 0, 0
 	for _, k := range keepers() {
-		r := crashfs.Sweep(k.powerScenario, k.powerCheck, crashfs.Options{Images: crashfs.Count(800, 40_000)})
+		r := crashfs.Sweep(k.powerScenario, k.powerCheck, crashfs.Options{Images: crashfs.Count(250, 40_000)})
 		t.Logf("%s: %v", k.name, r)
 		if err := r.Err(); err != nil {
 			t.Errorf("%s: %v", k.name, err)
@@ -327,7 +331,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 	t.Logf("in all %d images, %d kills", images, kills)
 	for _, k := range naive() {
-		r := crashfs.Sweep(k.powerScenario, k.powerCheck, crashfs.Options{Images: crashfs.Count(500, 20_000)})
+		r := crashfs.Sweep(k.powerScenario, k.powerCheck, crashfs.Options{Images: crashfs.Count(100, 20_000)})
 		t.Logf("naive, %s: %d of %d images caught it", k.name, r.Failed, r.Images+r.Kills)
 		if r.Failed == 0 {
 			t.Errorf("%s was not caught", k.name)
@@ -355,7 +359,7 @@ func TestPowerLossUnsynced(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for i := range 12 {
+		for i := range crashfs.Count(7, 12) {
 			if err := l.Append(batch(i*30, 30)...); err != nil {
 				return err
 			}
@@ -398,7 +402,7 @@ func TestPowerLossUnsynced(t *testing.T) {
 		}
 		return nil
 	}
-	r := crashfs.Sweep(scenario, check, crashfs.Options{Images: crashfs.Count(300, 10_000)})
+	r := crashfs.Sweep(scenario, check, crashfs.Options{Images: crashfs.Count(20, 2_000)})
 	t.Log(r)
 	if err := r.Err(); err != nil {
 		t.Error(err)
@@ -503,7 +507,7 @@ func TestFaults(t *testing.T) {
 			continue // only a power cut shows what is wrong with the others
 		}
 		r := faultfs.Sweep(k.fails, faultfs.Options{Base: bases["memory"]})
-		t.Logf("naive, %s: %d of %d faults caught it, %d truncations", k.name, r.Failed, r.Runs, r.Truncations)
+		t.Logf("naive, %s: lost something %d times in %d faults, %d truncations", k.name, r.Failed, r.Runs, r.Truncations)
 		if r.Failed == 0 || r.Truncations == 0 {
 			t.Errorf("%s was not caught", k.name)
 		}
@@ -539,7 +543,7 @@ func TestSyncFails(t *testing.T) {
 	for _, k := range keepers() {
 		k.twice = true // a record whose second sync failed may be there
 		for n := 1; n <= syncs(k); n++ {
-			r := crashfs.Sweep(scenario(k, n), k.powerCheck, crashfs.Options{Images: crashfs.Count(60, 2000)})
+			r := crashfs.Sweep(scenario(k, n), k.powerCheck, crashfs.Options{Images: crashfs.Count(20, 2000)})
 			images += r.Images
 			if err := r.Err(); err != nil {
 				t.Errorf("%s, sync %d: %v", k.name, n, err)
@@ -579,8 +583,8 @@ func TestSecondPowerLoss(t *testing.T) {
 		if err := k.powerScenario(fsys); err != nil {
 			t.Fatal(err)
 		}
-		for i := range crashfs.Count(20, 400) {
-			point := fsys.Len() * (i + 1) / (crashfs.Count(20, 400) + 1)
+		for i := range crashfs.Count(4, 400) {
+			point := fsys.Len() * (i + 1) / (crashfs.Count(4, 400) + 1)
 			disk, acked := fsys.Image(point, uint64(i)), fsys.Acked(point)
 			r := crashfs.Sweep(func(disk *crashfs.FS) error { return k.powerCheck(disk, acked) },
 				func(disk *crashfs.FS, _ []string) error { return k.powerCheck(disk, acked) },

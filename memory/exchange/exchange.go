@@ -104,9 +104,11 @@ type Source struct {
 
 // converted is a source in our terms.
 type converted struct {
-	meta        *yaml.Node        // the metadata but for the id
-	files       map[string][]byte // of the session's directory
-	snapshot    *Snapshot         // of a run; nil for a session that is none
+	meta  *yaml.Node        // the metadata but for the id
+	files map[string][]byte // of the session's directory
+	// build makes those files that name the session's id; nil makes none.
+	build       func(id string) (map[string][]byte, error)
+	snapshot    *Snapshot // of a run; nil for a session that is none
 	differences []string
 }
 
@@ -129,20 +131,22 @@ type Imported struct {
 // with ErrTaken. An empty name means the source's own. It writes nothing.
 func (s *Source) Check(o Options, name string) (string, error) {
 	o = o.withDefaults()
-	if name = strings.Join(strings.Fields(visible.Line(o.Redact(name))), " "); name == "" {
+	if name = visible.Line(strings.Join(strings.Fields(o.Redact(name)), " ")); name == "" {
 		name = s.Name
-	}
-	if s.conv.snapshot != nil {
-		name = featureName(name)
-		if _, err := lstat(o.FS, filepath.Join(o.StateDir, "sessions", name+".json")); err == nil {
-			return name, fmt.Errorf("import %q: the feature %q %w (.ralph/sessions/%s.json)", s.Path, name, ErrTaken, name)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return name, fmt.Errorf("import %q: %w", s.Path, err)
-		}
 	}
 	st, err := retention.Scan(o.FS, o.StateDir)
 	if err != nil {
 		return name, fmt.Errorf("import %q: %w", s.Path, err)
+	}
+	if s.conv.snapshot != nil {
+		name = featureName(name)
+		taken, err := featureTaken(o, st, name)
+		if taken {
+			err = fmt.Errorf("the feature %q %w (.ralph/sessions/%s.json)", name, ErrTaken, name)
+		}
+		if err != nil {
+			return name, fmt.Errorf("import %q: %w", s.Path, err)
+		}
 	}
 	for _, other := range st.Sessions {
 		if strings.EqualFold(other.Name, name) && other.Phase != importing {
@@ -150,6 +154,23 @@ func (s *Source) Check(o Options, name string) (string, error) {
 		}
 	}
 	return name, nil
+}
+
+// featureTaken says that a snapshot of the name stands there. One that an import
+// left which did not end is free.
+func featureTaken(o Options, st retention.State, name string) (bool, error) {
+	path := filepath.Join(o.StateDir, "sessions", name+".json")
+	if _, err := lstat(o.FS, path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	data, err := durable.ReadFile(o.FS, path, maxFileBytes)
+	if err != nil {
+		return true, nil // whatever it is, it stands there
+	}
+	snap := readSnapshot(data)
+	return snap == nil || !slices.ContainsFunc(st.Sessions, func(x retention.Session) bool { return x.ID == snap.SessionID && x.Phase == importing }), nil
 }
 
 // importing is the phase of a session whose import did not end.
@@ -164,7 +185,7 @@ func (s *Source) Import(o Options, name string) (Imported, error) {
 	if err != nil {
 		return Imported{}, err
 	}
-	made, err := session.Create(o.session("imported"), name)
+	made, err := create(o, "imported", name)
 	if err != nil {
 		return Imported{}, fmt.Errorf("import %q: %w", s.Path, err)
 	}
@@ -181,9 +202,34 @@ func (s *Source) Import(o Options, name string) (Imported, error) {
 	if err != nil {
 		// The number stays used; a half session would only mislead.
 		err = errors.Join(fmt.Errorf("import %q: %w", s.Path, err), o.FS.RemoveAll(made.Dir()))
+		if s.conv.snapshot != nil {
+			if rerr := o.FS.Remove(filepath.Join(o.StateDir, "sessions", name+".json")); !errors.Is(rerr, fs.ErrNotExist) {
+				err = errors.Join(err, rerr)
+			}
+		}
 		return Imported{}, err
 	}
 	return got, nil
+}
+
+// create makes the next session, or leaves none. The caller holds the project.
+func create(o Options, kind, name string) (*session.Session, error) {
+	before, err := retention.Scan(o.FS, o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	made, err := session.Create(o.session(kind), name)
+	if err == nil {
+		return made, nil
+	}
+	after, serr := retention.Scan(o.FS, o.StateDir)
+	err = errors.Join(err, serr)
+	for _, s := range after.Sessions {
+		if !slices.ContainsFunc(before.Sessions, func(b retention.Session) bool { return b.Path == s.Path }) {
+			err = errors.Join(err, o.FS.RemoveAll(filepath.Join(o.StateDir, filepath.FromSlash(s.Path))))
+		}
+	}
+	return nil, err
 }
 
 // bareSession removes what a session that was just made holds beside its
@@ -228,6 +274,13 @@ func (s *Source) fill(o Options, dir string, got *Imported) error {
 	if files == nil {
 		files = map[string][]byte{}
 	}
+	if s.conv.build != nil {
+		built, err := s.conv.build(got.SessionID)
+		if err != nil {
+			return err
+		}
+		maps.Copy(files, built)
+	}
 	sums := map[string]string{}
 	for name, data := range files {
 		sums[name] = digest(data)
@@ -260,9 +313,14 @@ func (s *Source) fill(o Options, dir string, got *Imported) error {
 	if err := s.journal(o, dir, got); err != nil {
 		return err
 	}
-	if err := durable.Replace(o.FS, filepath.Join(dir, session.MetadataFile), meta, 0o600); err != nil {
+	if err := s.snapshot(o, got); err != nil {
 		return err
 	}
+	return durable.Replace(o.FS, filepath.Join(dir, session.MetadataFile), meta, 0o600)
+}
+
+// snapshot writes the snapshot of a run.
+func (s *Source) snapshot(o Options, got *Imported) error {
 	if s.conv.snapshot == nil {
 		return nil
 	}

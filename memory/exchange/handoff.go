@@ -186,7 +186,7 @@ func handText(d Details, open []string) string {
 	return b.String()
 }
 
-func line(s string) string { return cut(strings.Join(strings.Fields(visible.Line(s)), " "), 200) }
+func line(s string) string { return cut(visible.Line(strings.Join(strings.Fields(s), " ")), 200) }
 
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

@@ -49,7 +49,7 @@ func Merge(o Options, a, b retention.Session, name string, dry bool) (Merged, er
 	if err != nil {
 		return fail(err)
 	}
-	if m.Name = strings.Join(strings.Fields(visible.Line(o.Redact(name))), " "); m.Name == "" {
+	if m.Name = visible.Line(strings.Join(strings.Fields(o.Redact(name)), " ")); m.Name == "" {
 		m.Name = a.Name + " and " + b.Name
 	}
 	tasks, conflicts, _ := joinTasks(va.data.Progress.Tasks, vb.data.Progress.Tasks, a.ID, b.ID)
@@ -57,7 +57,7 @@ func Merge(o Options, a, b retention.Session, name string, dry bool) (Merged, er
 	if dry {
 		return m, nil
 	}
-	made, err := session.Create(o.session("merged"), m.Name)
+	made, err := create(o, "merged", m.Name)
 	if err != nil {
 		return fail(err)
 	}

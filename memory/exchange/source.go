@@ -71,7 +71,7 @@ func (s *Source) open(fsys afero.Fs, name string) error {
 	if err := s.take(fsys, name, tuiFile); err != nil {
 		return err
 	}
-	if s.Format == "" && looksTUI(s.files[tuiFile]) {
+	if s.Format == "" && (looksTUI(s.files[tuiFile]) || base == tuiFile && filepath.Base(filepath.Dir(name)) == ".ralph-tui") {
 		s.Format = TUI
 	}
 	if s.Format != TUI {

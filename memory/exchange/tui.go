@@ -160,10 +160,7 @@ func (s *Source) convertTUI() error {
 	if len(t.Active) > 0 {
 		progress.Progress.CurrentTaskID = t.Active[0]
 	}
-	s.conv.files, err = documents(t.SessionID, events, progress, failures)
-	if err != nil {
-		return err
-	}
+	s.conv.build = func(id string) (map[string][]byte, error) { return documents(id, events, progress, failures) }
 	snap := tuiSnapshot(t, done)
 	s.conv.snapshot, s.conv.differences = &snap, odd
 	s.conv.meta, err = runMetadata(t.SessionID, snap, len(failures))
@@ -276,6 +273,9 @@ func runMetadata(id string, snap Snapshot, failures int) (*yaml.Node, error) {
 	m := session.Metadata{SessionID: id, StartTime: snap.StartedAt.Truncate(time.Second), Status: status, PhaseName: snap.Phase, TasksCompleted: snap.Tasks.Completed,
 		TasksTotal: snap.Tasks.Total, Config: session.RuntimeConfig{MaxIterations: snap.MaxIterations, ConfidenceThreshold: 0.7, HumanIntervention: "ask_first", LearningRate: 0.1}, ExitReason: reason}
 	m.Performance.ErrorCount = failures
+	if snap.Tasks.Completed > 0 {
+		m.Performance.SuccessRate = 1 // a tracker knows no task that was given up
+	}
 	if snap.EndedAt != nil {
 		end := snap.EndedAt.Truncate(time.Second)
 		m.EndTime = &end

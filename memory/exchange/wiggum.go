@@ -300,9 +300,7 @@ func (s *Source) convertWiggum(feature string) error {
 	if l.total > 0 {
 		progress.Progress.OverallProgress = float64(100*l.done) / float64(l.total)
 	}
-	if s.conv.files, err = documents(feature, events, progress, nil); err != nil {
-		return err
-	}
+	s.conv.build = func(id string) (map[string][]byte, error) { return documents(id, events, progress, nil) }
 	s.conv.snapshot, s.conv.differences = &snap, l.odd
 	s.conv.meta, err = runMetadata(feature, snap, 0)
 	return err

@@ -96,7 +96,9 @@ func ends(text string) (head, tail string) {
 func (x *Index) Len() int { return len(x.lengths) }
 
 // Bytes returns about how much memory the index takes.
-func (x *Index) Bytes() int64 { return x.bytes + 2*int64(cap(x.lengths)) + 4*int64(cap(x.forward)) + 8*int64(cap(x.ends)) }
+func (x *Index) Bytes() int64 {
+	return x.bytes + 2*int64(cap(x.lengths)) + 4*int64(cap(x.forward)) + 8*int64(cap(x.ends))
+}
 
 // weight is how much a term tells texts apart.
 func (x *Index) weight(docs int) float64 {

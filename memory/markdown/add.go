@@ -41,11 +41,9 @@ func (t Task) lines() []string {
 		mark = "x"
 	}
 	out := []string{"- [" + mark + "] **" + t.ID + "** " + t.Title, "  - status: " + string(t.Status)}
-	for _, f := range []struct{ name, value string }{
-		{"priority", t.Priority}, {"after", strings.Join(t.After, ", ")}, {"agent", t.Agent}, {"check", t.Check}, {"result", t.Result},
-	} {
-		if v := oneLine(f.value); v != "" {
-			out = append(out, "  - "+f.name+": "+v)
+	for f, value := range [numFields]string{fieldPriority: t.Priority, fieldAfter: strings.Join(t.After, ", "), fieldAgent: t.Agent, fieldCheck: t.Check, fieldResult: t.Result} {
+		if v := fieldText(f, value); v != "" {
+			out = append(out, "  - "+fieldName(f)+": "+v)
 		}
 	}
 	for _, s := range t.Steps {

@@ -13,7 +13,7 @@ const (
 
 // assemble writes the merged file.
 func (m *merger) assemble(where placing) []byte {
-	a := assembly{eol: m.user.eol}
+	a := assembly{eol: m.user.eol, lines: make([]line, 0, m.user.lines.n+16)}
 	end := len(m.uUnits)
 	for k, u := range m.uUnits {
 		if m.user.open >= 0 && u.from >= m.user.open && end == len(m.uUnits) {
@@ -98,6 +98,11 @@ func (a *assembly) put(p *run) {
 // the beginning.
 func (a *assembly) bytes(withBOM bool) []byte {
 	var b strings.Builder
+	size := len(bom)
+	for _, l := range a.lines {
+		size += len(l.text) + len(a.eol)
+	}
+	b.Grow(size)
 	if withBOM {
 		b.WriteString(bom)
 	}
@@ -114,7 +119,7 @@ func (a *assembly) bytes(withBOM bool) []byte {
 // sound reports whether a merged file holds the tasks of the user, as they
 // were or as they were merged, and those that were put in.
 func (m *merger) sound(data []byte) bool {
-	want := map[string]int{}
+	want := make(map[string]int, len(m.user.tasks))
 	key := func(n *node) string { return strings.ToLower(n.raw) + "\x00" + n.Title }
 	for _, u := range m.uUnits {
 		if u.task >= 0 && m.over[u.task] == nil {

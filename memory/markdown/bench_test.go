@@ -62,3 +62,37 @@ func BenchmarkEdit(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMerge merges 10,000 tasks with one change on each side.
+func BenchmarkMerge(b *testing.B) {
+	base := many(10_000)
+	text := string(base)
+	user := []byte(strings.Replace(text, "**T-4000** Rework", "**T-4000** Rethink", 1))
+	d := Parse(base)
+	if err := d.Edit("T-7000", Edit{Status: Failed, Result: "no"}); err != nil {
+		b.Fatal(err)
+	}
+	ralph := d.Bytes()
+	for b.Loop() {
+		if got := Merge(base, user, ralph); len(got.Conflicts) > 0 {
+			b.Fatal(got.Conflicts)
+		}
+	}
+}
+
+// BenchmarkMergeReformatted merges 10,000 tasks that the user wrote anew with
+// other bullets and line ends.
+func BenchmarkMergeReformatted(b *testing.B) {
+	base := many(10_000)
+	user := []byte(strings.ReplaceAll(strings.ReplaceAll(string(base), "- ", "* "), "\n", "\r\n"))
+	d := Parse(base)
+	if err := d.Edit("T-7000", Edit{Status: Failed, Result: "no"}); err != nil {
+		b.Fatal(err)
+	}
+	ralph := d.Bytes()
+	for b.Loop() {
+		if got := Merge(base, user, ralph); len(got.Conflicts) > 0 {
+			b.Fatal(got.Conflicts)
+		}
+	}
+}

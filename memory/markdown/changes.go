@@ -55,7 +55,7 @@ type Conflict struct {
 // Compare lists, by task, what differs between two versions: first what is in
 // the new one, in its order, then what was deleted, in the order of the old.
 func Compare(old, new *Document) []Change {
-	pairs := pair(old, new)
+	pairs := pair(old, new, nil)
 	var out []Change
 	stay := inOrder(pairs.left)
 	for i, n := range new.tasks {

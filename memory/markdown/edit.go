@@ -43,7 +43,7 @@ func (d *Document) Edit(id string, e Edit) error {
 		if value == "" && (f != fieldAfter || e.After == nil) {
 			continue
 		}
-		if n = d.change(n, func() { d.setField(n, f, oneLine(value)) }); n == nil {
+		if n = d.change(n, func() { d.setField(n, f, fieldText(f, value)) }); n == nil {
 			return fmt.Errorf("%w: %q", ErrNoTask, id)
 		}
 	}
@@ -152,6 +152,15 @@ func (d *Document) setBox(n *node, s Status) (exact bool) {
 	}
 	d.replace(n, n.box, string(mark))
 	return markStatus(mark) == s
+}
+
+// fieldText is a value as it is written: on one line, and without the bars that
+// would end it, where a field is no free text.
+func fieldText(f int, value string) string {
+	if value = oneLine(value); f == fieldCheck || f == fieldResult {
+		return value
+	}
+	return strings.ReplaceAll(value, " | ", " / ")
 }
 
 func (d *Document) setField(n *node, f int, value string) {

@@ -45,7 +45,8 @@ func canonical(key string) string {
 }
 
 // field notes the fields that a line of a task's block holds: a `key: value`
-// bullet or line, or several of them between bars. The first of a kind counts.
+// bullet or line, or several of them between bars. The first of a kind counts;
+// a command or a result in a bullet goes to the end of the line.
 // What stands in a line that keeps Ralph's side of a conflict is no field.
 func (d *Document) field(n *node, i int, text string) {
 	whole := d.lines.at(i).text
@@ -58,6 +59,9 @@ func (d *Document) field(n *node, i int, text string) {
 	}
 	for {
 		part, _, more := strings.Cut(whole[at:], " | ")
+		if more && bullet != "" && at == len(whole)-len(rest) && free(part) {
+			part, more = whole[at:], false
+		}
 		if key, from, ok := cutKey(part); ok {
 			if name := canonical(key); name != "" {
 				n.set(name, i-n.first, at+from, part[from:])
@@ -68,6 +72,14 @@ func (d *Document) field(n *node, i int, text string) {
 		}
 		at += len(part) + len(" | ")
 	}
+}
+
+// free reports whether a part of a line is a field of free text, a command or a
+// result: in a bullet of its own, bars are part of it.
+func free(part string) bool {
+	key, _, ok := cutKey(part)
+	name := canonical(key)
+	return ok && (name == "check" || name == "result")
 }
 
 // cutKey finds the key of `key: value` in its many spellings, and where the
@@ -151,7 +163,11 @@ func plain(s string) string {
 // words for "none" are no ids.
 func splitList(s string) []string {
 	var ids []string
-	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",;，、", r) }) {
+	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ';' || r == '，' || r == '、' }) {
+		if part = strings.TrimSpace(part); plainID(part) {
+			ids = append(ids, part)
+			continue
+		}
 		part, _, _ = strings.Cut(part, "(")
 		part = strings.Trim(plain(strings.TrimSpace(part)), "[]` ")
 		switch strings.ToLower(part) {

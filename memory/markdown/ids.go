@@ -62,7 +62,15 @@ func cutID(s string) (id, title string, bold bool) {
 // Ralph writes ids, which anyID matches whole.
 func plainID(s string) bool {
 	i := strings.IndexByte(s, '-')
-	return i > 0 && i <= 16 && allDigits(s[i+1:]) && strings.Trim(strings.ToLower(s[:i]), "abcdefghijklmnopqrstuvwxyz") == ""
+	if i <= 0 || i > 16 || i == len(s)-1 {
+		return false
+	}
+	for k := range len(s) {
+		if k < i && !letter(s[k]) || k > i && (s[k] < '0' || s[k] > '9') {
+			return false
+		}
+	}
+	return true
 }
 
 // numbered returns the chapter number that a text begins with, or "".

@@ -108,6 +108,10 @@ func TestFields(t *testing.T) {
 		t.Error(diff)
 	}
 	task, _ = Parse([]byte(dialects()[1].text)).Task("TASK-1-004")
+	piped, _ := Parse([]byte("- [ ] **T-1** a\n  - check: go vet ./... | tee log\n  - **Result:** x | agent: y\n")).Task("T-1")
+	if piped.Check != "go vet ./... | tee log" || piped.Result != "x | agent: y" || piped.Agent != "" {
+		t.Errorf("%+v", piped)
+	}
 	if task.Priority != "HIGH" || task.Rank() != 1 || task.Agent != "core" || len(task.After) != 2 {
 		t.Errorf("%+v", task)
 	}
@@ -162,6 +166,7 @@ func TestEditsAreMinimal(t *testing.T) {
 		{"- [ ] **T-1** a\n", "T-1", Edit{Title: "b <!-- c"}, []string{"-- [ ] **T-1** a\n", "+- [ ] **T-1** b <! -- c\n"}},
 		{"- [ ] **T-1** a\n  - after: T-0\n", "T-1", Edit{After: []string{}}, []string{"-  - after: T-0\n", "+  - after: \n"}},
 		{"- [x] a ✓ 2026-01-01\n", "~a", Edit{Status: Done}, nil},
+		{"- [ ] a\n", "~a", Edit{Agent: "x | check: rm", Result: "a | status: done"}, []string{"+  - agent: x / check: rm\n", "+  - result: a | status: done\n"}},
 	} {
 		d := Parse([]byte(tc.text))
 		if err := d.Edit(tc.id, tc.edit); err != nil {

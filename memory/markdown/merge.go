@@ -22,6 +22,29 @@ func Merge(base, user, ralph []byte) Merged {
 	case bytes.Equal(base, ralph), bytes.Equal(user, ralph):
 		return Merged{Data: user}
 	}
+	out := merge(base, user, ralph)
+	// Odd files may need a second look to come to rest, so that merging the
+	// outcome again changes nothing. In large ones it would cost too much.
+	for range 3 {
+		if len(out.Data)+len(base) > maxSettled {
+			break
+		}
+		next := merge(base, out.Data, ralph)
+		if bytes.Equal(next.Data, out.Data) {
+			break
+		}
+		out = next
+	}
+	return out
+}
+
+// maxSettled bounds the files of which the outcome is merged again.
+const maxSettled = 256 << 10
+
+func merge(base, user, ralph []byte) Merged {
+	if bytes.Equal(user, ralph) {
+		return Merged{Data: user}
+	}
 	m := newMerger(base, user, ralph)
 	if m.spoiled(base, user) {
 		return Merged{Data: user, Conflicts: m.refused()}
@@ -77,7 +100,14 @@ type run struct {
 func newMerger(base, user, ralph []byte) *merger {
 	m := &merger{base: Parse(base), user: Parse(user), ralph: Parse(ralph), before: map[int][]*run{}, after: map[int][]*run{},
 		ids: map[string]string{}, twins: map[int]int{}, renamed: map[int]string{}, fresh: map[string]int{}}
-	m.bu, m.br = pair(m.base, m.user), pair(m.base, m.ralph)
+	m.br = pair(m.base, m.ralph, nil)
+	added := map[string]bool{}
+	for i, n := range m.ralph.tasks {
+		if m.br.left[i] < 0 {
+			added[n.Title] = true // what was merged before is no other task reworded
+		}
+	}
+	m.bu = pair(m.base, m.user, added)
 	m.bUnits, m.uUnits, m.rUnits = m.base.units(), m.user.units(), m.ralph.units()
 	m.over, m.drop = make([][]line, len(m.user.tasks)), make([]bool, len(m.uUnits))
 	m.stay = inOrder(m.bu.left)
@@ -174,6 +204,20 @@ func (m *merger) mapUser() {
 	for k, key := range u {
 		if !taken[k] && m.uUnits[k].task < 0 && key != "" {
 			m.fresh[key]++
+		}
+	}
+	// What was put in may have become part of a task, or be taken for a line
+	// that moved: then it shows in the numbers.
+	more := map[string]int{}
+	for i := range m.user.lines.n {
+		more[norm(m.user.lines.at(i).text)]++
+	}
+	for i := range m.base.lines.n {
+		more[norm(m.base.lines.at(i).text)]--
+	}
+	for key, n := range more {
+		if n > 0 && key != "" {
+			m.fresh[key] = max(n, m.fresh[key])
 		}
 	}
 }

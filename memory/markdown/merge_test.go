@@ -169,7 +169,7 @@ func TestMergeGenerated(t *testing.T) {
 	}
 	began := time.Now()
 	mix := map[string]int{}
-	var losses, disjoint, clean, again, naive, conflicts, shown int
+	var losses, disjoint, clean, again, second, tried, naive, conflicts, shown int
 	for i := range count {
 		g := &gen{Rand: rand.New(rand.NewPCG(7, uint64(i)))}
 		x := g.triple()
@@ -192,15 +192,20 @@ func TestMergeGenerated(t *testing.T) {
 				missing = append(missing, fmt.Sprintf("a merge without conflicts: %+v", got.Conflicts))
 			}
 		}
-		twice := Merge([]byte(x.base), got.Data, []byte(x.ralph))
+		twice := got
+		if count > 5000 || i%5 == 0 {
+			second++
+			twice = Merge([]byte(x.base), got.Data, []byte(x.ralph))
+		}
 		if string(twice.Data) != string(got.Data) {
 			again++
 			missing = append(missing, "a second merge that changes nothing")
 		}
-		if n, _, _ := judge(x, Merged{Data: []byte(lineMerge(x.base, x.user, x.ralph))}); len(n) > 0 {
-			naive++
-		} else if _, n, apart := judge(x, Merged{Data: []byte(lineMerge(x.base, x.user, x.ralph))}); apart && len(n) > 0 {
-			naive++
+		if i%5 == 0 {
+			tried++
+			if lost, missing, apart := judge(x, Merged{Data: []byte(lineMerge(x.base, x.user, x.ralph))}); len(lost) > 0 || apart && len(missing) > 0 {
+				naive++
+			}
 		}
 		unstable := string(twice.Data) != string(got.Data)
 		if (len(lost) > 0 || unstable) && shown < 5 {
@@ -215,12 +220,12 @@ func TestMergeGenerated(t *testing.T) {
 		names = append(names, fmt.Sprintf("%s %d", k, mix[k]))
 	}
 	t.Logf("%d triples in %s; the user's changes: %s", count, time.Since(began).Round(time.Millisecond), strings.Join(names, ", "))
-	t.Logf("user bytes lost in %d; disjoint %d, of these merged without a conflict and with both edits %d (%.2f %%); with conflicts %d; a second merge changed %d; the line-based merge fails %d",
-		losses, disjoint, clean, 100*float64(clean)/float64(disjoint), conflicts, again, naive)
+	t.Logf("user bytes lost in %d; disjoint %d, of these merged without a conflict and with both edits %d (%.2f %%); with conflicts %d; a second merge changed %d of %d; the line-based merge fails %d of %d",
+		losses, disjoint, clean, 100*float64(clean)/float64(disjoint), conflicts, again, second, naive, tried)
 	if losses > 0 || again > 0 || float64(clean) < 0.98*float64(disjoint) {
 		t.Error("the merge breaks its promise")
 	}
-	if naive < count/20 {
+	if naive < tried/10 {
 		t.Errorf("the judge finds fault with only %d of the line-based merges", naive)
 	}
 }

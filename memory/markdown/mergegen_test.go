@@ -277,9 +277,21 @@ func (g *gen) triple() *triple {
 		}
 	}
 	g.ralphDoes(base, user, x, later)
-	for _, t := range user.tasks() {
-		if !t.copied {
-			x.ids[t.key] = t.id
+	for i, e := range user.elems {
+		if e.task == nil {
+			continue
+		}
+		if k := user.at(e.task.key - 1000); e.task.copied && k > i {
+			user.elems[i], user.elems[k] = user.elems[k], user.elems[i] // of two alike the first is the one
+			e = user.elems[i]
+		}
+		if !e.task.copied {
+			x.ids[e.task.key] = e.task.id
+		}
+	}
+	for _, t := range base.tasks() {
+		if at := (touch{t.key, "status"}); x.mine[at] == string(t.status) {
+			delete(x.mine, at) // changed there and back
 		}
 	}
 	x.file, x.lines, x.user = user, user.lines(), user.String()

@@ -262,7 +262,8 @@ func (t *taskMerge) status(user Status) {
 	}
 	// Both say the same; what Ralph wrote and the user left can be put in.
 	b, r := t.b.n, t.r.n
-	if b.kind == nodeItem && r.kind == nodeItem && t.n.kind == nodeItem && r.mark != b.mark && t.n.mark == b.mark {
+	if b.kind == nodeItem && r.kind == nodeItem && t.n.kind == nodeItem && r.mark != b.mark && t.n.mark == b.mark &&
+		(t.m.user.marks > 0 || markStatus(r.mark) == Done || markStatus(b.mark) == Done) {
 		t.keeping(ralph, func() { t.d.replace(t.n, t.n.box, string(r.mark)) })
 	}
 	if at := t.n.fields[fieldStatus]; !at.none() && r.word != b.word && t.n.word == b.word {

@@ -10,6 +10,8 @@ import (
 type pairs struct {
 	left  []int // for each task of the new version its index in the old, or -1
 	right []int // the reverse
+
+	others map[string]bool
 }
 
 // How alike two tasks have to be (shared words to all words) to be the same
@@ -20,9 +22,10 @@ const (
 )
 
 // pair matches tasks: by id and title; by title where ids were given anew; by
-// id where titles were reworded; else by likeness.
-func pair(old, new *Document) pairs {
-	p := pairs{left: make([]int, len(new.tasks)), right: make([]int, len(old.tasks))}
+// id where titles were reworded; else by likeness. Tasks of the new version
+// with a title in others, which are known to be others, are not guessed at.
+func pair(old, new *Document, others map[string]bool) pairs {
+	p := pairs{others: others, left: make([]int, len(new.tasks)), right: make([]int, len(old.tasks))}
 	for i := range p.left {
 		p.left[i] = -1
 	}
@@ -49,28 +52,34 @@ func pair(old, new *Document) pairs {
 		return same == nil || !slices.Equal(old.notes(same), new.notes(n)) || slices.Equal(old.notes(o), new.notes(n))
 	})
 	p.byLikeness(old, new, false)
-	p.by(old, new, func(n *node) string { return strings.ToLower(strings.TrimPrefix(n.ID, "~")) }, nil)
+	p.by(old, new, func(n *node) string { return strings.ToLower(strings.TrimPrefix(n.ID, "~")) },
+		func(_, n *node, _ map[string]*node) bool { return !others[n.Title] })
 	p.byLikeness(old, new, true)
 	return p
 }
 
 func (p *pairs) set(o, n int) { p.left[n], p.right[o] = o, n }
 
-// by matches what is left by a key, in order; fits may object. Without an
-// objector, keys that occur several times are matched first to first.
+// by matches what is left by a key, first to first; fits may object.
 func (p *pairs) by(old, new *Document, key func(*node) string, fits func(o, n *node, ids map[string]*node) bool) {
-	left := make(map[string][]int)
-	ids := map[string]*node{}
-	some := false
-	for i, o := range old.tasks {
-		if p.right[i] < 0 && key(o) != "" {
-			left[key(o)] = append(left[key(o)], i)
-			ids[strings.ToLower(o.raw)] = o
-			some = true
+	n := 0
+	for _, k := range p.right {
+		if k < 0 {
+			n++
 		}
 	}
-	if !some {
+	if n == 0 {
 		return
+	}
+	left, ids := make(map[string][]int, n), make(map[string]*node, n)
+	for i, o := range old.tasks {
+		if p.right[i] >= 0 {
+			continue
+		}
+		if k := key(o); k != "" {
+			left[k] = append(left[k], i)
+			ids[strings.ToLower(o.raw)] = o
+		}
 	}
 	for i, n := range new.tasks {
 		if p.left[i] >= 0 {
@@ -105,7 +114,7 @@ func (p *pairs) byLikeness(old, new *Document, loose bool) {
 		return
 	}
 	for i, n := range new.tasks {
-		if p.left[i] >= 0 {
+		if p.left[i] >= 0 || p.others[n.Title] {
 			continue
 		}
 		mine := new.words(n)
@@ -124,7 +133,7 @@ func (p *pairs) byLikeness(old, new *Document, loose bool) {
 				if n.raw != "" && old.tasks[o].raw != "" && !p.renumbered(old, new, o, i) {
 					continue // two ids are two tasks, unless all around got new ones
 				}
-				if l >= alike && l > likeness || loose && best < 0 && l >= alikeHere && p.neighbours(o, i) {
+				if l >= alike && l > likeness || loose && best < 0 && l >= alikeHere && p.neighbours(new, o, i) {
 					best, likeness = o, l
 				}
 			}
@@ -140,10 +149,17 @@ func (p *pairs) byLikeness(old, new *Document, loose bool) {
 }
 
 // neighbours reports whether the tasks before and those behind are the same.
-func (p *pairs) neighbours(o, n int) bool {
-	before := n == 0 && o == 0 || n > 0 && o > 0 && p.left[n-1] == o-1
-	last := n+1 == len(p.left) && o+1 == len(p.right)
-	return before && (last || n+1 < len(p.left) && o+1 < len(p.right) && p.left[n+1] == o+1)
+func (p *pairs) neighbours(new *Document, o, n int) bool {
+	a, b := n-1, n+1
+	for a >= 0 && p.others[new.tasks[a].Title] {
+		a--
+	}
+	for b < len(p.left) && p.others[new.tasks[b].Title] {
+		b++
+	}
+	before := a < 0 && o == 0 || a >= 0 && o > 0 && p.left[a] == o-1
+	last := b == len(p.left) && o+1 == len(p.right)
+	return before && (last || b < len(p.left) && o+1 < len(p.right) && p.left[b] == o+1)
 }
 
 // renumbered reports whether a neighbour of both tasks is the same task under

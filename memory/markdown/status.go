@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Status is how a task stands.
@@ -93,14 +94,14 @@ func readStatus(text string) (Status, bool) {
 // hasWord reports whether word stands in text with no letter next to it;
 // scripts without blanks between words have no such borders.
 func hasWord(text, word string) bool {
-	han := unicode.Is(unicode.Han, []rune(word)[0])
 	for from := 0; ; {
 		i := strings.Index(text[from:], word)
 		if i < 0 {
 			return false
 		}
 		at := from + i
-		if han || !letterBefore(text, at) && !letterAfter(text, at+len(word)) {
+		first, _ := utf8.DecodeRuneInString(word)
+		if unicode.Is(unicode.Han, first) || !letterBefore(text, at) && !letterAfter(text, at+len(word)) {
 			return true
 		}
 		from = at + len(word)
@@ -108,8 +109,8 @@ func hasWord(text, word string) bool {
 }
 
 func letterBefore(s string, i int) bool {
-	r := []rune(s[max(0, i-4):i])
-	return len(r) > 0 && unicode.IsLetter(r[len(r)-1])
+	r, _ := utf8.DecodeLastRuneInString(s[:i])
+	return unicode.IsLetter(r)
 }
 
 func letterAfter(s string, i int) bool {

@@ -112,7 +112,7 @@ func firstWords(fsys afero.Fs, name string) string {
 			continue
 		}
 		if text, ok := strings.CutPrefix(line, ">"); ok && said && strings.TrimSpace(text) != "" {
-			return strings.Join(strings.Fields(visible.Line(strings.ToValidUTF8(text, "�"))), " ")
+			return visible.Line(strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " "))
 		}
 	}
 	return ""

@@ -270,7 +270,7 @@ func outcomes(b *strings.Builder, data folder.Data) {
 
 // words makes somebody's text one short line that no mark of ours can hide in.
 func words(s string) string {
-	s = strings.Join(strings.Fields(visible.Line(s)), " ")
+	s = visible.Line(strings.Join(strings.Fields(s), " "))
 	s = strings.NewReplacer("<!--", "<! --", "-->", "-- >").Replace(s)
 	if r := []rune(s); len(r) > maxWords {
 		s = string(r[:maxWords-1]) + "…"

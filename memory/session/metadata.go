@@ -12,6 +12,7 @@ import (
 
 	"ralph/memory/durable"
 	"ralph/memory/session/folder"
+	"ralph/memory/session/keep"
 )
 
 // Status is how a session stands.
@@ -148,7 +149,11 @@ func readMeta(fsys afero.Fs, dir string) (Metadata, error) {
 	if wild.SessionID == "" && wild.Name == "" && wild.Status == "" && wild.Start.IsZero() {
 		return Metadata{}, fmt.Errorf("read %q: it says nothing of a session", path)
 	}
-	m = newMetadata(wild.SessionID, wild.Name, wild.Start, RuntimeConfig{})
+	context := m.Context // as far as it is of our form
+	m = newMetadata(wild.SessionID, wild.Name, wild.Start, m.Config)
+	m.Context.AssumptionsIdentified, m.Context.ChallengesGenerated = context.AssumptionsIdentified, context.ChallengesGenerated
+	m.Context.ValidationsPlanned = append(m.Context.ValidationsPlanned, context.ValidationsPlanned...)
+	m.Context.ValidationsExecuted = append(m.Context.ValidationsExecuted, context.ValidationsExecuted...)
 	m.Status, m.Phase, m.PhaseName, m.ExitReason = Status(wild.Status), wild.Phase, wild.PhaseName, wild.ExitReason
 	m.TasksCompleted, m.TasksTotal = wild.Completed, wild.Total
 	m.Context.FeaturesDiscovered, m.Context.FeaturesDocumented = wild.Discovered, wild.Documented
@@ -173,7 +178,7 @@ func (s *Session) writeMeta() error {
 	case err == nil:
 		var doc yaml.Node
 		if yaml.Load(old, &doc) == nil && len(doc.Content) == 1 {
-			keep(&fresh, doc.Content[0], true)
+			keep.Merge(&fresh, doc.Content[0], "exit_reason")
 		} else if err := durable.Replace(s.o.FS, path+".damaged", old, 0o600); err != nil {
 			return err
 		}
@@ -192,23 +197,4 @@ func (s *Session) writeMeta() error {
 		}
 	}
 	return err
-}
-
-// keep adds the keys of an old mapping that the fresh one does not have.
-func keep(fresh, old *yaml.Node, top bool) {
-	if fresh.Kind != yaml.MappingNode || old.Kind != yaml.MappingNode {
-		return
-	}
-	at := make(map[string]*yaml.Node, len(fresh.Content)/2)
-	for i := 0; i+1 < len(fresh.Content); i += 2 {
-		at[fresh.Content[i].Value] = fresh.Content[i+1]
-	}
-	for i := 0; i+1 < len(old.Content); i += 2 {
-		name := old.Content[i].Value
-		if to, ok := at[name]; ok {
-			keep(to, old.Content[i+1], false)
-		} else if !top || name != "exit_reason" {
-			fresh.Content = append(fresh.Content, old.Content[i], old.Content[i+1])
-		}
-	}
 }

@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/afero"
@@ -100,7 +101,7 @@ func (o Options) cleaned(name string) string {
 // closes it.
 type Session struct {
 	o       Options
-	dir     string
+	id, dir string
 	journal *Journal
 
 	folder *folder.Folder
@@ -156,6 +157,7 @@ func (s *Session) open() (err error) {
 	if err := errors.Join(durable.MkdirAll(s.o.FS, s.dir, 0o700), durable.Sweep(s.o.FS, s.dir)); err != nil {
 		return err
 	}
+	s.id = s.meta.SessionID
 	quarantine := filepath.Join(s.o.StateDir, "quarantine")
 	s.folder, err = folder.Open(folder.Options{FS: s.o.FS, Dir: s.dir, SessionID: s.meta.SessionID, Quarantine: quarantine, Now: s.o.Now, Redact: s.o.Redact})
 	if err != nil {
@@ -198,7 +200,8 @@ func claim(fsys afero.Fs, root, numbers string) (int, error) {
 
 // list returns the names in a directory, sorted; none when it is absent.
 func list(fsys afero.Fs, dir string) ([]string, error) {
-	d, err := fsys.Open(dir)
+	// A pipe in its place must not block.
+	d, err := fsys.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -246,9 +249,27 @@ func Open(o Options, which string) (*Session, error) {
 	}
 	s := &Session{o: o, dir: filepath.Join(o.root(), info.Dir), meta: info.Meta}
 	if info.Err != nil {
-		s.meta = newMetadata(info.ID, info.Dir, o.Now(), o.Config)
+		s.meta = newMetadata(info.ID, info.Dir, time.Time{}, o.Config)
 	}
-	return s, s.open()
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	if s.meta.StartTime.IsZero() {
+		if s.meta.StartTime, err = s.began(); err != nil {
+			return nil, errors.Join(err, s.journal.Close())
+		}
+	}
+	return s, nil
+}
+
+// began is when the session began as far as the journal tells.
+func (s *Session) began() (time.Time, error) {
+	at, enough := s.o.Now(), errors.New("enough")
+	err := s.journal.Records(func(r Record) error { at = r.Time; return enough })
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return at.UTC().Truncate(time.Second), err
 }
 
 // Resume opens the session that which names, as Open does, and notes that it is
@@ -390,7 +411,7 @@ func directories(fsys afero.Fs, stateDir string) ([]Info, error) {
 }
 
 // ID returns the session's number as text: "001".
-func (s *Session) ID() string { return s.meta.SessionID }
+func (s *Session) ID() string { return s.id }
 
 // Dir returns the session's directory, absolute.
 func (s *Session) Dir() string { return s.dir }

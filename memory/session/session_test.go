@@ -284,26 +284,28 @@ func TestJournalAtEveryCut(t *testing.T) {
 		for n+1 < len(ends) && cut >= ends[n+1]-1 { // the line end itself may be missing
 			n++
 		}
-		checkJournal(t, base, fmt.Sprintf("cut at %d", cut), n, 0)
+		checkJournal(t, base, path, fmt.Sprintf("cut at %d", cut), n, 0)
 	}
 	for i := range whole {
 		changed := bytes.Clone(whole)
 		changed[i] ^= 0x20
 		must(t, afero.WriteFile(base, path, changed, 0o600))
-		checkJournal(t, base, fmt.Sprintf("byte %d changed", i), -1, -1)
+		checkJournal(t, base, path, fmt.Sprintf("byte %d changed", i), -1, -1)
 	}
 }
 
-func checkJournal(t *testing.T, fsys afero.Fs, label string, wantWhole, wantBad int) {
+func checkJournal(t *testing.T, fsys afero.Fs, path, label string, wantWhole, wantBad int) {
 	t.Helper()
-	s, err := Open(options(fsys, "/r"), "1")
+	j, err := OpenJournal(fsys, path, "/r/quarantine")
 	if err != nil {
 		t.Fatalf("%s: %v", label, err)
 	}
-	must(t, appendOne(s, 0, "next", `"x"`))
-	got, bad := records(t, s)
-	must(t, s.Close())
-	if len(got) == 0 || !strings.HasSuffix(got[len(got)-1], `next "x"`) {
+	must(t, j.Append(0, Record{Kind: "next", Payload: json.RawMessage(`"x"`)}))
+	var got []string
+	must(t, j.Records(func(r Record) error { got = append(got, r.Kind); return nil }))
+	_, bad := j.Damage()
+	must(t, j.Close())
+	if len(got) == 0 || got[len(got)-1] != "next" {
 		t.Fatalf("%s: the next record is lost: %q", label, got)
 	}
 	if wantWhole >= 0 && (len(got) != wantWhole+1 || bad != wantBad) {

@@ -14,6 +14,7 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 
 	"ralph/memory/durable"
+	"ralph/memory/session/keep"
 )
 
 // progressFileDoc is progress-tracking.yaml in memory. A task keeps its text,
@@ -104,11 +105,11 @@ func (p *progressFileDoc) adopt(top *yaml.Node) {
 	if p.p.LastUpdated.IsZero() {
 		p.p.Progress = read.Progress
 	}
-	p.extra = unknown(top, "session_id", "last_updated", "progress", "tasks", "milestones", "quality_gates")
-	p.inner = unknown(value(top, "progress"), "current_task_id", "current_phase", "overall_progress", "phase_progress")
+	p.extra = keep.Unknown(top, "session_id", "last_updated", "progress", "tasks", "milestones", "quality_gates")
+	p.inner = keep.Unknown(value(top, "progress"), "current_task_id", "current_phase", "overall_progress", "phase_progress")
 	for i, n := range elements(top, "tasks") {
 		t := read.Tasks[i]
-		extra := unknown(n, "task_id", "status", "started_at", "completed_at", "duration_seconds", "result", "artifacts")
+		extra := keep.Unknown(n, "task_id", "status", "started_at", "completed_at", "duration_seconds", "result", "artifacts")
 		if at, known := p.at[t.TaskID]; known {
 			p.tasks[at].extra, p.tasks[at].text = extra, nil
 			continue
@@ -117,10 +118,10 @@ func (p *progressFileDoc) adopt(top *yaml.Node) {
 		p.tasks = append(p.tasks, &taskEntry{entry: entry[TaskState]{t, extra}})
 	}
 	for i, n := range elements(top, "milestones") {
-		p.marks = adoptEntry(p.marks, read.Milestones[i], unknown(n, "name", "target", "achieved", "achieved_at"), func(m Milestone) string { return m.Name })
+		p.marks = adoptEntry(p.marks, read.Milestones[i], keep.Unknown(n, "name", "target", "achieved", "achieved_at"), func(m Milestone) string { return m.Name })
 	}
 	for i, n := range elements(top, "quality_gates") {
-		p.gates = adoptEntry(p.gates, read.QualityGates[i], unknown(n, "name", "metric", "threshold", "operator", "passed"), func(g Gate) string { return g.Name })
+		p.gates = adoptEntry(p.gates, read.QualityGates[i], keep.Unknown(n, "name", "metric", "threshold", "operator", "passed"), func(g Gate) string { return g.Name })
 	}
 }
 
@@ -167,37 +168,6 @@ func elements(top *yaml.Node, key string) []*yaml.Node {
 		}
 	}
 	return found
-}
-
-// unknown returns the keys and values of a mapping but those that are known.
-func unknown(n *yaml.Node, known ...string) []*yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
-	}
-	var found []*yaml.Node
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if !slices.Contains(known, n.Content[i].Value) {
-			left := maxNodes
-			found = append(found, n.Content[i], standalone(n.Content[i+1], 0, &left))
-		}
-	}
-	return found
-}
-
-// standalone returns a value that refers to nothing outside of it.
-func standalone(n *yaml.Node, depth int, left *int) *yaml.Node {
-	if *left--; *left < 0 || depth > maxDepth {
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
-	}
-	if n.Kind == yaml.AliasNode && n.Alias != nil {
-		return standalone(n.Alias, depth+1, left)
-	}
-	c := *n
-	c.Anchor, c.Content = "", nil
-	for _, e := range n.Content {
-		c.Content = append(c.Content, standalone(e, depth+1, left))
-	}
-	return &c
 }
 
 // task puts t over what is known of the task.
