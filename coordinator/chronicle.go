@@ -49,9 +49,13 @@ func (t *chronicle) message(m agent.Message) {
 	if m.Role == agent.RoleTool || m.Role == agent.RoleSystem {
 		return
 	}
-	t.session.Say(string(m.Role), m.Text)
+	who := string(m.Role)
+	if _, ok := said(m); !ok && m.Role == agent.RoleUser {
+		who = "ralph"
+	}
+	t.session.Say(who, m.Text)
 	t.files.Log(folder.Event{Type: folder.Message, TaskID: t.task, Details: map[string]any{
-		"role": m.Role, "text": head(m.Text, maxToldBytes), "bytes": len(m.Text), "calls": len(m.Calls)}})
+		"role": who, "text": head(m.Text, maxToldBytes), "bytes": len(m.Text), "calls": len(m.Calls)}})
 }
 
 // event tells what an event means for the session's files.

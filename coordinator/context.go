@@ -130,7 +130,7 @@ func talkBlocks(transcript []agent.Message, state pastState, more bool, source s
 	}
 	add("recalled", source, "excerpts of older messages, chosen by relevance when a task began", recalled)
 	add("recent turns", source, "the conversation since then, whole", recent)
-	if working := (WorkingMemory{}).With(transcript); state.Front == "" && working.String() != "" {
+	if working := (workingMemory{}).With(transcript); state.Front == "" && working.String() != "" {
 		blocks = append(blocks, ContextBlock{Name: "working memory", Source: "the conversation's tool calls", LeftOut: true,
 			Tokens: estimate.Tokens(len(working.String())), Why: "the model sees the calls themselves; told after a compaction or when older messages are not loaded"})
 	}
@@ -154,9 +154,9 @@ func bytesIn(list []agent.Message) int {
 	return n
 }
 
-// WorkingMemory is where the work stands, as the tool calls of a conversation
+// workingMemory is where the work stands, as the tool calls of a conversation
 // tell it, the newest of each kind first. It is a value.
-type WorkingMemory struct {
+type workingMemory struct {
 	Files  []string `json:"files,omitempty"`  // "changed a.go", "read b.go"
 	Checks []string `json:"checks,omitempty"` // commands and how they ended
 	Notes  []string `json:"notes,omitempty"`
@@ -173,8 +173,8 @@ const (
 )
 
 // With returns the working memory after these messages too.
-func (w WorkingMemory) With(transcript []agent.Message) WorkingMemory {
-	w = WorkingMemory{slices.Clone(w.Files), slices.Clone(w.Checks), slices.Clone(w.Notes), slices.Clone(w.Tasks)}
+func (w workingMemory) With(transcript []agent.Message) workingMemory {
+	w = workingMemory{slices.Clone(w.Files), slices.Clone(w.Checks), slices.Clone(w.Notes), slices.Clone(w.Tasks)}
 	calls := map[string]agent.Call{}
 	for _, m := range transcript {
 		for _, c := range m.Calls {
@@ -197,7 +197,7 @@ type workArgs struct {
 	Results  string `json:"results"`
 }
 
-func (w *WorkingMemory) take(c agent.Call, result string) {
+func (w *workingMemory) take(c agent.Call, result string) {
 	var a workArgs
 	if json.Unmarshal([]byte(c.Args), &a) != nil {
 		return
@@ -261,7 +261,7 @@ func clipText(s string, n int) string {
 }
 
 // String is the working memory as the model reads it, "" when there is none.
-func (w WorkingMemory) String() string {
+func (w workingMemory) String() string {
 	var b strings.Builder
 	for _, part := range []struct {
 		name string

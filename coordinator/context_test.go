@@ -92,23 +92,23 @@ func TestWorkingMemory(t *testing.T) {
 	} {
 		list = append(list, called(fmt.Sprint(i), c[0], c[1], c[2])...)
 	}
-	want := WorkingMemory{
+	want := workingMemory{
 		Files:  []string{"changed a.go", "read b.go"},
 		Checks: []string{"go test ./...: exit 0 after 3s"},
 		Notes:  []string{"the cache is per tenant seen in cache.go"},
 		Tasks:  []string{"T-2 test it (pending)"},
 	}
-	whole := WorkingMemory{}.With(list)
+	whole := workingMemory{}.With(list)
 	if !reflect.DeepEqual(whole, want) {
 		t.Errorf("working memory\n%+v, want\n%+v", whole, want)
 	}
 	for cut := 0; cut <= len(list); cut += 2 {
-		first := WorkingMemory{}.With(list[:cut])
+		first := workingMemory{}.With(list[:cut])
 		saved, err := json.Marshal(first)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var loaded WorkingMemory
+		var loaded workingMemory
 		if err := json.Unmarshal(saved, &loaded); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestWorkingMemory(t *testing.T) {
 			t.Errorf("cut at %d: %+v", cut, got)
 		}
 	}
-	if (WorkingMemory{}).String() != "" || !strings.Contains(whole.String(), "commands, newest first:\n- go test ./...: exit 0") {
+	if (workingMemory{}).String() != "" || !strings.Contains(whole.String(), "commands, newest first:\n- go test ./...: exit 0") {
 		t.Errorf("as text: %q", whole.String())
 	}
 }

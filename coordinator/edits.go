@@ -73,17 +73,35 @@ func (e *edits) look() {
 	}
 }
 
+// noteTitle begins what Ralph itself tells the model in the midst of its work.
+const noteTitle = "(Note from Ralph, not from the user)"
+
 // inbox is the loop's: what the model must know before its next request.
 func (e *edits) inbox() []agent.Message {
+	text := e.news()
+	if text == "" {
+		return nil
+	}
+	return []agent.Message{{Role: agent.RoleUser, Text: noteTitle + "\n" + text}}
+}
+
+// news is what was edited and the model was not told; it is told once.
+func (e *edits) news() string {
 	e.look()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.unseen) == 0 {
-		return nil
-	}
 	text := strings.Join(e.unseen, "\n\n")
 	e.unseen = nil
-	return []agent.Message{{Role: agent.RoleUser, Text: text}}
+	return text
+}
+
+// said is what the user said in a message; false for what Ralph itself told the
+// model under the user's role.
+func said(m agent.Message) (string, bool) {
+	if m.Role != agent.RoleUser || isRecall(m) || strings.HasPrefix(m.Text, noteTitle) {
+		return "", false
+	}
+	return m.Text, true
 }
 
 // maxToldChanges bounds how many changes of a file are named.
@@ -116,7 +134,7 @@ func describe(p memory.Pickup) (brief, full string) {
 		words = append(words[:4:4], fmt.Sprintf("and %d more", len(words)-4))
 	}
 	return p.File + ": " + strings.Join(words, "; "),
-		"(Note from Ralph: " + p.File + " was edited, by the user or by a command, not by your task tools. What the file says now holds.\n" + strings.Join(lines, "\n") + ")"
+		p.File + " was edited, by the user or by a command, not by your task tools. What the file says now holds.\n" + strings.Join(lines, "\n")
 }
 
 func describeChange(ch markdown.Change) (line, word string) {

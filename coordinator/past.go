@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"ralph/memory/durable"
+	"ralph/memory/exchange"
 	"ralph/memory/history"
 	"ralph/memory/session"
 	"ralph/workers/agent"
@@ -38,8 +39,8 @@ const (
 
 const (
 	// recallShare is how much of the window excerpts may take that are added when
-	// a task begins.
-	recallShare = 0.03
+	// the first task of an opened session begins, againShare when a later one does.
+	recallShare, againShare = 0.03, 0.01
 	// maxExcerptBytes bounds one excerpt.
 	maxExcerptBytes = 1200
 	// maxUnitBytes bounds what is kept of one unit in memory, and unitBytes is
@@ -56,7 +57,7 @@ type pastState struct {
 	// there is none, and what it was made of.
 	Front    string        `json:"front,omitempty"`
 	Summary  string        `json:"summary,omitempty"`
-	Working  WorkingMemory `json:"working"`
+	Working  workingMemory `json:"working"`
 	Excerpts int           `json:"excerpts,omitempty"`
 	// Older counts the messages behind the front that are older than the recent
 	// ones.
@@ -135,7 +136,7 @@ func (f *fold) take(r session.Record) error {
 	switch r.Kind {
 	case recordCleared:
 		f.messages, f.state, f.based = nil, pastState{}, true
-	case recordMessage:
+	case recordMessage, exchange.RecordHandoff:
 		var m agent.Message
 		err = json.Unmarshal(r.Payload, &m)
 		f.messages = append(f.messages, m)

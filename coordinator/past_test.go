@@ -250,3 +250,44 @@ func TestOpeningCostsTheTail(t *testing.T) {
 		t.Errorf("opening grows with the session: %v", took)
 	}
 }
+
+// Of a session of 10,000 messages with 50 facts among them, each task is shown
+// the fact that it needs, or saw it already.
+func TestTasksAreShownTheFactsTheyNeed(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../memory/history/testdata/facts.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var facts []struct{ Said, Task string }
+	if err := json.Unmarshal(data, &facts); err != nil || len(facts) != 50 {
+		t.Fatal(len(facts), err)
+	}
+	p := newProject(t, text("done").Forever())
+	list := chat(10_000)
+	newest := 0
+	for i, f := range facts {
+		at := (i*197 + 11) % len(list)
+		list[at].Text = f.Said
+		if at > len(list)-1900 { // about what a window holds
+			newest++
+		}
+	}
+	p.told(list)
+	p.session = "last"
+	c := p.open()
+	defer p.shut(c)
+	inside := 0
+	for i, f := range facts {
+		p.turn(c, f.Task)
+		if strings.Contains(p.joined(i+1), f.Said) {
+			inside++
+		} else {
+			t.Logf("missed: %s for %s", f.Said, f.Task)
+		}
+	}
+	t.Logf("10,000 messages, 50 facts, window 128,000 tokens, excerpts of at most 1 %% of it a turn (3 %% the first): %d of 50 tasks see their fact; the newest messages alone hold about %d", inside, newest)
+	if inside < 45 {
+		t.Error("too few")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator/prompt"
+	"ralph/memory/exchange"
 	"ralph/memory/history"
 	"ralph/memory/session"
 	"ralph/workers/agent"
@@ -128,7 +129,7 @@ func (c *Coordinator) indexPast(ctx context.Context) error {
 		switch r.Kind {
 		case recordCleared:
 			next.drop()
-		case recordMessage:
+		case recordMessage, exchange.RecordHandoff:
 			var m agent.Message
 			if err := json.Unmarshal(r.Payload, &m); err != nil {
 				return fmt.Errorf("record %d: %w", r.Seq, err)
@@ -180,25 +181,29 @@ func (p *past) keepNewest(n int) {
 	}
 }
 
-// Earlier is a part of the conversation that fits a query.
-type Earlier struct {
-	Time  time.Time `json:"time"`
-	Text  string    `json:"text"`
-	Score float64   `json:"score"`
+// earlier is a part of the conversation that fits a query.
+type earlier struct {
+	time time.Time
+	text string
 }
 
-// Search returns what of the whole conversation fits a query, by relevance, in
-// its order, in at most maxBytes. The first search reads the journal.
-func (c *Coordinator) Search(ctx context.Context, query string, maxBytes int) ([]Earlier, error) {
+// Search returns excerpts of the whole conversation that fit a query, chosen by
+// relevance, in their order, in about maxBytes together. The first search reads
+// the journal.
+func (c *Coordinator) Search(ctx context.Context, query string, maxBytes int) ([]string, error) {
 	if err := c.indexPast(ctx); err != nil {
 		return nil, fmt.Errorf("search the conversation: %w", err)
 	}
 	defer c.shed()
-	return c.past.choose(query, nil, func(n int) int { return n }, maxBytes), nil
+	var out []string
+	for _, e := range c.past.choose(query, nil, func(n int) int { return n }, maxBytes) {
+		out = append(out, e.text)
+	}
+	return out, nil
 }
 
 // choose returns what fits a query and is not seen by the model.
-func (p *past) choose(query string, seen []agent.Message, tokens func(bytes int) int, budget int) []Earlier {
+func (p *past) choose(query string, seen []agent.Message, tokens func(bytes int) int, budget int) []earlier {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.index == nil {
@@ -218,18 +223,18 @@ func (p *past) choose(query string, seen []agent.Message, tokens func(bytes int)
 		taken[u.text] = true // what was said twice is shown once
 		return tokens(min(len(u.text), maxExcerptBytes) + envelopeBytes)
 	}
-	var out []Earlier
+	var out []earlier
 	for _, h := range p.index.Choose(query, cost, budget) {
 		u := p.units[h.ID]
-		out = append(out, Earlier{Time: u.time, Text: history.Excerpt(strings.TrimSpace(u.text), query, maxExcerptBytes), Score: h.Score})
+		out = append(out, earlier{time: u.time, text: history.Excerpt(strings.TrimSpace(u.text), query, maxExcerptBytes)})
 	}
 	return out
 }
 
-func documents(list []Earlier) []prompt.Document {
+func documents(list []earlier) []prompt.Document {
 	var docs []prompt.Document
 	for _, e := range list {
-		docs = append(docs, prompt.Document{Name: e.Time.UTC().Format("2006-01-02 15:04"), Text: e.Text})
+		docs = append(docs, prompt.Document{Name: e.time.UTC().Format("2006-01-02 15:04"), Text: e.text})
 	}
 	return docs
 }
@@ -254,8 +259,12 @@ func (p *piece) recall(ctx context.Context, task string) error {
 		c.warn("older messages cannot be searched: " + err.Error())
 	}
 	defer c.shed()
+	share := recallShare
+	if !fresh {
+		share = againShare
+	}
 	tokens := c.estimate.For(c.Endpoint().Model).Tokens
-	found := c.past.choose(c.query(task, p.talk), p.talk, tokens, int(float64(c.cfg.ContextWindow)*recallShare))
+	found := c.past.choose(c.query(task, p.talk), p.talk, tokens, int(float64(c.cfg.ContextWindow)*share))
 	facts := prompt.Past{Title: recallTitle, Earlier: documents(found), Note: "Messages from before what you see are left out."}
 	if fresh && state.Front == "" {
 		facts.Working = state.Working.With(p.talk).String()

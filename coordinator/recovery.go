@@ -312,7 +312,9 @@ func readEnding(tail []byte) ending {
 func (e *ending) take(m agent.Message, open []agent.Call) []agent.Call {
 	switch m.Role {
 	case agent.RoleUser:
-		e.said, e.answered = m.Text, ""
+		if text, ok := said(m); ok {
+			e.said, e.answered = text, ""
+		}
 		return nil
 	case agent.RoleAssistant:
 		if strings.TrimSpace(m.Text) != "" {

@@ -111,6 +111,9 @@ func (p *piece) prepare(ctx context.Context) error {
 	if p.job.Context != "" {
 		along = append(along, prompt.Document{Name: "Standard input", Text: p.job.Context})
 	}
+	if news := c.edits.news(); news != "" {
+		along = append(along, prompt.Document{Name: "A note from Ralph", Text: news})
+	}
 	text, err := prompt.Task(p.job.Task, along)
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
-	"ralph/workers/agent"
 )
 
 // Standing says in a few short lines how things stand at the start of a
@@ -71,8 +70,8 @@ func (c *Coordinator) conversation() string {
 	}
 	line := fmt.Sprintf("session %s goes on after %s", id, count(len(history), "message"))
 	for _, m := range slices.Backward(history) {
-		if m.Role == agent.RoleUser {
-			text, _, _ := strings.Cut(strings.TrimSpace(m.Text), "\n")
+		if text, ok := said(m); ok {
+			text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 			return line + "; you said last: " + clipRunes(text, maxQuote)
 		}
 	}

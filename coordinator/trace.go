@@ -213,7 +213,7 @@ func stepsOf(fsys afero.Fs, dir string) ([]TraceStep, error) {
 		name, _, _ = strings.Cut(rest, "-")
 	}
 	var steps []TraceStep
-	said := ""
+	words := ""
 	err := durable.ReadLines(fsys, filepath.Join(dir, session.JournalFile), func(line []byte, _ bool) error {
 		change := bytes.Contains(line, []byte(`"kind":"change"`))
 		if !change && !bytes.Contains(line, []byte(`"role":"user"`)) {
@@ -226,13 +226,15 @@ func stepsOf(fsys afero.Fs, dir string) ([]TraceStep, error) {
 		switch l.Kind {
 		case recordMessage:
 			var m agent.Message
-			if json.Unmarshal(l.Payload, &m) == nil && m.Role == agent.RoleUser {
-				said = m.Text
+			if json.Unmarshal(l.Payload, &m) == nil {
+				if text, ok := said(m); ok {
+					words = text
+				}
 			}
 		case recordChange:
 			var r changeRecord
 			if json.Unmarshal(l.Payload, &r) == nil && r.Path != "" {
-				steps = append(steps, TraceStep{Time: l.Time, Session: name, Turn: r.Turn, Said: clipRunes(strings.TrimSpace(said), maxSaid), Agent: r.Agent,
+				steps = append(steps, TraceStep{Time: l.Time, Session: name, Turn: r.Turn, Said: clipRunes(strings.TrimSpace(words), maxSaid), Agent: r.Agent,
 					Path: path.Clean(r.Path), OldPath: r.OldPath, Kind: string(r.Kind), Added: r.Added, Removed: r.Removed, Before: r.BeforeBlob, After: r.AfterBlob, Commit: r.Commit})
 			}
 		}

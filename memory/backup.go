@@ -65,7 +65,7 @@ func (s *Store) readBackup(name string) ([]byte, error) {
 	}
 	data, err := durable.ReadFile(s.fs, filepath.Join(s.backupDir(), name), maxStateBytes)
 	if err == nil {
-		err = wholesome(data, true)
+		err = wholesome(data, true, false) // in whatever encoding it was good
 	}
 	return data, err
 }
@@ -91,7 +91,8 @@ func (s *Store) planBackup(f *file, data []byte) (string, error) {
 	return f.backup.name, nil
 }
 
-// writeBackup writes a copy and removes those that are too many.
+// writeBackup writes a copy. Those that are too many go when the Store is
+// closed: whoever is about to restore one still finds it.
 func (s *Store) writeBackup(name string, b *backup) error {
 	if err := durable.MkdirAll(s.fs, s.backupDir(), 0o700); err != nil {
 		return err
@@ -99,9 +100,15 @@ func (s *Store) writeBackup(name string, b *backup) error {
 	if err := durable.Replace(s.fs, filepath.Join(s.backupDir(), b.name), b.data, 0o600); err != nil {
 		return err
 	}
+	s.copied.Store(true)
+	return s.dropBackups(name, 2*maxBackups)
+}
+
+// dropBackups removes all copies of a file but the newest.
+func (s *Store) dropBackups(name string, but int) error {
 	all, err := s.backups(name)
 	errs := []error{err}
-	for _, old := range all[:max(0, len(all)-maxBackups)] {
+	for _, old := range all[:max(0, len(all)-but)] {
 		if err := s.fs.Remove(filepath.Join(s.backupDir(), old.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, &durable.Error{Op: "remove old backup", Path: filepath.Join(s.backupDir(), old.name), Err: err})
 		}

@@ -50,8 +50,10 @@ type file struct {
 	saved  int64              // the last change that is on disk
 	wait   []op               // recorded while the file could not be read
 	past   []version          // what stood in the file before Ralph wrote it, of late
+	raw    bool               // the user's own encoding is not UTF-8
 	unmet  bool               // it could not be looked at when the project was opened
 	half   bool               // somebody is just writing it
+	flying bool               // Ralph is just replacing it: base is not what is on disk, or soon will not be
 	theirs bool               // base is what the user wrote while the Store was open
 	broken *sight             // what stands in its place
 	since  time.Time          // of broken, or of waiting for the user to be done
@@ -115,11 +117,14 @@ type sight struct {
 var (
 	errEmpty  = errors.New("it is empty")
 	errBinary = errors.New("it is no text")
+	errNotUTF = errors.New("it is not UTF-8")
 )
 
 // see looks at a state file. Of one that nobody knew before, an empty one and
 // one in another encoding than UTF-8 are whole: the user made them so.
-func see(fsys afero.Fs, path string, known bool) sight {
+func see(fsys afero.Fs, path string, known bool) sight { return stare(fsys, path, known, known) }
+
+func stare(fsys afero.Fs, path string, known, utf bool) sight {
 	v := glance(fsys, path)
 	if v.kind != sightWhole && v.kind != sightUnknown {
 		return v
@@ -136,21 +141,36 @@ func see(fsys afero.Fs, path string, known bool) sight {
 		data = []byte{}
 	}
 	v.kind, v.data = sightWhole, data
-	if err := wholesome(data, known); err != nil {
+	if err := wholesome(data, known, utf); err != nil {
 		v.kind, v.err = sightBroken, err
 	}
 	return v
 }
 
+// view is see for a file of which something may be known.
+func (s *Store) view(f *file) sight {
+	known := f.known || len(f.base) > 0
+	v := stare(s.fs, f.path, known, known && !f.raw)
+	if !errors.Is(v.err, errNotUTF) || f.base != nil {
+		return v
+	}
+	// What was good before may be in that encoding too.
+	if data, from, err := s.newest(f.name); err == nil && from != "" && !utf8.Valid(data) {
+		f.raw = true
+		return stare(s.fs, f.path, known, false)
+	}
+	return v
+}
+
 // wholesome says why data cannot be a state file; nil when it can.
-func wholesome(data []byte, known bool) error {
+func wholesome(data []byte, known, utf bool) error {
 	switch {
 	case known && len(data) == 0:
 		return errEmpty
 	case bytes.IndexByte(data, 0) >= 0:
 		return fmt.Errorf("%w: it holds NUL bytes", errBinary)
-	case known && !utf8.Valid(data):
-		return fmt.Errorf("%w: it is not UTF-8", errBinary)
+	case utf && !utf8.Valid(data):
+		return fmt.Errorf("%w: %w", errBinary, errNotUTF)
 	}
 	return nil
 }
@@ -201,6 +221,11 @@ func (s *Store) look(f *file) error {
 	if f.doc == nil {
 		return s.load(f)
 	}
+	if f.flying {
+		// What stands there may be Ralph's own, and an edit of it is told from
+		// that once it is base.
+		return nil
+	}
 	info, err := lstat(s.fs, f.path)
 	switch {
 	case err == nil && info.Mode().IsRegular() && f.base != nil && stampOf(info).same(f.stamp) && f.stamp.settled():
@@ -210,7 +235,7 @@ func (s *Store) look(f *file) error {
 		f.broken = nil
 		return nil
 	}
-	v := see(s.fs, f.path, f.known || f.base != nil)
+	v := s.view(f)
 	switch v.kind {
 	case sightWhole:
 		f.broken = nil
@@ -236,12 +261,12 @@ func (s *Store) look(f *file) error {
 
 // load reads a file for the first time.
 func (s *Store) load(f *file) error {
-	v := see(s.fs, f.path, f.known)
+	v := s.view(f)
 	switch v.kind {
 	case sightUnknown:
 		return v.err
 	case sightWhole:
-		f.base, f.stamp = v.data, v.stamp
+		f.base, f.stamp, f.raw = v.data, v.stamp, !utf8.Valid(v.data)
 		f.put(markdown.Parse(v.data))
 		f.clean = f.gen
 	case sightAbsent:

@@ -57,6 +57,9 @@ func start(t *testing.T, what, root string, out *os.File) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "RALPH_TEST_CHILD="+what, "RALPH_TEST_ROOT="+root)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	stdin, err := cmd.StdinPipe()
+	must(t, err)
+	t.Cleanup(func() { _ = stdin.Close() })
 	must(t, cmd.Start())
 	return cmd
 }
@@ -304,7 +307,8 @@ func TestDeletedLock(t *testing.T) {
 	root := t.TempDir()
 	s, _ := open(t, Options{Root: root})
 	_, err := s.AddTask(Task{Title: "one"})
-	must(t, errors.Join(err, s.Flush(), os.RemoveAll(filepath.Join(root, ".ralph"))))
+	must(t, errors.Join(err, s.Flush()))
+	removeAll(t, filepath.Join(root, ".ralph"))
 	_, err = s.AddTask(Task{Title: "two"})
 	must(t, errors.Join(err, s.AppendRun(json.RawMessage("{}")), s.Flush()))
 	if _, _, err := Open(t.Context(), Options{Root: root}); !errors.Is(err, ErrLocked) {
@@ -316,7 +320,7 @@ func TestDeletedLock(t *testing.T) {
 	must(t, s.Close())
 	// Deleted, and another Ralph came before anything was written.
 	s, _ = open(t, Options{Root: root})
-	must(t, os.RemoveAll(filepath.Join(root, ".ralph")))
+	removeAll(t, filepath.Join(root, ".ralph"))
 	other, _ := open(t, Options{Root: root})
 	_, err = s.AddTask(Task{Title: "three"})
 	if ferr := s.Flush(); !errors.Is(errors.Join(err, ferr), errLockLost) {
@@ -335,4 +339,16 @@ func TestDeletedLock(t *testing.T) {
 	if _, _, err := Open(t.Context(), Options{Root: root}); !errors.Is(err, ErrLocked) {
 		t.Errorf("after git init: %v", err)
 	}
+}
+
+// removeAll is rm -rf; the Store may just make a file there.
+func removeAll(t *testing.T, path string) {
+	t.Helper()
+	var err error
+	for range 20 {
+		if err = os.RemoveAll(path); err == nil {
+			return
+		}
+	}
+	t.Fatal(err)
 }

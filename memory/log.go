@@ -279,6 +279,9 @@ func (s *Store) drain() error {
 	if err := s.openLog(); err != nil {
 		return err
 	}
+	if s.logBytes == 0 {
+		s.backUpNow()
+	}
 	records := make([]session.Record, len(s.unlogged))
 	size := int64(0)
 	for i, e := range s.unlogged {
@@ -298,6 +301,16 @@ func (s *Store) drain() error {
 		s.logAt, s.logBytes = stampOf(info), info.Size()
 	}
 	return nil
+}
+
+// backUpNow writes the planned backups before a log begins: there is no older
+// one from which the content could be had. mu is held.
+func (s *Store) backUpNow() {
+	for _, f := range s.files {
+		if f.backup != nil && s.writeBackup(f.name, f.backup) == nil {
+			f.backup = nil
+		}
+	}
 }
 
 // dropSaved forgets what never came into the log but is in its file: it is

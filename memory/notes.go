@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,6 +83,11 @@ func (s *Store) Interrupted() ([]Task, error) {
 // free one, which no other state file names either.
 func (s *Store) AddTask(t Task) (Task, error) {
 	t.Title, t.Check, t.Result = s.words(t.Title), s.words(t.Check), s.words(t.Result)
+	t.Priority, t.Agent, t.After = s.words(t.Priority), s.words(t.Agent), s.allWords(t.After)
+	t.Steps = slices.Clone(t.Steps)
+	for i := range t.Steps {
+		t.Steps[i].Text = s.words(t.Steps[i].Text)
+	}
 	err := s.change(TasksFile, plan{
 		op: func(d *markdown.Document) (op, error) {
 			if t.ID == "" {
@@ -95,6 +101,15 @@ func (s *Store) AddTask(t Task) (Task, error) {
 		then: func(d *markdown.Document) { t, _ = d.Task(t.ID) },
 	})
 	return t, err
+}
+
+// allWords is words of a list; nil stays nil.
+func (s *Store) allWords(list []string) []string {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i] = s.words(out[i])
+	}
+	return out
 }
 
 // nextID is the next free id with a prefix that none of the files names, also
@@ -114,6 +129,7 @@ func (s *Store) nextID(prefix string, names ...string) string {
 // markdown.ErrNoTask.
 func (s *Store) SetTask(id string, e TaskEdit) (Task, error) {
 	e.Title, e.Check, e.Result = s.words(e.Title), s.words(e.Check), s.words(e.Result)
+	e.Priority, e.Agent, e.After = s.words(e.Priority), s.words(e.Agent), s.allWords(e.After)
 	var stored Task
 	err := s.change(TasksFile, plan{
 		op: func(*markdown.Document) (op, error) { return op{Op: opEdit, ID: id, Edit: editOf(e)}, nil },
@@ -257,7 +273,7 @@ func (s *Store) Learn(l Learning) error {
 	if l.Time.IsZero() {
 		l.Time = s.now()
 	}
-	kind := strings.ToUpper(words(l.Type))
+	kind := strings.ToUpper(words(s.redact(l.Type)))
 	if kind == "" {
 		kind = "NOTE"
 	}

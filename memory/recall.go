@@ -250,17 +250,37 @@ func (s *Store) newest(name string) (data []byte, from string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if c := h.chains[name]; c != nil && !c.empty() {
-		r, ok, err := s.replay(name, *c, 0, nil)
-		switch {
-		case err != nil:
-			return nil, "", err
-		case ok && r.plain:
-			return r.final, sourceBackup, nil
-		case ok:
-			return r.final, sourceLog, nil
+	var c chain
+	if p := h.chains[name]; p != nil && !p.empty() {
+		c = *p
+	}
+	r, ok, err := s.replay(name, c, 0, nil)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case ok && r.plain:
+		return r.final, sourceBackup, nil
+	case ok && len(c) > 0:
+		return r.final, sourceLog, nil
+	}
+	if data, from, err = s.older(name); err != nil || len(c) == 0 {
+		return data, from, err
+	}
+	if from == "" {
+		data = []byte(header(name))
+	}
+	d := markdown.Parse(data)
+	for _, l := range c {
+		for _, o := range l.ops {
+			// To what these changes were made is lost: what fits is made again.
+			_, _ = apply(d, o, true)
 		}
 	}
+	return d.Bytes(), sourceLog, nil
+}
+
+// older is the newest content of a file that does not need the log.
+func (s *Store) older(name string) (data []byte, from string, err error) {
 	all, err := s.backups(name)
 	for i := len(all) - 1; i >= 0; i-- {
 		data, rerr := s.readBackup(all[i].name)
@@ -286,7 +306,7 @@ func (s *Store) committed(name string) []byte {
 		return nil
 	}
 	data, err := s.git(name)
-	if err != nil || wholesome(data, true) != nil {
+	if err != nil || wholesome(data, true, true) != nil {
 		return nil
 	}
 	return data
@@ -389,7 +409,7 @@ func (s *Store) meet(f *file, h history, note noted, rec *Recovery) FileState {
 	}
 	if v.kind == sightUnknown || v.kind == sightWhole && (pending || f.known && !v.stamp.same(noted.stamp)) {
 		f.edited = inNote && !pending
-		v = see(s.fs, f.path, f.known)
+		v = s.view(f)
 	}
 	switch {
 	case v.kind == sightUnknown:

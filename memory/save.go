@@ -16,7 +16,7 @@ import (
 
 // maxMerges bounds how often a change is merged anew into a file that somebody
 // else writes all the time.
-const maxMerges = 8
+const maxMerges = 20
 
 // How the goroutine paces itself: a file is written at once when nothing was
 // written for a while, and then not more often than writing takes, so that a
@@ -25,7 +25,7 @@ const (
 	paceFactor = 4
 	maxPace    = 250 * time.Millisecond
 	retryTime  = time.Second
-	watchTime  = time.Second
+	watchTime  = 500 * time.Millisecond // between two looks, when the system tells of nothing
 	burstTime  = 30 * time.Millisecond // what belongs to one edit comes within
 )
 
@@ -193,7 +193,7 @@ func (s *Store) saveFile(f *file) (again time.Duration, err error) {
 			return again, err
 		}
 	}
-	return retryTime, fmt.Errorf("replace %q: %w, again and again", f.path, durable.ErrChanged)
+	return s.settle, fmt.Errorf("replace %q: %w, again and again", f.path, durable.ErrChanged)
 }
 
 func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
@@ -213,14 +213,18 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 	data, was, gen, last, copyOf := f.doc.Bytes(), f.base, f.gen, f.last, f.backup
 	same := was != nil && string(was) == string(data)
 	stale := f.dirty()
+	f.flying = stale && !same
 	s.mu.Unlock()
 	if copyOf != nil {
 		err = s.writeBackup(f.name, copyOf)
 		s.mu.Lock()
-		if err == nil && f.backup == copyOf {
+		if f.backup == copyOf && err == nil {
 			f.backup = nil
 		}
 		s.mu.Unlock()
+		if err == nil {
+			return false, 0, nil // which took a while: look again
+		}
 	}
 	if !stale || same {
 		if same {
@@ -234,10 +238,11 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 		if handle != nil {
 			_ = handle.Close()
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f.flying = false
 		if errors.Is(serr, durable.ErrChanged) {
-			s.mu.Lock()
 			f.stamp = stamp{} // whatever it says: read it again
-			s.mu.Unlock()
 			return false, 0, err
 		}
 		return true, 0, errors.Join(serr, err)
@@ -300,7 +305,7 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 func (s *Store) saved(f *file, data []byte, gen, last int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.base, f.clean, f.saved, f.known = data, gen, max(f.saved, last), true
+	f.base, f.clean, f.saved, f.known, f.flying = data, gen, max(f.saved, last), true, false
 	if info, err := lstat(s.fs, f.path); err == nil {
 		f.stamp = stampOf(info)
 		f.stamp.seen = time.Time{} // somebody may have written since: read it once more
@@ -362,7 +367,7 @@ func (s *Store) lookBack(last bool) (found bool) {
 // late merges what somebody wrote to a file that Ralph had just replaced. What
 // is no text is kept in quarantine. mu is held.
 func (s *Store) late(f *file, was, user []byte) {
-	if wholesome(user, true) == nil {
+	if wholesome(user, true, !f.raw) == nil {
 		s.merge(f, was, user)
 		return
 	}
@@ -399,7 +404,10 @@ func (s *Store) noteSaved() {
 	if !s.stale || len(s.unlogged) > 0 {
 		return
 	}
-	n := noted{N: s.n, Log: s.logBytes, Files: map[string]notedFile{}}
+	n := noted{N: s.n, Files: map[string]notedFile{}}
+	if info, err := lstat(s.fs, s.logPath()); err == nil {
+		n.Log = info.Size()
+	}
 	for name, f := range s.files {
 		if f.dirty() || f.broken != nil || len(f.wait) > 0 || f.unmet {
 			return

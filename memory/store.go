@@ -44,6 +44,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/afero"
@@ -107,6 +108,7 @@ type Store struct {
 	lock     *projectLock
 	repo     gitDirs
 
+	copied  atomic.Bool   // a backup was written
 	writing chan struct{} // held, by a send, by whoever writes state files
 	kick    chan struct{} // there is something to write
 	stop    chan struct{}
@@ -342,6 +344,11 @@ func (s *Store) Close() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.readOnly && s.fenced == nil && s.copied.Load() {
+		for _, name := range order() {
+			_ = s.dropBackups(name, maxBackups) // the next Close tries again
+		}
+	}
 	if s.runLog != nil {
 		err = errors.Join(err, s.runLog.Close())
 		s.runLog = nil

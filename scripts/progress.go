@@ -197,6 +197,8 @@ func (p *progress) rare(e agent.Event) {
 	case agent.EventRetry:
 		p.line("ralph: try %d failed: %s; next in %s", e.Attempt, oneLine(e.Reason, 120),
 			spanText(time.Duration(e.WaitMS)*time.Millisecond))
+	case agent.EventInbox:
+		p.line("ralph: %s", oneLine(strings.TrimSpace(e.Status+" "+e.Text), 120))
 	case agent.EventCompact:
 		p.line("ralph: %s", oneLine(orWord(e.Text, "the conversation was compacted"), 120))
 	case agent.EventGate:

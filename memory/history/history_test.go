@@ -216,8 +216,9 @@ func TestEstimateConverges(t *testing.T) {
 
 func TestEstimatesAreKeptApart(t *testing.T) {
 	var all history.Estimates
-	all.For("a").Learn(1000, 500, 0)
-	if all.For("b").Tokens(400) != 100 || all.For("a") != all.For("a") {
+	first := all.For("a")
+	first.Learn(1000, 500, 0)
+	if all.For("b").Tokens(400) != 100 || all.For("a") != first {
 		t.Error("models learn from each other")
 	}
 	line, reports := all.For("a").Learned()

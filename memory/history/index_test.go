@@ -1,8 +1,10 @@
 package history_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -118,61 +120,23 @@ func FuzzIndex(f *testing.F) {
 
 // fact is something that was said once, and the task that needs it, in other
 // words.
-type fact struct{ said, task string }
+type fact struct {
+	Said string `json:"said"`
+	Task string `json:"task"`
+}
 
-func facts() []fact {
-	return []fact{
-		{"The staging database moved: it listens on 10.3.7.21:5433 now, no longer on the default.", "Point the integration tests to the staging database"},
-		{"Please never bump golang.org/x/text past 0.14, the Windows installer breaks with it.", "Update the dependencies in go.mod, x/text included"},
-		{"uploadChunk must not be retried on 413; the gateway bans us for an hour.", "Make upload_chunk more robust against gateway failures"},
-		{"We agreed that invoices are rounded half-even, not half-up, because of the auditors.", "Fix how the total on an invoice is rounded"},
-		{"The French locale file is generated from Crowdin, hand edits get lost.", "Correct the typo in the French translation file locales/fr.json"},
-		{"Billing talks to Stripe with API version 2023-08-16 pinned in stripeClient.", "Add refunds to billing: call Stripe"},
-		{"The nightly cron job of the exporter runs at 02:40 UTC, keep the lock file free then.", "Move the exporter's nightly job"},
-		{"Kafka partition count of topic orders.v2 is 24 and cannot be changed.", "Scale the consumers of the Kafka topic orders.v2"},
-		{"Do not use testify in this repo, the maintainers refuse it; plain testing only.", "Write tests with whatever assertion library fits: is testify fine?"},
-		{"Session tokens are in Redis under sess:{tenant}:{id}, with the tenant first.", "Delete all Redis sessions of one tenant"},
-		{"The avatar service wants WebP only, PNG is answered with 415.", "Implement uploading avatars"},
-		{"ThumbnailWorker leaks file handles above 8 workers, we cap it at 6.", "Tune the concurrency of the thumbnail workers"},
-		{"Customer ACME must stay on legacy pricing until March, their flag is acme_legacy.", "Remove the legacy pricing code"},
-		{"The iOS client parses dates with a trailing Z only; offsets crash it.", "Change the date format in the API answers for the iOS app"},
-		{"Deployments go through make ship TARGET=eu first, us after an hour.", "Write down how we deploy to production"},
-		{"parseManifest accepts comments since 3.2, the docs are wrong there.", "Document what parse_manifest accepts"},
-		{"Our S3 bucket for backups is in eu-north-1, not in eu-west-1 like the rest.", "Restore the backup from S3"},
-		{"GraphQL depth is limited to 7 by the proxy, deeper queries return an empty 200.", "Why does this nested GraphQL query come back empty?"},
-		{"Use ULIDs for new ids, we stopped with UUIDv4 in the events table.", "Add an id column to the events table"},
-		{"The rate limiter counts per API key, not per user; support asked for that.", "Show users their rate limit"},
-		{"LDAP group names have a trailing space in production, trim them.", "Map LDAP groups to roles"},
-		{"Feature flag dark_launch_search is on for 5 % of the accounts only.", "Roll out the search that was dark launched"},
-		{"The PDF renderer needs the font Liberation Sans in the container image.", "PDF output shows empty boxes instead of letters in the container"},
-		{"Webhooks are signed with HMAC-SHA256 over timestamp.body, in header X-Sig.", "Verify the signature of webhooks"},
-		{"Terraform state is locked in DynamoDB table tf-locks-2; the old one is dead.", "Terraform complains about a stale lock"},
-		{"For Postgres migrations: lock_timeout 3s always, we had an outage.", "Write a migration that adds an index in Postgres"},
-		{"The checkout button test is flaky on Firefox because of the cookie banner.", "The Firefox checkout test fails sometimes"},
-		{"Prometheus drops labels with more than 40 values, so no user id as a label.", "Add a Prometheus metric per user"},
-		{"mailQueue retries for 36 hours, then it goes to dead-letter/mail.", "Where do mails end up that cannot be delivered? check mail_queue"},
-		{"The CSV import expects semicolons and Windows-1252 from the ERP.", "Import of the ERP's CSV breaks umlauts"},
-		{"Helm chart values live in ops/charts/web/values.prod.yaml, everything else is dead.", "Raise the memory limit in the Helm values of web"},
-		{"We use the word workspace for tenants in the UI, never organisation.", "Name the new settings page for tenants in the UI"},
-		{"Elasticsearch 7 must stay until the plugin phonetic-de is ported.", "Upgrade Elasticsearch"},
-		{"On ARM the SIMD path of the hasher gives wrong sums, it is turned off there.", "Speed up the hasher on ARM machines"},
-		{"OAuth callbacks are allowed for https://app.example.com/cb and localhost:5173 only.", "Login with OAuth fails on my branch preview"},
-		{"The websocket gateway closes idle sockets after 55 seconds, ping at 30.", "Websocket clients get disconnected when idle"},
-		{"Amounts in the ledger are in tenths of a cent, as int64.", "Sum up the amounts of the ledger"},
-		{"Vault path for the signing key: kv/release/signing, role ci-release.", "Sign the release in CI"},
-		{"gRPC messages over 4 MB are cut by Envoy, chunk the report download.", "Let people download big reports over gRPC"},
-		{"The audit log must hold the old and the new value of each field, says legal.", "Write changes of a customer to the audit log"},
-		{"Pagination cursors expire after 15 minutes; the mobile team relies on it.", "Change how cursors for pagination work"},
-		{"The scheduler skips jobs when clock skew exceeds 2 s, see skewGuard.", "Jobs are skipped by the scheduler on one node"},
-		{"In the monorepo, buf generate must run with v1.28, newer ones break Swift.", "Regenerate the protobuf code with buf"},
-		{"SearchIndexer wants documents in batches of at most 250.", "search_indexer is too slow, batch documents"},
-		{"Sentry DSN of the worker comes from SENTRY_DSN_WORKER, not SENTRY_DSN.", "Errors of the worker do not reach Sentry"},
-		{"Canary pods carry the label track=canary, dashboards filter by it.", "Build a dashboard for the canary pods"},
-		{"The license check is offline for 14 days, then read-only mode.", "What happens when the license server cannot be reached?"},
-		{"コンテナのタイムゾーンは必ずアジア東京にしてください。", "コンテナのタイムゾーンを設定する"},
-		{"Die Rechnungsnummern sind je Mandant fortlaufend, Lücken sind verboten.", "Storno: dürfen Rechnungsnummern eines Mandanten gelöscht werden?"},
-		{"The smoke test account is qa+smoke@example.com, its password rotates daily in Vault.", "Let the smoke test log in with its account"},
+// facts are 50 such pairs.
+func facts(t testing.TB) []fact {
+	t.Helper()
+	data, err := os.ReadFile("testdata/facts.json")
+	if err != nil {
+		t.Fatal(err)
 	}
+	var list []fact
+	if err := json.Unmarshal(data, &list); err != nil || len(list) != 50 {
+		t.Fatalf("%d facts, %v", len(list), err)
+	}
+	return list
 }
 
 // chatter makes the messages of long work: the same parts of the same software,
@@ -227,7 +191,7 @@ func talk(seed uint64, n int, planted []fact) (texts []string, at map[int]int) {
 	}
 	places := random.Perm(n)
 	for i, f := range planted {
-		texts[places[i]] = f.said
+		texts[places[i]] = f.Said
 		at[i] = places[i]
 	}
 	return texts, at
@@ -241,10 +205,7 @@ func TestRelevanceFindsPlantedFacts(t *testing.T) {
 		budget   = 3000 // tokens: 2.3 % of a window of 128,000
 	)
 	tokens := func(s string) int { return len(s)/4 + 8 }
-	planted := facts()
-	if len(planted) != 50 {
-		t.Fatalf("%d facts", len(planted))
-	}
+	planted := facts(t)
 	inside, newest, first, asked := 0, 0, 0, 0
 	for seed := range uint64(3) {
 		texts, at := talk(seed, messages, planted)
@@ -260,7 +221,7 @@ func TestRelevanceFindsPlantedFacts(t *testing.T) {
 		for i, f := range planted {
 			asked++
 			spent, in := 0, false
-			for _, h := range x.Choose(f.task, func(id int) int { return tokens(texts[id]) }, budget) {
+			for _, h := range x.Choose(f.Task, func(id int) int { return tokens(texts[id]) }, budget) {
 				spent += tokens(texts[h.ID])
 				in = in || h.ID == at[i]
 			}
@@ -270,9 +231,9 @@ func TestRelevanceFindsPlantedFacts(t *testing.T) {
 			if in {
 				inside++
 			} else {
-				t.Logf("missed: %q for %q", f.said, f.task)
+				t.Logf("missed: %q for %q", f.Said, f.Task)
 			}
-			if hits := x.Search(f.task, 1); len(hits) > 0 && hits[0].ID == at[i] {
+			if hits := x.Search(f.Task, 1); len(hits) > 0 && hits[0].ID == at[i] {
 				first++
 			}
 			if at[i] >= from {
@@ -289,7 +250,8 @@ func TestRelevanceFindsPlantedFacts(t *testing.T) {
 
 // Adding a message costs the same however many there are.
 func TestIndexSpeed(t *testing.T) {
-	texts, _ := talk(1, 100_000, facts())
+	planted := facts(t)
+	texts, _ := talk(1, 100_000, planted)
 	var x history.Index
 	const part = 20_000
 	var first, last time.Duration
@@ -306,7 +268,7 @@ func TestIndexSpeed(t *testing.T) {
 	}
 	took := time.Since(began)
 	start := time.Now()
-	x.Choose(facts()[2].task, func(int) int { return 1 }, 100)
+	x.Choose(planted[2].Task, func(int) int { return 1 }, 100)
 	t.Logf("%d messages indexed in %v (%.0f a second), %.1f MB; one of the first %d took %v, of the last %v; a search takes %v",
 		x.Len(), took.Round(time.Millisecond), float64(x.Len())/took.Seconds(), float64(x.Bytes())/1e6, part, first/part, last/part, time.Since(start))
 	if last > 8*first {
@@ -315,7 +277,7 @@ func TestIndexSpeed(t *testing.T) {
 }
 
 func BenchmarkIndexAdd(b *testing.B) {
-	texts, _ := talk(1, 10_000, facts())
+	texts, _ := talk(1, 10_000, facts(b))
 	var x history.Index
 	for i := 0; b.Loop(); i++ {
 		x.Add(texts[i%len(texts)])

@@ -253,6 +253,8 @@ func (r *Renderer) note(e agent.Event) string {
 			return "" // the question and its answer, or the line of the call, tell it
 		}
 		return r.mark(markDenied, strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", SafeLine(e.Status), SafeLine(e.Tool), text, r.dim(SafeLine(e.Rule)))))
+	case agent.EventInbox:
+		return r.mark(markNote, strings.TrimSpace(SafeLine(e.Status)+" "+text))
 	case agent.EventCompact:
 		return r.mark(markNote, "context shortened: "+text)
 	case agent.EventGate:

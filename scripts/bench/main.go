@@ -26,10 +26,11 @@ import (
 func main() {
 	ralph := flag.String("ralph", "./bin/ralph", "the binary to measure")
 	n := flag.Int("n", 15, "runs of each figure, after one warm-up")
+	only := flag.String("only", "", "one part: work, state or kills")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := measure(ctx, *ralph, *n); err != nil {
+	if err := measure(ctx, *ralph, *only, *n); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -52,7 +53,7 @@ type sample struct {
 	trace     *trace
 }
 
-func measure(ctx context.Context, ralph string, n int) (err error) {
+func measure(ctx context.Context, ralph, only string, n int) (err error) {
 	l := &lab{ctx: ctx, n: n}
 	if l.ralph, err = filepath.Abs(ralph); err != nil {
 		return err
@@ -72,9 +73,21 @@ func measure(ctx context.Context, ralph string, n int) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.server.close()) }()
 	fmt.Printf("%-34s %28s %28s %8s %5s\n", "figure", "ralph: median (min–max)", "floor: median (min–max)", "ratio", "n")
-	for _, figure := range []func() error{l.startUp, l.oneShot, l.toolRounds, l.longAnswer, l.interrupt} {
-		if err := figure(); err != nil {
-			return err
+	for _, part := range []struct {
+		name string
+		of   []func() error
+	}{
+		{"work", []func() error{l.startUp, l.oneShot, l.toolRounds, l.longAnswer, l.interrupt}},
+		{"state", []func() error{l.acknowledge, l.events, l.change, l.openProject}},
+		{"kills", []func() error{l.kills}},
+	} {
+		for _, figure := range part.of {
+			if only != "" && only != part.name {
+				break
+			}
+			if err := figure(); err != nil {
+				return fmt.Errorf("%s: %w", part.name, err)
+			}
 		}
 	}
 	return nil

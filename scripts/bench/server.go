@@ -19,7 +19,7 @@ const (
 )
 
 // server is the loopback endpoint. The path's first part names the run, the
-// model names the work: one, rounds, long or slow.
+// model names the work: one, rounds, long, keep or slow.
 type server struct {
 	http http.Server
 	url  string
@@ -97,6 +97,8 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 		finish(w, "stop")
 	case "long":
 		long(w)
+	case "keep":
+		callTask(w, tr.requests)
 	case "slow":
 		slow(w, r, tr)
 	}
@@ -126,9 +128,19 @@ func finish(w http.ResponseWriter, reason string) {
 }
 
 func callShell(w http.ResponseWriter, n int) {
-	args, _ := json.Marshal(fmt.Sprintf(`{"command":"echo round %d"}`, n)) // a string always encodes
-	fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","model":"bench","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_%d","type":"function","function":{"name":"shell","arguments":%s}}]},"finish_reason":null}]}`+"\n\n", n, args)
+	call(w, n, "shell", fmt.Sprintf(`{"command":"echo round %d"}`, n))
 	finish(w, "tool_calls")
+}
+
+// callTask has a new task kept in each round, for ever.
+func callTask(w http.ResponseWriter, n int) {
+	call(w, n, "task", fmt.Sprintf(`{"title":"work %d of this life","status":"in_progress"}`, n))
+	finish(w, "tool_calls")
+}
+
+func call(w http.ResponseWriter, n int, name, args string) {
+	quoted, _ := json.Marshal(args) // a string always encodes
+	fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","model":"bench","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_%d","type":"function","function":{"name":%q,"arguments":%s}}]},"finish_reason":null}]}`+"\n\n", n, name, quoted)
 }
 
 // long streams a Markdown answer of 20,000 tokens.

@@ -32,7 +32,8 @@ type progressFileDoc struct {
 	at     map[string]int // tasks by id
 	marks  []entry[Milestone]
 	gates  []entry[Gate]
-	seen   signature
+	seen   signature // of the file as it was read
+	mine   signature // of the file as it was written
 	bytes  int
 	dirty  bool
 	err    error
@@ -95,20 +96,14 @@ func (p *progressFileDoc) signature() signature {
 
 // adopt takes over what the file has and p does not.
 func (p *progressFileDoc) adopt(top *yaml.Node) {
-	left := maxNodes
-	v, err := fromNode(top, 0, &left)
-	o, ok := v.(object)
-	if err != nil || !ok {
-		return
-	}
-	read, _ := progressOf(o)
 	if p.p.LastUpdated.IsZero() {
+		read, _ := progressOf(object{"progress": objectOf(value(top, "progress"))})
 		p.p.Progress = read.Progress
 	}
 	p.extra = keep.Unknown(top, "session_id", "last_updated", "progress", "tasks", "milestones", "quality_gates")
 	p.inner = keep.Unknown(value(top, "progress"), "current_task_id", "current_phase", "overall_progress", "phase_progress")
-	for i, n := range elements(top, "tasks") {
-		t := read.Tasks[i]
+	for _, n := range elements(top, "tasks") {
+		t := taskOf(objectOf(n))
 		extra := keep.Unknown(n, "task_id", "status", "started_at", "completed_at", "duration_seconds", "result", "artifacts")
 		if at, known := p.at[t.TaskID]; known {
 			p.tasks[at].extra, p.tasks[at].text = extra, nil
@@ -117,12 +112,26 @@ func (p *progressFileDoc) adopt(top *yaml.Node) {
 		p.at[t.TaskID] = len(p.tasks)
 		p.tasks = append(p.tasks, &taskEntry{entry: entry[TaskState]{t, extra}})
 	}
-	for i, n := range elements(top, "milestones") {
-		p.marks = adoptEntry(p.marks, read.Milestones[i], keep.Unknown(n, "name", "target", "achieved", "achieved_at"), func(m Milestone) string { return m.Name })
+	for _, n := range elements(top, "milestones") {
+		p.marks = adoptEntry(p.marks, milestoneOf(objectOf(n)), keep.Unknown(n, "name", "target", "achieved", "achieved_at"), func(m Milestone) string { return m.Name })
 	}
-	for i, n := range elements(top, "quality_gates") {
-		p.gates = adoptEntry(p.gates, read.QualityGates[i], keep.Unknown(n, "name", "metric", "threshold", "operator", "passed"), func(g Gate) string { return g.Name })
+	for _, n := range elements(top, "quality_gates") {
+		p.gates = adoptEntry(p.gates, gateOf(objectOf(n)), keep.Unknown(n, "name", "metric", "threshold", "operator", "passed"), func(g Gate) string { return g.Name })
 	}
+}
+
+// objectOf reads a mapping; nil when it is none, or too large.
+func objectOf(n *yaml.Node) object {
+	if n == nil {
+		return nil
+	}
+	left := maxNodes
+	v, err := fromNode(n, 0, &left)
+	if err != nil {
+		return nil
+	}
+	o, _ := v.(object)
+	return o
 }
 
 func adoptEntry[T any](known []entry[T], read T, extra []*yaml.Node, name func(T) string) []entry[T] {
@@ -305,7 +314,8 @@ func (p *progressFileDoc) write() (again bool) {
 	if p.err = err; err != nil {
 		return true
 	}
-	p.bytes, p.seen, p.dirty = len(text), p.signature(), false
+	p.bytes, p.mine, p.dirty = len(text), p.signature(), false
+	p.seen = p.mine
 	return false
 }
 
@@ -318,7 +328,7 @@ func percent(part, all int) float64 {
 
 // replace sets a file aside that is no YAML mapping before it takes its place.
 func (p *progressFileDoc) replace(text []byte) error {
-	if p.bytes == 0 {
+	if is := p.signature(); is != p.mine || is == (signature{}) {
 		old, err := durable.ReadFile(p.o.FS, p.path, maxFileBytes)
 		var doc yaml.Node
 		switch {

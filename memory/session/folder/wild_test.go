@@ -268,8 +268,43 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// TestBrokenMeanwhile: a file that somebody breaks while it is in use is set
+// aside as well, and the tasks that are known stay.
+func TestBrokenMeanwhile(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	f := opened1(t, fsys)
+	work(f)
+	for _, name := range []string{logFile, progressFile, decisionsFile, errorsFile, metricsFile} {
+		put(t, fsys, name, "broken: [")
+	}
+	work(f)
+	must(t, f.Close())
+	d, err := Read(fsys, dir)
+	must(t, err)
+	if len(d.Problems) != 0 || len(d.Progress.Tasks) != 3 || len(d.Decisions) != 1 || d.Log.Events != 4 {
+		t.Errorf("%+v", d)
+	}
+	if got := aside(t, fsys); len(got) != 5 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestTwice: a key that is there twice.
+func TestTwice(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	put(t, fsys, progressFile, "tasks: [{task_id: a}, {task_id: b}]\nmilestones: [{name: m}]\nmilestones: []\ntasks: [{task_id: a}, {task_id: a}]\n")
+	put(t, fsys, decisionsFile, `{"decisions": [], "session_id": 1, "decisions": [{"a": 1}]}`)
+	f := opened1(t, fsys)
+	work(f)
+	must(t, f.Close())
+	if d, err := Read(fsys, dir); err != nil || len(d.Problems) != 0 || len(d.Progress.Tasks) < 3 || d.Decisions[len(d.Decisions)-1].Outcome != "success" {
+		t.Errorf("%+v %v", d, err)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"events":[{"timestamp":"x","data":{"a":[1]}}]}`), []byte("tasks: [{task_id: 001}]"))
+	f.Add([]byte(`{"events":[],"events":[1],"decisions":{},"errors":[{}],"errors":0}`), []byte("tasks: [{}]\ntasks: 1\n"))
 	f.Add([]byte(`[{}]`), []byte("a: &a [*a]"))
 	f.Add([]byte("\xef\xbb\xbf{}"), []byte("session_id: 1\nphase: [1"))
 	f.Fuzz(func(t *testing.T, j, y []byte) {
