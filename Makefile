@@ -16,7 +16,7 @@ ifeq ($(HAVE_CC),yes)
 RACE := -race
 endif
 
-.PHONY: all build demo test check sweep bench fuzz cover update install clean
+.PHONY: all build demo test check sweep sweep-state bench fuzz cover update install clean
 
 all: build
 
@@ -50,6 +50,13 @@ RAPID := $(GO) list -f '{{range .TestImports}}{{if eq . "pgregory.net/rapid"}}{{
 sweep:
 	$(GO) test $(RACE) -timeout 60m -count=5 -shuffle=on ./...
 	$(GO) test $(RACE) -timeout 60m -count=1 $$($(RAPID)) -rapid.checks=2000
+	$(MAKE) sweep-state
+
+# Every crash, power cut and full disk that the state is tried with, and the
+# merges: what the suite does a sample of. The counts are in the output.
+sweep-state:
+	RALPH_TEST_SWEEP=1 $(GO) test -timeout 60m -count=1 -v -p 1 $$($(GO) list ./memory/... ./coordinator) > sweep.log 2>&1 || { grep -E '^(---|    ---) FAIL|_test.go:' sweep.log; exit 1; }
+	@grep -E '_test.go:[0-9]+: ' sweep.log
 
 bench: build
 	$(GO) run ./scripts/bench -ralph ./bin/ralph
@@ -79,4 +86,4 @@ install: build
 	bin/ralph completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ralph.fish
 
 clean:
-	rm -rf bin cover.out
+	rm -rf bin cover.out sweep.log

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -52,16 +53,24 @@ func (l life) replies() []modeltest.Reply {
 // what was acknowledged before that, and how many operations there were.
 func (l life) live(t *testing.T, n int) (p *project, acked map[string]bool, ops []string) {
 	t.Helper()
-	p = bareProject(t, l.replies()...)
 	disk := faultfs.New(afero.NewOsFs())
 	if n > 0 {
 		disk.FailFrom(n, syscall.EIO)
 	}
+	p, acked = l.on(t, disk, func() bool { return n == 0 || len(disk.Ops()) < n })
+	return p, acked, disk.Ops()
+}
+
+// on runs the scenario on a disk; what is shown while the process is alive is
+// acknowledged.
+func (l life) on(t *testing.T, disk afero.Fs, alive func() bool) (p *project, acked map[string]bool) {
+	t.Helper()
+	p = bareProject(t, l.replies()...)
 	p.fs, p.session = disk, l.session
 	acked = map[string]bool{}
 	starts := map[string]string{}
 	p.eye = func(e agent.Event) {
-		if n > 0 && len(disk.Ops()) >= n {
+		if !alive() {
 			return // what is shown from here on was not kept
 		}
 		switch {
@@ -75,32 +84,32 @@ func (l life) live(t *testing.T, n int) (p *project, acked map[string]bool, ops 
 	}
 	c, err := coordinator.Open(t.Context(), p.options())
 	if err != nil {
-		return p, acked, disk.Ops()
+		return p, acked
 	}
 	for i := range l.turns {
 		c.Run(t.Context(), coordinator.Job{Task: fmt.Sprintf("task %d", i+1), Chat: l.chat})
 	}
 	_ = c.Close() // the process is dead: nobody hears it
-	return p, acked, disk.Ops()
+	return p, acked
 }
 
 // check opens what the dead process left with a healthy disk: everything that
-// was acknowledged is there, without anybody's help.
-func (l life) check(t *testing.T, p *project, acked map[string]bool, point string) {
+// was acknowledged is there, without anybody's help. It returns what is not.
+func (l life) check(t *testing.T, p *project, acked map[string]bool) (wrong []string) {
 	t.Helper()
 	p.fs, p.eye = nil, nil
 	o := p.options()
 	o.NoModel = true
 	c, err := coordinator.Open(t.Context(), o)
 	if err != nil {
-		t.Fatalf("%s: the project does not open: %v", point, err)
+		return []string{"the project does not open: " + err.Error()}
 	}
 	said := map[string]bool{}
 	for _, message := range c.History() {
 		said[message.Text] = true
 	}
 	if err := c.Close(); err != nil {
-		t.Errorf("%s: close: %v", point, err)
+		wrong = append(wrong, "close: "+err.Error())
 	}
 	tasks, goals, todo, learned := p.read("RALPH_TASKS.md"), p.read("RALPH_GOALS.md"), p.read("RALPH_TODO.md"), p.read("AGENT.md")
 	for a := range acked {
@@ -121,17 +130,18 @@ func (l life) check(t *testing.T, p *project, acked map[string]bool, point strin
 			kept = strings.Contains(learned, between(rest, `"what":"`))
 		}
 		if !kept {
-			t.Errorf("%s: %s was acknowledged and is lost\ntasks:\n%s", point, a, tasks)
+			wrong = append(wrong, "acknowledged and lost: "+a)
 		}
 	}
 	for _, name := range []string{"RALPH_TASKS.md", "RALPH_GOALS.md", "RALPH_TODO.md", "AGENT.md", "RALPH_PROGRESS.md"} {
 		if text := p.read(name); strings.ContainsRune(text, 0) {
-			t.Errorf("%s: %s holds NUL bytes", point, name)
+			wrong = append(wrong, name+" holds NUL bytes")
 		}
 		if strays, _ := filepath.Glob(p.path("." + name + ".*.tmp")); len(strays) > 1 {
-			t.Errorf("%s: temporary files pile up: %v", point, strays)
+			wrong = append(wrong, fmt.Sprintf("temporary files pile up: %v", strays))
 		}
 	}
+	return wrong
 }
 
 func between(s, after string) string {
@@ -157,7 +167,9 @@ func TestKilledAnywhere(t *testing.T) {
 		for n := 1; n <= len(ops); n += step {
 			t.Run(fmt.Sprintf("%s/%d", l.name, n), func(t *testing.T) {
 				p, acked, _ := l.live(t, n)
-				l.check(t, p, acked, fmt.Sprintf("%s, killed at operation %d (%s)", l.name, n, ops[n-1]))
+				for _, wrong := range l.check(t, p, acked) {
+					t.Errorf("%s, killed at operation %d (%s): %s", l.name, n, ops[n-1], wrong)
+				}
 				acks += len(acked)
 			})
 			points++
@@ -166,4 +178,47 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 	}
 	t.Logf("killed at %d points (%v): %d acknowledged records looked for", points, kinds, acks)
+}
+
+// careless is a disk that says yes and keeps nothing from some write on: what a
+// program does that shows before it has written.
+type careless struct {
+	afero.Fs
+	left *atomic.Int64
+}
+
+type carelessFile struct {
+	afero.File
+	left *atomic.Int64
+}
+
+func (f carelessFile) Write(b []byte) (int, error) {
+	if f.left.Add(-1) < 0 {
+		return len(b), nil
+	}
+	return f.File.Write(b)
+}
+
+func (c careless) OpenFile(name string, flag int, perm os.FileMode) (afero.File, error) {
+	f, err := c.Fs.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return carelessFile{f, c.left}, nil
+}
+
+// TestKilledAnywhereBites: the same check finds what a Ralph loses that shows
+// before it has written.
+func TestKilledAnywhereBites(t *testing.T) {
+	t.Parallel()
+	for _, l := range lives() {
+		left := &atomic.Int64{}
+		left.Store(12)
+		p, acked := l.on(t, careless{afero.NewOsFs(), left}, func() bool { return true })
+		wrong := l.check(t, p, acked)
+		if len(wrong) == 0 {
+			t.Errorf("%s: nothing was found missing of %d acknowledged records", l.name, len(acked))
+		}
+		t.Logf("%s: %d faults found, such as %s", l.name, len(wrong), wrong[:min(1, len(wrong))])
+	}
 }

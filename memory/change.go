@@ -126,7 +126,7 @@ func apply(d *markdown.Document, o op, again bool) (changed bool, err error) {
 }
 
 func applyAdd(d *markdown.Document, o op) (bool, error) {
-	if o.Task == nil {
+	if o.Task == nil || o.Task.ID == "" {
 		return false, errors.New("a change without its task")
 	}
 	t := o.Task.task()

@@ -509,10 +509,11 @@ func TestInspectAndRestore(t *testing.T) {
 		}
 		// What was restored is what is restored when it is lost again.
 		must(t, errors.Join(s.Close(), os.Remove(path)))
-		s, _ = open(t, Options{Root: root})
+		again, _ := open(t, Options{Root: root})
 		if got := read(t, path); got != text {
 			t.Errorf("%+v: %s", src, got)
 		}
+		must(t, again.Close())
 	}
 }
 
@@ -529,4 +530,39 @@ func TestSpace(t *testing.T) {
 	if sp, err := m.Space(); err != nil || sp.FreeBytes != -1 {
 		t.Errorf("%+v %v", sp, err)
 	}
+}
+
+// FuzzApply: a change from the log, whatever it says, is made or refused; made
+// again it changes nothing, and what it is not about stays.
+func FuzzApply(f *testing.F) {
+	for _, o := range []op{
+		{Op: opAdd, Task: &taskData{ID: "T-7", Title: "seven", Steps: []markdown.Step{{Text: "a"}}}},
+		{Op: opEdit, ID: "T-1", Edit: &editData{Status: markdown.Done, Result: "x"}}, {Op: opEdit, ID: "T-1", Edit: &editData{After: &[]string{}}},
+		{Op: opItem, Text: "item"}, {Op: opGoal, Task: &taskData{ID: "G-1", Title: "goal"}}, {Op: opPrepend, Text: "## new\n\ntext\n"},
+		{Op: opAppend, Text: "## new"}, {Op: opAdd}, {Op: opEdit}, {Op: "dream"},
+	} {
+		data, err := o.payload()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add("# Tasks\n\n- [ ] **T-1** one\n  - status: pending\n\nprose\n", string(data))
+	}
+	f.Fuzz(func(t *testing.T, text, change string) {
+		var o op
+		if json.Unmarshal([]byte(change), &o) != nil {
+			return
+		}
+		d := markdown.Parse([]byte(text))
+		changed, err := apply(d, o, true)
+		once := d.String()
+		if (err != nil || !changed) && o.Op != opEdit && once != text {
+			t.Fatalf("not made (%v), and yet %q became %q", err, text, once)
+		}
+		if err != nil || o.Op == opEdit && o.Edit.Title != "" {
+			return // a task may be named by its title
+		}
+		if again, err := apply(d, o, true); err == nil && again && o.Op != opItem && d.String() != once {
+			t.Fatalf("made twice: %q became %q", once, d.String())
+		}
+	})
 }

@@ -26,7 +26,7 @@ const (
 	maxPace    = 250 * time.Millisecond
 	retryTime  = time.Second
 	watchTime  = 500 * time.Millisecond // between two looks, when the system tells of nothing
-	burstTime  = 30 * time.Millisecond // what belongs to one edit comes within
+	burstTime  = 30 * time.Millisecond  // what belongs to one edit comes within
 )
 
 // wake has the goroutine write what is recorded; mu is held.
@@ -53,11 +53,16 @@ func (s *Store) begin() {
 // tells of them, until Close.
 func (s *Store) loop() {
 	defer close(s.done)
-	edits, end := s.notices()
-	defer end()
+	var edits <-chan struct{}
+	end := func() {}
+	defer func() { end() }()
 	timer := time.NewTimer(watchTime)
 	defer timer.Stop()
-	for {
+	for asked := false; ; {
+		if !asked && s.isWatching() {
+			asked = true
+			edits, end = s.notices()
+		}
 		due := false
 		select {
 		case <-s.stop:

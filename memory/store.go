@@ -133,7 +133,6 @@ type Store struct {
 	watching bool
 	closed   bool
 	fenced   error // why nothing may be written any more
-	pace     time.Duration
 }
 
 // Recovery says what Open found that the user should know.

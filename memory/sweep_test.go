@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,8 +47,7 @@ type story struct {
 	ack  func(string)
 	errs []error
 
-	k    keeper
-	step int
+	k keeper
 }
 
 func (w *story) did(err error, what string) bool {
@@ -161,7 +161,7 @@ func (w *story) play() {
 }
 
 func openStore(fsys afero.Fs) (keeper, error) {
-	s, _, err := Open(nil, Options{FS: fsys, Root: "/p", Now: clock, byHand: true}) //nolint:staticcheck // no lock, no wait
+	s, _, err := Open(context.Background(), Options{FS: fsys, Root: "/p", Now: clock, byHand: true})
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func openStore(fsys afero.Fs) (keeper, error) {
 // holdsAll opens the project as Ralph does after a restart, and compares it with
 // what was acknowledged: in the Store, and in the files once it is closed.
 func holdsAll(fsys afero.Fs, acked []string) error {
-	s, rec, err := Open(nil, Options{FS: fsys, Root: "/p", Now: clock, byHand: true}) //nolint:staticcheck // no lock, no wait
+	s, rec, err := Open(context.Background(), Options{FS: fsys, Root: "/p", Now: clock, byHand: true})
 	if err != nil {
 		return err
 	}

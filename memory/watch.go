@@ -127,9 +127,8 @@ func (s *Store) report() {
 	}
 }
 
-// notices is a channel on which the system says that something in the project's
-// root changed; end gives it back. Without such a system the channel is silent
-// and the loop looks twice a second.
-func (s *Store) notices() (edits <-chan struct{}, end func()) {
-	return nil, func() {}
+func (s *Store) isWatching() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watching
 }

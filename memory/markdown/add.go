@@ -26,7 +26,7 @@ func (d *Document) Add(t Task, prefix string) (Task, error) {
 	if t.Title == "" || !t.Status.Valid() {
 		return Task{}, errors.New("a task needs a title and a status")
 	}
-	d.insertTask(t.lines())
+	d.insertTask(t.lines(), false)
 	stored, ok := d.Task(t.ID)
 	if !ok {
 		return Task{}, fmt.Errorf("task %q cannot be read back", t.ID)
@@ -68,23 +68,27 @@ func (d *Document) AddItem(text string) error {
 			return nil
 		}
 	}
-	d.insertTask([]string{"- [ ] " + text})
+	d.insertTask([]string{"- [ ] " + text}, true)
 	return nil
 }
 
 // insertTask puts the lines of a new item behind the last item that is not
 // part of a heading task, otherwise at the end, but never into a fence or
-// comment that is left open.
-func (d *Document) insertTask(texts []string) {
+// comment that is left open. A plain item says nothing of itself: where it
+// would be a step of a heading task, or deferred, it gets a heading.
+func (d *Document) insertTask(texts []string, plain bool) {
 	var last *node
 	at := d.lines.n
 	for i := len(d.tasks) - 1; i >= 0 && last == nil; i-- {
-		if n := d.tasks[i]; n.kind == nodeItem && n.width == 0 {
+		if n := d.tasks[i]; n.kind == nodeItem && n.width == 0 && !(plain && n.parked > 0) {
 			last, at = n, d.end(n)
 		}
 	}
 	if d.open >= 0 && at > d.open {
 		at, last = d.open, nil
+	}
+	if level := d.under(at); plain && last == nil && level > 0 {
+		texts = append([]string{"", strings.Repeat("#", level) + " To do", ""}, texts...)
 	}
 	for at > 0 && strings.TrimSpace(strings.TrimPrefix(d.lines.at(at-1).text, bom)) == "" {
 		at--
@@ -92,7 +96,7 @@ func (d *Document) insertTask(texts []string) {
 	before, n := 0, len(texts)
 	if at > 0 {
 		w, body := indent(strings.TrimPrefix(d.lines.at(at-1).text, bom))
-		if bullet, _ := cutBullet(body); bullet == "" && w == 0 {
+		if bullet, _ := cutBullet(body); bullet == "" && w == 0 && texts[0] != "" {
 			texts, before = append([]string{""}, texts...), 1
 		}
 	}
@@ -106,6 +110,28 @@ func (d *Document) insertTask(texts []string) {
 	if !d.adopt(last, at, before, n, len(texts)) {
 		d.refresh()
 	}
+}
+
+// under returns the level of the outermost heading above line at whose section
+// is a task or is deferred, or 0.
+func (d *Document) under(at int) int {
+	level, least := 0, 7
+	for i := at - 1; i >= 0 && least > 1; i-- {
+		l := d.lines.at(i)
+		if l.kind != lineText || !strings.Contains(l.text, "#") {
+			continue
+		}
+		k, title := heading(strings.TrimPrefix(l.text, bom))
+		if k == 0 || k >= least {
+			continue
+		}
+		least = k
+		id, _, _ := cutID(title)
+		if st, ok := readStatus(title); id != "" && numbered(title) == "" || ok && st == Skipped {
+			level = k
+		}
+	}
+	return level
 }
 
 // PrependEntry puts a section, Markdown whose first line is a level-2 heading,

@@ -117,6 +117,7 @@ func (d *Document) refresh() {
 func (d *Document) classify() {
 	fence := ""
 	d.open, d.closer = -1, ""
+	ends := commentEnds{d: d}
 	for i := 0; i < d.lines.n; i++ {
 		l := d.lines.at(i)
 		text := strings.TrimPrefix(l.text, bom)
@@ -133,7 +134,7 @@ func (d *Document) classify() {
 		case mark != "":
 			l.kind, fence, d.open, d.closer = lineFence, mark, i, mark
 		default:
-			from, end := d.comment(i, text)
+			from, end := d.comment(i, text, &ends)
 			for k := from; k < end; k++ {
 				d.lines.at(k).kind = lineComment
 			}
@@ -189,7 +190,7 @@ func closes(text, fence string) bool {
 // is exclusive, and 0 means none. A comment that begins a line hides it too
 // and goes to its end or the file's, as in CommonMark; one behind other text
 // hides only the lines after, and only if it ends before a blank line.
-func (d *Document) comment(i int, text string) (from, end int) {
+func (d *Document) comment(i int, text string, ends *commentEnds) (from, end int) {
 	at := commentStart(text)
 	if at < 0 {
 		return 0, 0
@@ -202,32 +203,52 @@ func (d *Document) comment(i int, text string) (from, end int) {
 	if strings.Contains(text[at+4:], "-->") {
 		return i, i + 1
 	}
-	for j := i + 1; j < d.lines.n; j++ {
-		if strings.Contains(d.lines.at(j).text, "-->") {
-			return from, j + 1
-		}
-		if !first && strings.TrimSpace(d.lines.at(j).text) == "" {
-			return 0, 0
-		}
-	}
-	if !first {
+	j, blank := ends.behind(i)
+	switch {
+	case j < d.lines.n && (first || j < blank):
+		return from, j + 1
+	case !first:
 		return 0, 0
 	}
 	d.open, d.closer = i, "-->"
 	return from, d.lines.n
 }
 
+// commentEnds finds where comments may end, each line looked at once: it is
+// asked about lines further and further down.
+type commentEnds struct {
+	d           *Document
+	mark, blank int // what was found last
+}
+
+// behind returns the first line behind line i with the end of a comment, and
+// the first blank one; the number of lines when there is none.
+func (e *commentEnds) behind(i int) (mark, blank int) {
+	if e.mark <= i {
+		for e.mark = i + 1; e.mark < e.d.lines.n && !strings.Contains(e.d.lines.at(e.mark).text, "-->"); {
+			e.mark++
+		}
+	}
+	if e.blank <= i {
+		for e.blank = i + 1; e.blank < e.d.lines.n && strings.TrimSpace(e.d.lines.at(e.blank).text) != ""; {
+			e.blank++
+		}
+	}
+	return e.mark, e.blank
+}
+
 // commentStart finds a "<!--" that is not closed on the line and is in no code
 // span, or one that is all of the line; -1 when there is none.
 func commentStart(text string) int {
-	from := 0
+	from, counted, ticks := 0, 0, 0
 	for {
 		i := strings.Index(text[from:], "<!--")
 		if i < 0 {
 			return -1
 		}
 		at := from + i
-		if strings.Count(text[:at], "`")%2 == 1 {
+		ticks += strings.Count(text[counted:at], "`")
+		if counted = at; ticks%2 == 1 {
 			from = at + 4
 			continue
 		}
