@@ -341,9 +341,9 @@ func (b *book) settle(out *Outcome, j Job) error {
 	// Whoever is told that a run has ended may read the files.
 	errs = append(errs, b.store.Flush(), b.countTasks(out))
 	if b.session != nil {
+		b.story.ended(*out)
 		errs = append(errs, b.session.Progress(len(out.Commits), out.Tasks.Done, out.Tasks.Done+out.Tasks.Failed+out.Tasks.Skipped+out.Tasks.Open))
 		b.session.End(sessionEnd(*out, j))
-		b.story.ended(*out)
 	}
 	out.StateFiles = b.store.Changed()
 	if b.journal != nil {
@@ -359,8 +359,12 @@ func (b *book) settle(out *Outcome, j Job) error {
 func (b *book) interruptTasks() error {
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(b.working)) {
-		if _, err := b.store.SetTask(id, memory.TaskEdit{Status: markdown.Interrupted}); !errors.Is(err, markdown.ErrNoTask) {
+		t, err := b.store.SetTask(id, memory.TaskEdit{Status: markdown.Interrupted})
+		if !errors.Is(err, markdown.ErrNoTask) {
 			errs = append(errs, err)
+		}
+		if err == nil && b.story != nil {
+			b.story.worked(t)
 		}
 	}
 	return errors.Join(errs...)

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,17 +24,18 @@ type chronicle struct {
 	files   *folder.Folder
 	now     func() time.Time
 
-	task     string               // the one that was begun last
-	started  map[string]time.Time // tasks that are being worked on
-	question string               // the one that is open
-	failing  int                  // the open failure of an endpoint that is tried again
+	task     string          // the one that was begun last
+	started  map[string]bool // tasks that are being worked on
+	given    map[string]int  // the open failures of tasks
+	question string          // the one that is open
+	failing  int             // the open failure of an endpoint that is tried again
 	tries    int
 	began    time.Time // of the run
 	learned  []string  // in this process
 }
 
 func newChronicle(s *session.Session, now func() time.Time) *chronicle {
-	return &chronicle{session: s, files: s.Folder(), now: now, started: map[string]time.Time{}}
+	return &chronicle{session: s, files: s.Folder(), now: now, started: map[string]bool{}, given: map[string]int{}}
 }
 
 // maxToldBytes bounds a text that is repeated in a session's files.
@@ -41,6 +43,7 @@ const maxToldBytes = 400
 
 // opened begins the story of this process in the session.
 func (t *chronicle) opened(kind, run, model string) {
+	t.files.Begin()
 	t.files.Log(folder.Event{Type: folder.SessionStart, Details: map[string]any{"kind": kind, "run_id": run, "model": model}})
 }
 
@@ -87,6 +90,7 @@ func (t *chronicle) retry(e agent.Event) {
 	if t.failing == 0 {
 		t.failing = t.files.Fail(folder.Failure{Time: e.Time, TaskID: t.task, ErrorType: "provider_error", ErrorMessage: e.Reason, Severity: folder.Low,
 			RetryCount: e.Attempt, RecoveryAction: "retry"})
+		t.session.Count()
 	}
 }
 
@@ -145,27 +149,15 @@ func (t *chronicle) decision(e agent.Event) {
 
 // worked tells that a task stands otherwise than before.
 func (t *chronicle) worked(task memory.Task) {
-	now := t.now().UTC()
-	state := folder.TaskState{TaskID: task.ID, Status: trackedAs(task.Status), Result: task.Result}
-	began, known := t.started[task.ID]
-	e := folder.Event{Time: now, TaskID: task.ID, TaskName: task.Title, Result: string(task.Status)}
+	e := folder.Event{TaskID: task.ID, TaskName: task.Title, Result: string(task.Status)}
 	switch task.Status {
 	case markdown.InProgress:
-		if !known {
-			t.started[task.ID], began, known = now, now, true
+		if !t.started[task.ID] {
 			e.Type, e.Result = folder.TaskStart, ""
 		}
-		t.task = task.ID
+		t.started[task.ID], t.task = true, task.ID
 	case markdown.Done, markdown.Failed, markdown.Skipped:
-		e.Type, state.CompletedAt = folder.TaskComplete, &now
-		if known {
-			e.Duration = now.Sub(began)
-			seconds := e.Duration.Seconds()
-			state.DurationSeconds = &seconds
-		}
-	}
-	if known {
-		state.StartedAt = &began
+		e.Type = folder.TaskComplete
 	}
 	if task.Status != markdown.InProgress {
 		delete(t.started, task.ID)
@@ -173,9 +165,24 @@ func (t *chronicle) worked(task memory.Task) {
 			t.task = ""
 		}
 	}
-	t.files.Task(state)
+	e.Duration = t.files.Task(folder.TaskState{TaskID: task.ID, Status: trackedAs(task.Status), Result: task.Result})
 	if e.Type != "" {
 		t.files.Log(e)
+	}
+	t.tried(task)
+	t.session.Count()
+}
+
+// tried tells of a task that was given up, and that one came right after all.
+func (t *chronicle) tried(task memory.Task) {
+	switch id, open := t.given[task.ID]; {
+	case task.Status == markdown.Failed && !open:
+		message := cmp.Or(task.Result, "it was given up without a result")
+		t.given[task.ID] = t.files.Fail(folder.Failure{TaskID: task.ID, ErrorType: "task_failed", ErrorMessage: message, Severity: folder.Medium})
+		t.files.Log(folder.Event{Type: folder.Errored, TaskID: task.ID, TaskName: task.Title, Result: message, Details: map[string]any{"kind": "task_failed"}})
+	case task.Status == markdown.Done && open:
+		t.files.Resolve(id, "worked on again", 1)
+		delete(t.given, task.ID)
 	}
 }
 

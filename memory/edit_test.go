@@ -49,7 +49,7 @@ func TestHammer(t *testing.T) {
 		}
 	})
 	var acked []string
-	for end, i := time.Now().Add(time.Duration(crashfs.Count(1500, 60_000))*time.Millisecond), 1; time.Now().Before(end); i++ {
+	for end, i := time.Now().Add(time.Duration(crashfs.Count(1000, 60_000))*time.Millisecond), 1; time.Now().Before(end); i++ {
 		task, err := s.AddTask(Task{Title: fmt.Sprintf("job %d here", i)})
 		must(t, err)
 		acked = append(acked, fmt.Sprintf("task %s job %d here", task.ID, i))

@@ -146,7 +146,7 @@ func TestKilled(t *testing.T) {
 // TestLockRaces: of many who open a project at the same time one gets it at a
 // time, whoever dies in between, and nobody waits in vain.
 func TestLockRaces(t *testing.T) {
-	races := crashfs.Count(300, 10_000)
+	races := crashfs.Count(200, 10_000)
 	root := t.TempDir()
 	gitInit(t, root)
 	linked := filepath.Join(t.TempDir(), "link")

@@ -268,7 +268,7 @@ func project(t *testing.T) *crashfs.FS {
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	r := crashfs.Sweep(crashStory(openStore), func(disk *crashfs.FS, acked []string) error { return holdsAll(disk, acked) },
-		crashfs.Options{From: project(t), Images: crashfs.Count(800, 100_000)})
+		crashfs.Options{From: project(t), Images: crashfs.Count(400, 100_000)})
 	t.Log(r)
 	must(t, r.Err())
 }
@@ -279,7 +279,7 @@ func TestPowerLossInRecovery(t *testing.T) {
 	fsys := project(t)
 	fsys.Record()
 	must(t, crashStory(openStore)(fsys))
-	images, total := crashfs.Count(8, 300), crashfs.Report{}
+	images, total := crashfs.Count(5, 300), crashfs.Report{}
 	for i := range images {
 		point := fsys.Len() * (i + 1) / (images + 1)
 		disk, acked := fsys.Image(point, uint64(i)), fsys.Acked(point)
@@ -304,7 +304,7 @@ func TestPowerLossInRecovery(t *testing.T) {
 // and work goes on in the same process.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	o := faultfs.Options{Base: faultBase(t), MayShrink: []string{".jsonl"}, Stride: crashfs.Count(67, 1)}
+	o := faultfs.Options{Base: faultBase(t), MayShrink: []string{".jsonl"}, Stride: crashfs.Count(101, 1)}
 	total := faultfs.Report{}
 	if o.Stride > 1 {
 		o.Offset = int(clockSeed() % uint64(o.Stride))

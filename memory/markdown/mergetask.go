@@ -249,7 +249,7 @@ func (t *taskMerge) status(user Status) {
 	switch {
 	case base == ralph:
 	case user == base:
-		if !t.edit(func() { t.d.setStatus(t.n, ralph) }) {
+		if t.reworded() || !t.edit(func() { t.d.setStatus(t.n, ralph) }) {
 			t.conflict("status", string(base), string(user), string(ralph))
 		}
 		return
@@ -269,6 +269,26 @@ func (t *taskMerge) status(user Status) {
 	if at := t.n.fields[fieldStatus]; !at.none() && r.word != b.word && t.n.word == b.word {
 		t.keeping(ralph, func() { t.d.replace(t.n, at, r.word) })
 	}
+}
+
+// reworded reports whether the user says the same status in other words, or says
+// more: words that Ralph's would take the place of.
+func (t *taskMerge) reworded() bool {
+	if t.n.kind == nodeRemark || t.b.n.kind != t.n.kind {
+		return false // who it is for stays
+	}
+	was, is := t.b.d.statusText(t.b.n), t.d.statusText(t.n)
+	return is != "" && is != was
+}
+
+// statusText is what says a task's status apart from the box, less what is only
+// a matter of spelling.
+func (d *Document) statusText(n *node) string {
+	text := n.word
+	if at := n.inline; text == "" && !at.none() {
+		text = d.part(n, at)
+	}
+	return strings.Join(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return strings.ContainsRune(" \t_-*`\ufe0f", r) }), " ")
 }
 
 // keeping makes an edit that must not change the status.

@@ -49,13 +49,28 @@ func pair(old, new *Document, others map[string]bool) pairs {
 		}
 		// The titles of two tasks may have been exchanged, not their ids.
 		same := ids[strings.ToLower(n.raw)]
-		return same == nil || !slices.Equal(old.notes(same), new.notes(n)) || slices.Equal(old.notes(o), new.notes(n))
+		return same == nil || agree(old, new, same, n) <= agree(old, new, o, n)
 	})
 	p.byLikeness(old, new, false)
 	p.by(old, new, func(n *node) string { return strings.ToLower(strings.TrimPrefix(n.ID, "~")) },
 		func(_, n *node, _ map[string]*node) bool { return !others[n.Title] })
 	p.byLikeness(old, new, true)
 	return p
+}
+
+// agree counts in what, other than id and title, two versions may be of the
+// same task.
+func agree(old, new *Document, o, n *node) int {
+	count := 0
+	for f := range numFields {
+		if f != fieldAfter && o.value(f) == n.value(f) {
+			count++ // ids of others may have changed too
+		}
+	}
+	if slices.Equal(old.notes(o), new.notes(n)) {
+		count += 2
+	}
+	return count
 }
 
 func (p *pairs) set(o, n int) { p.left[n], p.right[o] = o, n }

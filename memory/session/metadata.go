@@ -108,6 +108,10 @@ func (s *Session) Update(change func(*Metadata)) error {
 	return nil
 }
 
+// Count writes what the folder counted since. A write that fails is made up for
+// by the next Update or by Close, which reports it.
+func (s *Session) Count() { _ = s.Update(func(*Metadata) {}) }
+
 // inStep brings the metadata in step with the clock and with what the folder
 // counted; mu is held. What others counted in the metadata stays.
 func (s *Session) inStep() {

@@ -259,7 +259,17 @@ func Open(o Options, which string) (*Session, error) {
 			return nil, errors.Join(err, s.journal.Close())
 		}
 	}
+	if info.Err == nil && s.meta.Status == InProgress {
+		s.cutOff()
+	}
 	return s, nil
+}
+
+// cutOff counts what a process recorded that was killed before it counted it.
+func (s *Session) cutOff() {
+	failures, help := s.folder.CutOff()
+	p := &s.meta.Performance
+	p.ErrorCount, p.HelpRequests = max(p.ErrorCount, failures), max(p.HelpRequests, help)
 }
 
 // began is when the session began as far as the journal tells.

@@ -347,9 +347,15 @@ func (f *Folder) Measure(m Metric) {
 // Task notes how a task stands. It finds the task by its id; what is zero in t
 // stays as it is known, and times that follow from the status are set: a task
 // in progress has started, one that is over is completed. A task that is begun
-// again is no longer completed.
-func (f *Folder) Task(t TaskState) {
-	f.track(func(p *progressFileDoc) { p.task(t) })
+// again is no longer completed. The duration is what was worked on it, without
+// the rests. It returns how long that is; 0 as long as the task is not over.
+func (f *Folder) Task(t TaskState) (worked time.Duration) {
+	f.track(func(p *progressFileDoc) {
+		if s := p.task(t); s.Status.over() && s.DurationSeconds != nil {
+			worked = time.Duration(*s.DurationSeconds * float64(time.Second))
+		}
+	})
+	return worked
 }
 
 // Tasks is Task for many, with one write.

@@ -47,7 +47,24 @@ type entry[T any] struct {
 
 type taskEntry struct {
 	entry[TaskState]
-	text []byte // rendered; nil after a change
+	text  []byte    // rendered; nil after a change
+	since time.Time // it is worked on, in this process; zero when it is not
+}
+
+// rest adds what was worked on the task since it went on last.
+func (e *taskEntry) rest(at time.Time) {
+	since := e.since
+	if since.IsZero() && e.value.StartedAt != nil && e.value.DurationSeconds == nil {
+		since = *e.value.StartedAt
+	}
+	if e.since = (time.Time{}); since.IsZero() {
+		return
+	}
+	worked := inSeconds(max(0, at.Sub(since)))
+	if d := e.value.DurationSeconds; d != nil {
+		worked += *d
+	}
+	e.value.DurationSeconds = &worked
 }
 
 // signature tells whether a file is the one that was written last.
@@ -180,7 +197,7 @@ func elements(top *yaml.Node, key string) []*yaml.Node {
 }
 
 // task puts t over what is known of the task.
-func (p *progressFileDoc) task(t TaskState) {
+func (p *progressFileDoc) task(t TaskState) TaskState {
 	t.TaskID, t.Result = p.clean(t.TaskID), p.clean(t.Result)
 	at, known := p.at[t.TaskID]
 	if !known {
@@ -191,17 +208,29 @@ func (p *progressFileDoc) task(t TaskState) {
 	e := p.tasks[at]
 	e.text = nil
 	s := &e.value
-	if t.Status != "" && t.Status != s.Status {
-		s.Status = t.Status
-		if !s.Status.over() {
-			s.CompletedAt, s.DurationSeconds = nil, nil
+	now := stamp(p.o.Now())
+	was := s.Status
+	if t.Status != "" && t.Status != was {
+		if s.Status = t.Status; was.over() && !s.Status.over() {
+			s.StartedAt, s.CompletedAt, s.DurationSeconds = nil, nil, nil
 		}
 	}
-	now := stamp(p.o.Now())
 	set(&s.StartedAt, t.StartedAt)
 	set(&s.CompletedAt, t.CompletedAt)
-	if s.StartedAt == nil && s.Status == TaskInProgress {
-		s.StartedAt = &now
+	switch {
+	case s.Status == TaskInProgress && was != TaskInProgress:
+		if s.StartedAt == nil {
+			s.StartedAt = &now
+		}
+		if e.since = now; t.StartedAt != nil {
+			e.since = *s.StartedAt
+		}
+	case was == TaskInProgress && s.Status != TaskInProgress:
+		at := now
+		if s.CompletedAt != nil {
+			at = *s.CompletedAt
+		}
+		e.rest(at)
 	}
 	if s.CompletedAt == nil && s.Status.over() {
 		s.CompletedAt = &now
@@ -225,6 +254,20 @@ func (p *progressFileDoc) task(t TaskState) {
 	case s.Status == TaskInProgress:
 		p.p.Progress.CurrentTaskID = s.TaskID
 	case p.p.Progress.CurrentTaskID == s.TaskID:
+		p.p.Progress.CurrentTaskID = ""
+	}
+	return *s
+}
+
+// rested pauses what a process left in progress that worked until then.
+func (p *progressFileDoc) rested(until time.Time) {
+	for _, e := range p.tasks {
+		if s := &e.value; s.Status == TaskInProgress {
+			e.rest(until)
+			s.Status, e.text, p.dirty = TaskPaused, nil, true
+		}
+	}
+	if p.dirty {
 		p.p.Progress.CurrentTaskID = ""
 	}
 }

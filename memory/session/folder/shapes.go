@@ -90,7 +90,8 @@ type TaskState struct {
 	Status      TaskStatus `yaml:"status" json:"status"`
 	StartedAt   *time.Time `yaml:"started_at" json:"started_at"`
 	CompletedAt *time.Time `yaml:"completed_at" json:"completed_at"`
-	// DurationSeconds is nil until the task is over.
+	// DurationSeconds is how long the task was worked on, without its rests; nil
+	// until it rests or is over for the first time.
 	DurationSeconds *float64 `yaml:"duration_seconds" json:"duration_seconds"`
 	Result          string   `yaml:"result" json:"result"`
 	Artifacts       []string `yaml:"artifacts" json:"artifacts"`
