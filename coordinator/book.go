@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"ralph/memory"
-	"ralph/memory/durable"
 	"ralph/memory/markdown"
 	"ralph/memory/registry"
 	"ralph/memory/session"
@@ -83,7 +82,10 @@ func (b *book) openEarly(ctx context.Context) error {
 		return nil
 	}
 	if _, err := b.c.opt.FS.Stat(b.c.stateDir()); err != nil && b.c.opt.Session == "" {
-		return nil
+		// A worktree has no state of its own and the lock of its repository.
+		if _, taken := memory.Locked(b.c.opt.FS, b.c.opt.Root); !taken {
+			return nil
+		}
 	}
 	return b.open(ctx)
 }
@@ -279,7 +281,7 @@ func (b *book) flush() {
 	}
 	if !b.held {
 		b.held = true
-		b.note("held, not saved: " + hinted(err))
+		b.note(heldText(err))
 	}
 }
 
@@ -289,15 +291,6 @@ func (b *book) openJournal() (err error) {
 		b.journal, err = session.OpenJournal(b.c.opt.FS, filepath.Join(b.runDir(), session.JournalFile), b.store.Quarantine())
 	}
 	return err
-}
-
-// hinted adds what can be done about a storage error.
-func hinted(err error) string {
-	var d *durable.Error
-	if errors.As(err, &d) && d.Hint != "" {
-		return err.Error() + " (" + d.Hint + ")"
-	}
-	return err.Error()
 }
 
 // appendRun keeps the result document of a run. Where no model ever answered
@@ -339,7 +332,9 @@ func (b *book) settle(out *Outcome, j Job) error {
 	}
 	b.flush()
 	// Whoever is told that a run has ended may read the files.
-	errs = append(errs, b.store.Flush(), b.countTasks(out))
+	saved := b.store.Flush()
+	b.unsaved(out, j, saved)
+	errs = append(errs, saved, b.countTasks(out))
 	if b.session != nil {
 		b.story.ended(*out)
 		errs = append(errs, b.session.Progress(len(out.Commits), out.Tasks.Done, out.Tasks.Done+out.Tasks.Failed+out.Tasks.Skipped+out.Tasks.Open))
@@ -370,7 +365,6 @@ func (b *book) interruptTasks() error {
 	return errors.Join(errs...)
 }
 
-// sessionStatus is how a session stands after its one-shot.
 // sessionEnd is how a session stands if it ends after this run: a chat is
 // complete whatever came of its turns, unless the last was interrupted.
 func sessionEnd(out Outcome, j Job) (session.Status, string) {
@@ -444,7 +438,7 @@ func (b *book) close(ctx context.Context) error {
 	if b.store != nil {
 		errs = append(errs, b.store.Close())
 	}
-	return errors.Join(errs...)
+	return stored(errors.Join(errs...))
 }
 
 // enrolled is how a session that was closed stands, in the words of the registry.

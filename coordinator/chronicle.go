@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,20 +27,24 @@ type chronicle struct {
 
 	task     string          // the one that was begun last
 	started  map[string]bool // tasks that are being worked on
-	given    map[string]int  // the open failures of tasks
+	given    map[string]bool // tasks that were given up
 	question string          // the one that is open
 	failing  int             // the open failure of an endpoint that is tried again
 	tries    int
-	began    time.Time // of the run
-	learned  []string  // in this process
+	began    time.Time         // of the run
+	learned  []string          // in this run
+	writing  map[string]string // the paths that calls write now
 }
 
 func newChronicle(s *session.Session, now func() time.Time) *chronicle {
-	return &chronicle{session: s, files: s.Folder(), now: now, started: map[string]bool{}, given: map[string]int{}}
+	return &chronicle{session: s, files: s.Folder(), now: now, started: map[string]bool{}, given: map[string]bool{}, writing: map[string]string{}}
 }
 
 // maxToldBytes bounds a text that is repeated in a session's files.
 const maxToldBytes = 400
+
+// maxToldFiles bounds how many changed files of a run its last event names.
+const maxToldFiles = 200
 
 // opened begins the story of this process in the session.
 func (t *chronicle) opened(kind, run, model string) {
@@ -66,6 +71,8 @@ func (t *chronicle) event(e agent.Event) {
 	switch e.Type {
 	case agent.EventUsage:
 		t.answered()
+	case agent.EventToolStart, agent.EventToolEnd:
+		t.wrote(e)
 	case agent.EventRetry:
 		t.retry(e)
 	case agent.EventGate:
@@ -79,6 +86,43 @@ func (t *chronicle) event(e agent.Event) {
 	case agent.EventCompact:
 		t.files.Log(folder.Event{Time: e.Time, Type: folder.Checkpoint, TaskID: t.task, Result: "compacted", Details: map[string]any{"text": e.Text}})
 	}
+}
+
+// wrote links a file that a tool wrote to the task that is worked on.
+func (t *chronicle) wrote(e agent.Event) {
+	if e.Type == agent.EventToolStart {
+		var args struct{ Path string }
+		if (e.Tool == "write" || e.Tool == "edit") && json.Unmarshal(e.Args, &args) == nil {
+			t.writing[e.CallID] = args.Path
+		}
+		return
+	}
+	name, known := t.writing[e.CallID]
+	if delete(t.writing, e.CallID); !known || t.task == "" || e.OK == nil || !*e.OK {
+		return
+	}
+	root := filepath.Dir(filepath.Dir(filepath.Dir(t.session.Dir())))
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(root, name)
+	}
+	if rel, err := filepath.Rel(root, name); err == nil && filepath.IsLocal(rel) {
+		t.files.Task(folder.TaskState{TaskID: t.task, Artifacts: []string{filepath.ToSlash(rel)}})
+	}
+}
+
+// found counts a feature that was recorded, and that it is documented.
+func (t *chronicle) found(id string, documented bool) {
+	add := func(to *[]string) {
+		if !slices.Contains(*to, id) {
+			*to = append(slices.Clone(*to), id)
+		}
+	}
+	// The inventory holds it, and Close reports what cannot be written.
+	_ = t.session.Update(func(m *session.Metadata) {
+		if add(&m.Context.FeaturesDiscovered); documented {
+			add(&m.Context.FeaturesDocumented)
+		}
+	})
 }
 
 // retry tells of a try that failed and is made again: one error with its
@@ -175,14 +219,13 @@ func (t *chronicle) worked(task memory.Task) {
 
 // tried tells of a task that was given up, and that one came right after all.
 func (t *chronicle) tried(task memory.Task) {
-	switch id, open := t.given[task.ID]; {
-	case task.Status == markdown.Failed && !open:
-		message := cmp.Or(task.Result, "it was given up without a result")
-		t.given[task.ID] = t.files.Fail(folder.Failure{TaskID: task.ID, ErrorType: "task_failed", ErrorMessage: message, Severity: folder.Medium})
-		t.files.Log(folder.Event{Type: folder.Errored, TaskID: task.ID, TaskName: task.Title, Result: message, Details: map[string]any{"kind": "task_failed"}})
-	case task.Status == markdown.Done && open:
-		t.files.Resolve(id, "worked on again", 1)
+	switch {
+	case task.Status == markdown.Failed && !t.given[task.ID]:
+		t.given[task.ID] = true
+		t.files.GivenUp(task.ID, task.Title, cmp.Or(task.Result, "it was given up without a result"))
+	case task.Status == markdown.Done && t.session.Meta().Performance.ErrorCount > 0:
 		delete(t.given, task.ID)
+		t.files.Recovered(task.ID)
 	}
 }
 
@@ -235,15 +278,23 @@ func (t *chronicle) ended(o Outcome) {
 			details = plain
 		}
 	}
+	var paths []string
+	for _, f := range o.FilesChanged[:min(len(o.FilesChanged), maxToldFiles)] {
+		paths = append(paths, f.Path)
+	}
+	if paths != nil {
+		details["files"] = paths
+	}
+	if t.learned != nil {
+		details["learned"] = t.learned
+	}
+	t.learned = nil
 	t.files.Log(folder.Event{Type: folder.PhaseComplete, Result: string(o.Status), Duration: t.now().Sub(t.began), Details: details})
 }
 
 // facts are what the report tells beyond what the files hold.
 func (t *chronicle) facts(o Outcome) folder.Facts {
-	f := folder.Facts{Summary: o.Answer, Lessons: t.learned}
-	for _, c := range o.FilesChanged {
-		f.Artifacts = append(f.Artifacts, c.Path)
-	}
+	f := folder.Facts{Summary: o.Answer}
 	if o.Failure != nil {
 		f.NextSteps = append(f.NextSteps, strings.TrimSpace(o.Failure.Message+"; "+o.Failure.Hint))
 	}
@@ -256,5 +307,8 @@ func (t *chronicle) facts(o Outcome) folder.Facts {
 // closed ends the story of this process in the session.
 func (t *chronicle) closed() {
 	m := t.session.Meta()
+	if m.Status == session.InProgress {
+		m.Status = session.Completed // as Close has it
+	}
 	t.files.Log(folder.Event{Type: folder.SessionEnd, Result: string(m.Status), Details: map[string]any{"reason": m.ExitReason}})
 }

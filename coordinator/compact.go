@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,7 +85,7 @@ func (w *window) Complete(ctx context.Context, req agent.Request, sink func(agen
 	size := requestBytes(sent)
 	w.rest = size - bytesIn(sent.Messages)
 	if w.near(req, size) {
-		reply, err := w.makeRoom(ctx, req.Messages, fmt.Sprintf("the conversation fills %d %% of the model's window", 100*w.estimate.Request(size)/w.maxTokens), false)
+		reply, err := w.makeRoom(ctx, req.Messages, fmt.Sprintf("the conversation fills %d %% of the model's window", 100*w.estimate.Request(size)/w.full()), false)
 		if err != nil && !errors.Is(err, agent.ErrNoCompaction) {
 			return reply, err
 		}
@@ -98,10 +99,12 @@ func (w *window) Complete(ctx context.Context, req agent.Request, sink func(agen
 	switch {
 	case err == nil:
 		w.tries, w.plain = 0, false
+		w.plainArgs(&reply.Message)
 		if !reply.Usage.Estimated {
 			w.estimate.Learn(size, reply.Usage.Input, reply.Usage.CachedInput)
 		}
 	case overflow(err) && w.tries < maxTries:
+		w.estimate.Refuse(size)
 		made, merr := w.makeRoom(ctx, req.Messages, "the endpoint says that the conversation no longer fits", true)
 		reply = together(reply, made)
 		if merr != nil && !errors.Is(merr, agent.ErrNoCompaction) {
@@ -109,6 +112,21 @@ func (w *window) Complete(ctx context.Context, req agent.Request, sink func(agen
 		}
 	}
 	return reply, err
+}
+
+// plainArgs writes the arguments of calls as a replay will: excerpts and sizes
+// depend on them, and a cassette keeps no spaces between them.
+func (w *window) plainArgs(m *agent.Message) {
+	if w.c == nil || w.c.cassette.recorder == nil {
+		return
+	}
+	m.Calls = slices.Clone(m.Calls)
+	for i := range m.Calls {
+		var b bytes.Buffer
+		if json.Compact(&b, []byte(m.Calls[i].Args)) == nil {
+			m.Calls[i].Args = b.String()
+		}
+	}
 }
 
 // see notes what the model is shown, for Context.
@@ -124,12 +142,17 @@ func (w *window) see(req agent.Request) {
 
 // near reports whether room should be made before the request is sent.
 func (w *window) near(req agent.Request, size int) bool {
-	if w.c == nil || w.tries > 0 || w.maxTokens <= 0 {
+	full := w.full()
+	if w.c == nil || w.tries > 0 || full <= 0 {
 		return false
 	}
 	grown := bytesIn(req.Messages) - w.floor
-	return float64(w.estimate.Request(size)) >= nearFull*float64(w.maxTokens) && (w.floor == 0 || w.estimate.Tokens(grown) > w.maxTokens/10)
+	return float64(w.estimate.Request(size)) >= nearFull*float64(full) && (w.floor == 0 || w.estimate.Tokens(grown) > full/10)
 }
+
+// full is the tokens that the window holds: as many as is said, or fewer when
+// the endpoint showed that it takes fewer.
+func (w *window) full() int { return w.estimate.Window(w.maxTokens) }
 
 // count adds up what the requests of this piece of work used.
 func (w *window) count(r agent.Reply) {
@@ -172,13 +195,13 @@ func together(reply, made agent.Reply) agent.Reply {
 // replay's mismatch; anything else that befalls the summary only leaves it out.
 func (w *window) makeRoom(ctx context.Context, transcript []agent.Message, why string, refused bool) (agent.Reply, error) {
 	w.tries++
-	base := max(w.maxTokens-w.estimate.Tokens(w.rest), 0)
+	base := max(w.full()-w.estimate.Tokens(w.rest), 0)
 	if refused {
 		base = min(base, w.tokensOf(transcript))
 	}
 	enough := 0
 	if !refused {
-		enough = int(max(worthwhile*float64(w.maxTokens), leastGain*float64(w.estimate.Request(bytesIn(transcript)+w.rest))))
+		enough = int(max(worthwhile*float64(w.full()), leastGain*float64(w.estimate.Request(bytesIn(transcript)+w.rest))))
 	}
 	s, err := w.shorten(ctx, transcript, room{why: why, tokens: base, share: compactTo, enough: enough})
 	if s == nil {
@@ -207,7 +230,7 @@ func (w *window) compact(ctx context.Context, transcript []agent.Message) ([]age
 	if s == nil {
 		var err error
 		w.plain = true
-		if s, err = w.shorten(ctx, transcript, room{why: "the conversation no longer fits", tokens: min(w.maxTokens, w.tokensOf(transcript)), share: compactTo}); err != nil {
+		if s, err = w.shorten(ctx, transcript, room{why: "the conversation no longer fits", tokens: min(w.full(), w.tokensOf(transcript)), share: compactTo}); err != nil {
 			return nil, err
 		}
 	}
@@ -224,7 +247,7 @@ func (w *window) adopt(s *shorter) {
 	w.c.book.compacted(s.records...)
 	p := &w.c.past
 	p.mu.Lock()
-	p.state, p.more, p.fresh = s.state, p.more || s.state.LeftOut > 0, false
+	p.state, p.more, p.fresh, p.view = s.state, p.more || s.state.LeftOut > 0, false, s.transcript
 	p.mu.Unlock()
 	if s.failed != "" {
 		w.c.warn(fmt.Sprintf("%d older messages are left out without a summary: %s", s.dropped, s.failed))
@@ -239,24 +262,6 @@ func (w *window) tell(emit func(agent.Event)) func(agent.Event) {
 		}
 		emit(e)
 	}
-}
-
-// String says in one line what became of the transcript.
-func (s *shorter) String() string {
-	text := fmt.Sprintf("%s: %d messages became %d, about %d tokens %d", s.why, s.from, len(s.transcript), s.tokens[0], s.tokens[1])
-	if s.dropped > 0 {
-		text += "; " + count(s.dropped, "message") + " left out"
-		switch {
-		case s.failed != "":
-			text += " without a summary: " + s.failed
-		case s.summary != "":
-			text += ", summarised"
-		}
-	}
-	if s.elided > 0 {
-		text += "; " + count(s.elided, "old result") + " elided"
-	}
-	return text
 }
 
 // room says how much shorter a transcript is to become, and why.

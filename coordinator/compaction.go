@@ -68,3 +68,21 @@ func (c *Coordinator) Compact(parent context.Context) (CompactReport, error) {
 	report.Duration = c.now().Sub(began).Round(time.Millisecond).Milliseconds()
 	return report, nil
 }
+
+// String says in one line what became of the transcript.
+func (s *shorter) String() string {
+	text := fmt.Sprintf("%s: %d messages became %d, about %d tokens %d", s.why, s.from, len(s.transcript), s.tokens[0], s.tokens[1])
+	if s.dropped > 0 {
+		text += "; " + count(s.dropped, "message") + " left out"
+		switch {
+		case s.failed != "":
+			text += " without a summary: " + s.failed
+		case s.summary != "":
+			text += ", summarised"
+		}
+	}
+	if s.elided > 0 {
+		text += "; " + count(s.elided, "old result") + " elided"
+	}
+	return text
+}

@@ -51,6 +51,9 @@ func (c *Coordinator) Context() []ContextBlock {
 	}
 	blocks := c.promptBlocks(job, estimate)
 	blocks = append(blocks, toolsBlock(tools, estimate))
+	if line, _ := estimate.Learned(); line.Fixed >= 1 {
+		blocks = append(blocks, ContextBlock{Name: "template", Source: "the endpoint", Tokens: int(line.Fixed), Why: "what each request costs beside its text, as far as its reports tell"})
+	}
 	return append(blocks, talkBlocks(transcript, state, more, c.journalName(), estimate)...)
 }
 

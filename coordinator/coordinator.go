@@ -67,7 +67,8 @@ type Coordinator struct {
 	modelOptions model.Options
 	client       *model.Client // nil with Options.NoModel
 	system       systemPrompt
-	facts        prompt.Facts // that system was made of
+	facts        prompt.Facts      // that system was made of
+	rules        []prompt.Document // of the repository, as the model was told last
 	transcript   []agent.Message
 	totals       Totals
 	warnings     []string

@@ -65,6 +65,7 @@ func (e *edits) look() {
 		if brief == "" {
 			continue
 		}
+		full += e.c.nowSays(p.File)
 		e.mu.Lock()
 		e.unseen = append(e.unseen, full)
 		e.mu.Unlock()
@@ -88,9 +89,10 @@ func (e *edits) inbox() []agent.Message {
 // news is what was edited and the model was not told; it is told once.
 func (e *edits) news() string {
 	e.look()
+	rules := e.c.newRules()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	text := strings.Join(e.unseen, "\n\n")
+	text := strings.Join(append(e.unseen, rules...), "\n\n")
 	e.unseen = nil
 	return text
 }

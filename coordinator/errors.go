@@ -10,6 +10,7 @@ import (
 	"ralph/interrupts"
 	"ralph/memory"
 	"ralph/memory/config"
+	"ralph/memory/durable"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/model"
@@ -57,6 +58,7 @@ func Fail(err error) (Status, *Failure) {
 		mismatch *model.MismatchError
 		limit    *agent.LimitError
 		rule     *policy.RuleError
+		disk     *durable.Error
 	)
 	switch {
 	case errors.Is(err, errTimeout):
@@ -78,7 +80,9 @@ func Fail(err error) (Status, *Failure) {
 	case errors.As(err, &rule):
 		return StatusUsage, &Failure{Kind: "rule", Message: err.Error(), Hint: hintRule}
 	case errors.Is(err, memory.ErrLocked):
-		return StatusLocked, &Failure{Kind: "locked", Message: err.Error(), Hint: "wait until it has ended, or stop it", Retryable: true}
+		return StatusLocked, &Failure{Kind: "locked", Message: err.Error(), Hint: "wait until it has ended", Retryable: true}
+	case errors.As(err, &disk) && disk.Hint != "":
+		return StatusFailed, &Failure{Kind: "io", Message: disk.Error(), Hint: disk.Hint}
 	case errors.Is(err, config.ErrConfig):
 		return StatusConfigError, &Failure{Kind: "config", Message: err.Error(), Hint: "`ralph config` shows every setting and where it comes from"}
 	case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrAmbiguous):

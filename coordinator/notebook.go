@@ -22,14 +22,23 @@ var _ tools.Notebook = (*book)(nil)
 // errNoState answers a tool that wants to keep something when nothing is kept.
 var errNoState = errors.New("nothing is kept in this run")
 
-// use calls f with the store; mu is held meanwhile.
+// use calls f with the store; mu is held meanwhile. A change that is held is
+// made: its result says that it is not saved.
 func (b *book) use(f func(*memory.Store) (string, error)) (string, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.leave()
 	if b.store == nil || b.dry {
 		return "", errNoState
 	}
-	return f(b.store)
+	text, err := f(b.store)
+	if !errors.Is(err, memory.ErrHeld) {
+		return text, err
+	}
+	if !b.held {
+		b.held = true
+		b.note(heldText(err))
+	}
+	return text + " (held in memory, not saved yet)", nil
 }
 
 // Task adds or changes a task and returns it as it stands in the file.
@@ -50,7 +59,7 @@ func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
 		} else {
 			t, err = s.SetTask(u.ID, memory.TaskEdit{Title: u.Title, Status: markdown.Status(u.Status), Priority: priority, After: u.After, Check: u.Check, Result: u.Result})
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, memory.ErrHeld) {
 			return "", err
 		}
 		delete(b.working, t.ID)
@@ -60,7 +69,7 @@ func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
 		if b.story != nil {
 			b.story.worked(t)
 		}
-		return fmt.Sprintf("%s %s (%s)", t.ID, t.Title, t.Status), nil
+		return fmt.Sprintf("%s %s (%s)", t.ID, t.Title, t.Status), err
 	})
 }
 
@@ -98,6 +107,9 @@ func (b *book) Feature(_ context.Context, f tools.Feature) (string, error) {
 		}
 		id, err := s.RecordFeature(dir, session, memory.Feature{Name: f.Name, Category: f.Category, Directory: f.Directory, Purpose: f.Purpose,
 			KeyFiles: f.KeyFiles, Dependencies: f.Dependencies, Status: f.Status, Document: b.describe(f.Document)})
+		if err == nil && b.story != nil {
+			b.story.found(id, f.Document != "")
+		}
 		return id + " " + f.Name, err
 	})
 }

@@ -55,10 +55,13 @@ const (
 type pastState struct {
 	// Front is the message of Ralph's that stands before the transcript, "" when
 	// there is none, and what it was made of.
-	Front    string        `json:"front,omitempty"`
-	Summary  string        `json:"summary,omitempty"`
-	Working  workingMemory `json:"working"`
-	Excerpts int           `json:"excerpts,omitempty"`
+	Front   string        `json:"front,omitempty"`
+	Summary string        `json:"summary,omitempty"`
+	Working workingMemory `json:"working"`
+	// Waiting is what was left out and is in no summary yet: too little to ask
+	// for one, or there was none to be had.
+	Waiting  string `json:"waiting,omitempty"`
+	Excerpts int    `json:"excerpts,omitempty"`
 	// Older counts the messages behind the front that are older than the recent
 	// ones.
 	Older    int    `json:"older,omitempty"`

@@ -109,8 +109,19 @@ func isRecall(m agent.Message) bool {
 	return m.Role == agent.RoleUser && (strings.HasPrefix(m.Text, recallTitle) || strings.HasPrefix(m.Text, summaryTitle))
 }
 
+// spoken is a message of the journal. Without one everything before it is
+// forgotten.
+type spoken struct {
+	message *agent.Message
+	time    time.Time
+}
+
+// readBatch is how many messages are read ahead of the index at a time.
+const readBatch = 256
+
 // indexPast reads the whole conversation and indexes it, unless that was done
-// already. It can be interrupted.
+// already: one goroutine reads while this one indexes. It can be interrupted,
+// and leaves nothing running.
 func (c *Coordinator) indexPast(ctx context.Context) error {
 	p := &c.past
 	p.mu.Lock()
@@ -122,35 +133,37 @@ func (c *Coordinator) indexPast(ctx context.Context) error {
 	}
 	next := &past{index: &history.Index{}, seed: maphash.MakeSeed()}
 	limit := min(c.cfg.MaxMemoryBytes/4, 256<<20)
-	err := journal.Records(func(r session.Record) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		switch r.Kind {
-		case recordCleared:
-			next.drop()
-		case recordMessage, exchange.RecordHandoff:
-			var m agent.Message
-			if err := json.Unmarshal(r.Payload, &m); err != nil {
-				return fmt.Errorf("record %d: %w", r.Seq, err)
-			}
-			next.add(m, r.Time)
-			if limit > 0 && next.bytes > limit {
+	batches := make(chan []spoken, 8)
+	var err error // of the reader, until batches is closed
+	go func() {
+		defer close(batches)
+		err = readSpoken(ctx, journal, batches)
+	}()
+	whole := true // nothing was forgotten, so the index fits the units
+	for batch := range batches {
+		for _, s := range batch {
+			switch {
+			case s.message == nil:
+				next.drop()
+				next.index, whole = &history.Index{}, true
+			case limit > 0 && next.bytes > limit:
 				next.keepNewest(len(next.units) / 2)
+				whole = false
+			}
+			if s.message != nil {
+				next.add(*s.message, s.time)
 			}
 		}
-		return nil
-	})
+		if whole {
+			next.indexClosed(len(next.units) - 1)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	c.boundPast(next)
-	next.index = &history.Index{}
-	for i := range next.units {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		next.indexClosed(i)
+	if c.boundPast(next) || !whole {
+		next.index = &history.Index{}
+		next.indexClosed(len(next.units) - 1)
 	}
 	p.mu.Lock()
 	p.index, p.units, p.bytes, p.seed = next.index, next.units, next.bytes, next.seed
@@ -158,8 +171,43 @@ func (c *Coordinator) indexPast(ctx context.Context) error {
 	return nil
 }
 
-// boundPast keeps what history.max_messages and history.max_bytes allow.
-func (c *Coordinator) boundPast(p *past) {
+// readSpoken sends what was said in a session, in order.
+func readSpoken(ctx context.Context, journal *session.Journal, batches chan<- []spoken) error {
+	var batch []spoken
+	send := func() error {
+		select {
+		case batches <- batch:
+			batch = make([]spoken, 0, readBatch)
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	err := journal.Records(func(r session.Record) error {
+		switch r.Kind {
+		case recordCleared:
+			batch = append(batch, spoken{})
+		case recordMessage, exchange.RecordHandoff:
+			m := new(agent.Message)
+			if err := json.Unmarshal(r.Payload, m); err != nil {
+				return fmt.Errorf("record %d: %w", r.Seq, err)
+			}
+			batch = append(batch, spoken{message: m, time: r.Time})
+		}
+		if len(batch) >= readBatch {
+			return send()
+		}
+		return context.Cause(ctx)
+	})
+	if err == nil {
+		err = send()
+	}
+	return err
+}
+
+// boundPast keeps what history.max_messages and history.max_bytes allow, and
+// reports whether that is less than there was.
+func (c *Coordinator) boundPast(p *past) bool {
 	limits := c.cfg.History
 	messages, size := 0, int64(0)
 	for i := range slices.Backward(p.units) {
@@ -167,9 +215,10 @@ func (c *Coordinator) boundPast(p *past) {
 		size += int64(len(p.units[i].text))
 		if limits.MaxMessages > 0 && messages > limits.MaxMessages || limits.MaxBytes > 0 && size > limits.MaxBytes {
 			p.keepNewest(len(p.units) - 1 - i)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // keepNewest forgets all but the newest n units.

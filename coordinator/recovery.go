@@ -199,6 +199,10 @@ func (a *assessment) session() error {
 		a.warn("the sessions cannot be read: %v", err)
 		return nil
 	}
+	path := filepath.Join(a.state, "sessions", info.Dir, session.JournalFile)
+	if _, err := a.o.FS.Stat(path); errors.Is(info.Err, fs.ErrNotExist) && errors.Is(err, fs.ErrNotExist) {
+		return nil // another tool's directory, or one that was never begun
+	}
 	a.s.Session, a.s.Name, a.s.began = info.ID, info.Meta.SessionName, info.Meta.StartTime
 	a.s.Ended, a.s.Reason = string(info.Meta.Status), info.Meta.ExitReason
 	if info.Err != nil {
@@ -211,7 +215,6 @@ func (a *assessment) session() error {
 	if end := info.Meta.EndTime; end != nil {
 		a.s.At = *end
 	}
-	path := filepath.Join(a.state, "sessions", info.Dir, session.JournalFile)
 	end := a.journal(path)
 	if a.last = end.at; a.s.At.IsZero() {
 		a.s.At = end.at
@@ -478,7 +481,7 @@ func (a *assessment) commits(ctx context.Context, repo *git.Repo) (branch string
 	}
 	list, err := repo.Log(ctx, git.LogOptions{N: shownCommits})
 	for _, c := range list {
-		if !c.Time.Before(a.s.began) {
+		if c.Time.After(a.s.began) { // git counts in seconds
 			n++
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/afero"
+
 	"ralph/memory"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
@@ -152,10 +154,10 @@ func firstWords(text string) string {
 }
 
 // crashed says that an earlier Ralph was cut off: its note in the lock was left,
-// or its session or run has no end.
+// its session or run has no end, or all that could tell is gone.
 func (b *book) crashed(found memory.Recovery) bool {
 	s := b.c.opt.Situation
-	return found.Crashed != nil || s != nil && s.cut()
+	return found.Crashed != nil || s != nil && (s.cut() || s.Verdict == freshState)
 }
 
 // takeOver marks the tasks of a Ralph that died as interrupted, when work is
@@ -175,24 +177,6 @@ func (b *book) takeOver(found memory.Recovery, tasks []memory.Task) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// diedReason is the reason in the metadata of a session whose holder died.
-const diedReason = "cut off: its holder ended without a word"
-
-// endCutOff notes in the newest session, when it was cut off and does not go on,
-// that it was interrupted. mu is held, and the project's lock.
-func (b *book) endCutOff(o session.Options) error {
-	s := b.c.opt.Situation
-	if s == nil || s.Ended != endedCutOff || s.Session == b.session.ID() {
-		return nil
-	}
-	old, err := session.Open(o, s.Session)
-	if err != nil {
-		return err
-	}
-	old.End(session.Paused, diedReason)
-	return old.Close()
 }
 
 // tidy puts in order what a Ralph that was killed left in git: stale locks of
@@ -312,7 +296,7 @@ func (b *book) openStore(ctx context.Context, o memory.Options) (*memory.Store, 
 	if !b.c.opt.Force || !errors.As(err, &locked) {
 		return store, found, err
 	}
-	b.note("the Ralph that held the project was asked to end (" + locked.Error() + ")")
+	b.note("the Ralph that held the project was asked to end (" + locked.Holder.String() + ")")
 	if err := displace(ctx, locked); err != nil {
 		return nil, found, err
 	}
@@ -341,6 +325,9 @@ func displace(ctx context.Context, locked *memory.LockedError) error {
 // only looks. Another Ralph in the project gives an error that matches
 // memory.ErrLocked; what could not be done is in the error too.
 func Recover(ctx context.Context, o Options, names []string, from string) (files []memory.FileState, told []string, err error) {
+	if o.FS == nil {
+		o.FS = afero.NewOsFs()
+	}
 	r := newRecovering(ctx, o)
 	before, err := memory.Inspect(ctx, r.memory)
 	if err != nil || o.Config.DryRun {
@@ -370,7 +357,7 @@ func Recover(ctx context.Context, o Options, names []string, from string) (files
 		if found.Crashed != nil || s.cut() || len(s.Locks) > 0 || len(s.Turns) > 0 {
 			told = append(told, r.changes.mend(ctx)...)
 		}
-		text, err := r.endSession(store, s, found.Crashed != nil)
+		text, err := r.endSessions(store, s, found.Crashed != nil)
 		told, errs = append(told, text...), append(errs, err)
 	}
 	errs = append(errs, store.Close())
@@ -434,14 +421,16 @@ func putFrom(store *memory.Store, f memory.FileState, from string) (string, erro
 	return text, nil
 }
 
-// endSession marks a session that was cut off, and what it was working on, as
-// interrupted; opening it puts a torn last record into the quarantine.
-func (r recovering) endSession(store *memory.Store, s Situation, crashed bool) (told []string, err error) {
-	if !crashed && !s.cut() {
-		return nil, nil
+// endSessions marks the sessions that were cut off, and what they were working
+// on, as interrupted.
+func (r recovering) endSessions(store *memory.Store, s Situation, crashed bool) (told []string, err error) {
+	ended, err := endAll(session.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now}, "", &s)
+	if !crashed && !s.cut() && s.Verdict != freshState && len(ended) == 0 {
+		return nil, err
 	}
-	tasks, err := store.Interrupted()
 	errs := []error{err}
+	tasks, err := store.Interrupted()
+	errs = append(errs, err)
 	for _, t := range tasks {
 		if t.Status == markdown.InProgress {
 			_, err := store.SetTask(t.ID, memory.TaskEdit{Status: markdown.Interrupted})
@@ -449,19 +438,7 @@ func (r recovering) endSession(store *memory.Store, s Situation, crashed bool) (
 			told = append(told, "task "+t.ID+" is interrupted now")
 		}
 	}
-	if s.Ended != endedCutOff {
-		return told, errors.Join(errs...)
-	}
-	old, err := session.Open(session.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now}, s.Session)
-	if err != nil {
-		return told, errors.Join(append(errs, err)...)
-	}
-	if torn, bad := old.Journal().Damage(); torn.Moved != "" || bad > 0 {
-		told = append(told, fmt.Sprintf("session %s: an incomplete last record is in %s", s.Session, torn.Moved))
-	}
-	old.End(session.Paused, diedReason)
-	told = append(told, fmt.Sprintf("session %s is interrupted now: ralph resume %s goes on with it", s.Session, s.Session))
-	return told, errors.Join(append(errs, old.Close())...)
+	return append(told, ended...), errors.Join(errs...)
 }
 
 // reported tells of the files as they stand what became of them.

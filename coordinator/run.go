@@ -260,7 +260,7 @@ func (p *piece) settle(ctx context.Context) {
 	c.book.keepChanges(c.changes.trace(ctx, turn, p.out.Commits))
 	c.keepCalibration()
 	if err := c.book.settle(&p.out, p.job); err != nil {
-		c.warn("state: " + err.Error())
+		c.warn("state: " + hinted(err))
 	}
 }
 

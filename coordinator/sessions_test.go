@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,9 +12,12 @@ import (
 
 	"ralph/memory"
 	"ralph/memory/config"
+	"ralph/memory/markdown"
 	"ralph/memory/registry"
 	"ralph/memory/retention"
 	"ralph/memory/session"
+	"ralph/memory/session/folder"
+	"ralph/workers/agent"
 )
 
 // sessionsOf opens the sessions of a fresh project with so many sessions in it.
@@ -175,5 +179,64 @@ func TestRegister(t *testing.T) {
 	}
 	if w := register(context.Background(), r, "/p", "001", 1, registry.Running); !strings.Contains(w, "newer Ralph") {
 		t.Errorf("%q", w)
+	}
+}
+
+// A session that is worked in, stopped and gone on with: its files agree with
+// each other at every point.
+func TestTheChronicleAgreesWithItself(t *testing.T) {
+	o := session.Options{StateDir: filepath.Join(t.TempDir(), ".ralph"), Kind: "chat"}
+	now := func() time.Time { return time.Now().UTC() }
+	agrees := func(when string, s *session.Session, tasks int) folder.Data {
+		t.Helper()
+		d, err := folder.Read(nil, s.Dir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := d.Differences(); len(found) > 0 || len(d.Problems) > 0 || d.Meta.Total != tasks {
+			t.Errorf("%s: %v %v, %d tasks", when, found, d.Problems, d.Meta.Total)
+		}
+		return d
+	}
+	s, err := session.Resume(o, "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	story := newChronicle(s, now)
+	story.opened("chat", "r-1", "m")
+	agrees("begun", s, 0)
+	story.worked(memory.Task{ID: "T-1", Title: "A", Status: markdown.InProgress})
+	story.event(agent.Event{Type: agent.EventToolStart, CallID: "c", Tool: "write", Args: json.RawMessage(`{"path":"sub/../a.txt"}`)})
+	yes := true
+	story.event(agent.Event{Type: agent.EventToolEnd, CallID: "c", Tool: "write", OK: &yes})
+	story.worked(memory.Task{ID: "T-2", Title: "B", Status: markdown.Failed, Result: "no way"})
+	story.event(agent.Event{Type: agent.EventRetry, Reason: "502", Attempt: 1})
+	agrees("at work", s, 2) // and here it is killed
+
+	again, err := session.Resume(o, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := agrees("gone on", again, 2)
+	if x := d.Progress.Tasks[0]; x.Status != folder.TaskPaused || len(x.Artifacts) != 1 || x.Artifacts[0] != "a.txt" {
+		t.Errorf("%+v", x)
+	}
+	story = newChronicle(again, now)
+	story.opened("chat", "r-2", "m")
+	story.found("F001", true)
+	story.worked(memory.Task{ID: "T-2", Title: "B", Status: markdown.Done})
+	story.closed()
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = agrees("closed", again, 2)
+	if m := d.Meta; m.Status != "completed" || m.Errors != 2 || m.Completed != 1 || len(m.Discovered) != 1 || len(m.Documented) != 1 || d.Log.End != "completed" {
+		t.Errorf("%+v %q", m, d.Log.End)
+	}
+	if f := d.Failures; len(f) != 2 || !f[0].Resolved || f[0].ErrorType != "task_failed" {
+		t.Errorf("%+v", f)
+	}
+	if err := s.Close(); err != nil { // of the one that was killed: what it held goes
+		t.Log(err)
 	}
 }

@@ -19,6 +19,8 @@ const (
 	// minSummarised is how much must be left out for a summary to be worth a
 	// request, in bytes.
 	minSummarised = 1 << 10
+	// maxWaiting bounds what waits to be summarised, in bytes.
+	maxWaiting = 8 << 10
 	// Bounds of a summary in words.
 	minSummaryWords, maxSummaryWords = 60, 700
 	// wordBytes is about how long a word is with the space behind it.
@@ -31,10 +33,19 @@ const (
 
 // summarise asks the model for a summary of what is left out and puts it in s,
 // in the place of the one before. Without one s says why, and the old summary
-// stays. The error is what ended ctx, or a replay's mismatch.
+// stays, and what is left out waits for the next one. The error is what ended ctx, or a replay's mismatch.
 func (w *window) summarise(ctx context.Context, s *shorter, left []agent.Message, budget int) error {
-	size := bytesIn(left)
-	if w.c == nil || size < minSummarised {
+	if w.c == nil {
+		return nil
+	}
+	waiting := s.state.Waiting
+	defer func() {
+		if s.state.Waiting = ""; s.summary == "" {
+			text, _ := partText(left, maxWaiting)
+			s.state.Waiting = tail(waiting+text, maxWaiting)
+		}
+	}()
+	if len(waiting)+bytesIn(left) < minSummarised {
 		return nil
 	}
 	if w.plain {
@@ -42,7 +53,7 @@ func (w *window) summarise(ctx context.Context, s *shorter, left []agent.Message
 		return nil
 	}
 	words := min(max(w.bytes(budget)/wordBytes, minSummaryWords), maxSummaryWords)
-	req, err := w.summaryRequest(s.state.Summary, left, words)
+	req, err := w.summaryRequest(s.state, left, words)
 	if err != nil {
 		return err
 	}
@@ -107,10 +118,10 @@ func clipSummary(text string, limit int) string {
 
 // summaryRequest is what the child is asked: the part in as much detail as fits
 // half of the window.
-func (w *window) summaryRequest(before string, left []agent.Message, words int) (agent.Request, error) {
-	room := w.bytes(int(float64(w.maxTokens)*partShare)) - len(before)
+func (w *window) summaryRequest(state pastState, left []agent.Message, words int) (agent.Request, error) {
+	room := w.bytes(int(float64(w.full())*partShare)) - len(state.Summary) - len(state.Waiting)
 	text, note := partText(left, min(room, max(bytesIn(left), minSummarised)))
-	system, user, err := prompt.Summarize(prompt.Part{Before: before, Text: text, Cut: note, Words: words})
+	system, user, err := prompt.Summarize(prompt.Part{Before: state.Summary, Text: state.Waiting + text, Cut: note, Words: words})
 	if err != nil {
 		return agent.Request{}, err
 	}

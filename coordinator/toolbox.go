@@ -60,19 +60,16 @@ func (c *Coordinator) systemPrompt(j Job) (string, error) {
 	if made == wanted && made.text != "" {
 		return made.text, nil
 	}
-	project := c.Project()
 	facts := prompt.Facts{
 		Root:     c.opt.Root,
-		Project:  project.Summary(),
+		Project:  c.Project().Summary(),
 		Commands: c.commandsFact(),
 		Plan:     j.DryRun,
 		Chat:     j.Chat,
 		Schema:   string(j.Schema),
 	}
-	for _, doc := range project.Instructions {
-		facts.Instructions = append(facts.Instructions, prompt.Document{Name: doc.Path, Text: doc.Text})
-	}
 	var err error
+	facts.Instructions = c.instructions()
 	if facts.Goals, facts.Tasks, facts.Learned, err = c.book.remembered(); err != nil {
 		c.warn("state: " + err.Error())
 	}

@@ -521,13 +521,12 @@ func TestSpace(t *testing.T) {
 	root := t.TempDir()
 	s, _ := open(t, Options{Root: root})
 	must(t, s.AppendRun(json.RawMessage(`{"a":1}`)))
-	sp, err := s.Space()
+	sp, err := Measure(nil, root)
 	must(t, err)
 	if sp.FreeBytes <= 0 || sp.Mount == "" || sp.Parts["runs.jsonl"] != 8 || sp.StateBytes < 16 {
 		t.Errorf("%+v", sp)
 	}
-	m, _ := open(t, Options{Root: "/", FS: afero.NewMemMapFs()})
-	if sp, err := m.Space(); err != nil || sp.FreeBytes != -1 {
+	if sp, err := Measure(afero.NewMemMapFs(), "/"); err != nil || sp.FreeBytes != -1 {
 		t.Errorf("%+v %v", sp, err)
 	}
 }

@@ -23,6 +23,10 @@ import (
 // ErrLocked is matched when another Ralph holds the project.
 var ErrLocked = errors.New("another Ralph is running here")
 
+// ErrHeld is matched when a change was made and is saved nowhere yet: it is in
+// memory and tried again.
+var ErrHeld = errors.New("held, not saved")
+
 // lockPoll is how often a held lock is tried again.
 const lockPoll = 25 * time.Millisecond
 
@@ -45,14 +49,19 @@ type LockedError struct {
 	Path   string // the locked file
 }
 
-// Error names the holder.
+// Error names the holder and what can be done about it.
 func (e *LockedError) Error() string {
-	h := e.Holder
-	if h.PID == 0 {
-		return fmt.Sprintf("%v (%s is locked)", ErrLocked, e.Path)
+	who := e.Holder.String()
+	if e.Holder.PID == 0 {
+		who = e.Path + " is locked"
 	}
+	return fmt.Sprintf("%v (%s): ralph attach | ralph send | ralph stop", ErrLocked, who)
+}
+
+// String is who a holder is, for people: "pid 4242 on host, chat, since 10:02".
+func (h Holder) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v (pid %d", ErrLocked, h.PID)
+	fmt.Fprintf(&b, "pid %d", h.PID)
 	if h.Hostname != "" {
 		b.WriteString(" on " + h.Hostname)
 	}
@@ -62,16 +71,11 @@ func (e *LockedError) Error() string {
 	if !h.AcquiredAt.IsZero() {
 		b.WriteString(", since " + h.AcquiredAt.Local().Format("15:04"))
 	}
-	return b.String() + ")"
+	return b.String()
 }
 
 // Is reports whether target is ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
-
-// Hint says what the user can do.
-func (e *LockedError) Hint() string {
-	return "ralph attach | ralph send | ralph stop, or wait until it is done"
-}
 
 // projectLock is a held lock; nil holds nothing.
 type projectLock struct {

@@ -113,7 +113,7 @@ func (s *Store) change(name string, p plan) error {
 	for _, e := range s.unlogged {
 		if e.op != nil && e.op.N == n {
 			s.wake()
-			return err
+			return fmt.Errorf("%w: %w", ErrHeld, err)
 		}
 	}
 	s.changed[name] = true

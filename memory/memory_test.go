@@ -121,7 +121,7 @@ func TestLock(t *testing.T) {
 			t.Fatalf("git %v: %v", git, err)
 		}
 		host, _ := os.Hostname()
-		if want := fmt.Sprintf("another Ralph is running here (pid %d on %s, chat, since %s)", os.Getpid(), host, clock().Local().Format("15:04")); err.Error() != want {
+		if want := fmt.Sprintf("another Ralph is running here (pid %d on %s, chat, since %s): ralph attach | ralph send | ralph stop", os.Getpid(), host, clock().Local().Format("15:04")); err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
 		begin := time.Now()

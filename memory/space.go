@@ -29,15 +29,20 @@ const (
 	lowInodes = 1000
 )
 
-// Space measures. It walks all of `.ralph/`.
-func (s *Store) Space() (Space, error) {
-	sp := s.free()
+// Measure tells of the project at root. It walks all of `.ralph/`, only reads,
+// and takes no lock. fsys nil means the real disk; of another one the free room
+// is not known.
+func Measure(fsys afero.Fs, root string) (Space, error) {
+	if fsys == nil {
+		fsys = afero.NewOsFs()
+	}
+	sp, state := free(fsys, root), filepath.Join(root, ".ralph")
 	sp.Parts = map[string]int64{}
-	err := afero.Walk(s.fs, s.StateDir(), func(path string, info fs.FileInfo, err error) error {
+	err := afero.Walk(fsys, state, func(path string, info fs.FileInfo, err error) error {
 		if err != nil || info.IsDir() {
 			return nil // what cannot be read, or went away meanwhile, is not counted
 		}
-		rel, err := filepath.Rel(s.StateDir(), path)
+		rel, err := filepath.Rel(state, path)
 		if err != nil {
 			return err
 		}
@@ -47,22 +52,22 @@ func (s *Store) Space() (Space, error) {
 		return nil
 	})
 	if err != nil {
-		return sp, fmt.Errorf("measure %q: %w", s.StateDir(), err)
+		return sp, fmt.Errorf("measure %q: %w", state, err)
 	}
 	return sp, nil
 }
 
-func (s *Store) free() Space {
+func free(fsys afero.Fs, root string) Space {
 	sp := Space{FreeBytes: -1, FreeInodes: -1}
 	var st unix.Statfs_t
-	if !s.real() || unix.Statfs(s.root, &st) != nil {
+	if _, real := fsys.(*afero.OsFs); !real || unix.Statfs(root, &st) != nil {
 		return sp
 	}
 	sp.FreeBytes = int64(st.Bavail) * int64(st.Bsize)
 	if st.Files > 0 { // some filesystems have no fixed number of them
 		sp.FreeInodes = int64(st.Ffree)
 	}
-	sp.Mount = mountOf(s.root)
+	sp.Mount = mountOf(root)
 	return sp
 }
 
@@ -90,7 +95,7 @@ func (s *Store) lowSpace(rec *Recovery) {
 	if s.readOnly {
 		return
 	}
-	sp := s.free()
+	sp := free(s.fs, s.root)
 	switch {
 	case sp.FreeBytes >= 0 && sp.FreeBytes < lowBytes:
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the filesystem mounted at %s has only %d MiB left: what cannot be saved will be held in memory", sp.Mount, sp.FreeBytes>>20))

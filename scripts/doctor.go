@@ -38,9 +38,6 @@ const (
 	checkFail = "fail"
 )
 
-// lowSpace is the free space below which the doctor warns.
-const lowSpace = 512 << 20
-
 // doctorDocument is what `ralph doctor --json` prints.
 type doctorDocument struct {
 	Type    string        `json:"type"`
@@ -105,6 +102,9 @@ func (inv *invocation) doctor(ctx context.Context, c *cobra.Command, agents bool
 	d.tools(ctx)
 	d.system()
 	d.project()
+	d.space()
+	d.files(ctx)
+	d.holder()
 	if agents {
 		d.agents()
 	}
@@ -287,13 +287,6 @@ func (d *doctor) project() {
 	if err := unix.Access(target, unix.W_OK|unix.X_OK); err != nil {
 		d.add("state", checkFail, "give yourself the right to write there", "%s cannot be written: %s", target, err)
 		return
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(target, &st); err == nil {
-		if free := int64(st.Bavail) * int64(st.Bsize); free < lowSpace {
-			d.add("state", checkWarn, "make room on that filesystem", "%s can be written, %s free", state, sizeText(free))
-			return
-		}
 	}
 	d.add("state", checkOK, "", "%s can be written", state)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,7 +59,7 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 	if err != nil {
 		return broken("io", "see that .ralph/sessions is a directory that you can read", err, "resume")
 	}
-	open := unfinished(list)
+	open := inv.unfinished(list)
 	id := ""
 	switch {
 	case which != "":
@@ -140,8 +142,9 @@ func (inv *invocation) assess(ctx context.Context, id string) (coordinator.Situa
 }
 
 // situation is what a coordinator is told; nil when there is nothing to tell.
+// Who gets the lock after all was not refused.
 func situation(s coordinator.Situation) *coordinator.Situation {
-	if s.Verdict == "" {
+	if s.Verdict == "" || s.Verdict == verdictRefused {
 		return nil
 	}
 	return &s
@@ -192,9 +195,14 @@ func (inv *invocation) converse(ctx context.Context, which string, s coordinator
 // unfinished picks the sessions that did not end in order, newest first. The
 // metadata of a session that is under way read the same: who holds the project
 // is looked at beside it.
-func unfinished(list []session.Info) []session.Info {
+func (inv *invocation) unfinished(list []session.Info) []session.Info {
 	var open []session.Info
 	for _, i := range slices.Backward(list) {
+		if errors.Is(i.Err, fs.ErrNotExist) {
+			if _, err := os.Lstat(filepath.Join(inv.stateDir(), "sessions", i.Dir, session.JournalFile)); err != nil {
+				continue // another tool's directory, or one that was never begun
+			}
+		}
 		if i.Err != nil || i.Meta.Status == session.Paused || i.Meta.Status == session.InProgress {
 			open = append(open, i)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/afero"
 	yaml "go.yaml.in/yaml/v4"
@@ -38,7 +39,7 @@ func (f file) read(fsys afero.Fs) ([]byte, error) {
 		info, _, err = l.LstatIfPossible(f.path)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %w", unpath(err))

@@ -41,12 +41,12 @@ func (l *List) adopt(f afero.File) (again bool, err error) {
 		return false, err
 	}
 	size := info.Size()
-	lay, ok, err := scanTail(f, size)
-	if err == nil && !ok {
-		lay, err = scanList(f, size, l.o.Name)
-	}
+	lay, marked, err := l.scan(f, size)
 	if err != nil {
 		return false, err
+	}
+	if marked {
+		return true, l.unmark(f, size)
 	}
 	if lay.garbage {
 		return true, l.moveAway(f, size)
@@ -80,6 +80,49 @@ func (l *List) adopt(f afero.File) (again bool, err error) {
 	l.pending, l.broken = nil, false
 	l.seen(size)
 	return false, nil
+}
+
+// scan finds the parts of a list. marked says that it begins with a byte order
+// mark, as some editors put there.
+func (l *List) scan(f afero.File, size int64) (lay layout, marked bool, err error) {
+	head, err := readAll(f, 0, min(size, int64(len(byteOrderMark))))
+	if err != nil || string(head) == byteOrderMark {
+		return layout{}, err == nil, err
+	}
+	lay, ok, err := scanTail(f, size)
+	if err != nil || ok && !lay.torn {
+		return lay, false, err
+	}
+	if ok {
+		rest, err := readAll(f, lay.at, size)
+		if err != nil || brackets(rest) || !bytes.HasSuffix(bytes.TrimSpace(rest), []byte{'}'}) {
+			return lay, false, err
+		}
+		// It ends as a document does: somebody may have written some of its
+		// elements otherwise.
+		if whole, err := scanList(f, size, l.o.Name); err != nil || !whole.torn && !whole.garbage {
+			return whole, false, err
+		}
+		return lay, false, nil
+	}
+	lay, err = scanList(f, size, l.o.Name)
+	return lay, false, err
+}
+
+const byteOrderMark = "\ufeff"
+
+// unmark puts a file without its byte order mark in its place: JSON has none.
+// One that is no list without it either is moved away as it is.
+func (l *List) unmark(f afero.File, size int64) error {
+	data, err := readAll(f, int64(len(byteOrderMark)), size)
+	if err != nil {
+		return err
+	}
+	s := listScanner{dec: json.NewDecoder(bytes.NewReader(data)), name: l.o.Name, seen: map[string]bool{}}
+	if lay := s.list(); lay.garbage || lay.torn {
+		return l.moveAway(f, size)
+	}
+	return Replace(l.fs, l.path, data, l.o.Perm)
 }
 
 // close puts the closing brackets behind the last whole element and cuts off

@@ -89,6 +89,9 @@ func (m *Merged) fill(o Options, dir string, a, b *view, tasks []folder.TaskStat
 			files[name] = data
 		}
 	}
+	if err := m.logged(files, o.Now()); err != nil {
+		return err
+	}
 	for _, v := range []*view{a, b} {
 		if data, ok := v.files["feature-inventory.json"]; ok {
 			files["merged/"+v.session.ID+"/feature-inventory.json"] = data
@@ -118,6 +121,20 @@ func (m *Merged) fill(o Options, dir string, a, b *view, tasks []folder.TaskStat
 		return err
 	}
 	return durable.Replace(o.FS, filepath.Join(dir, session.MetadataFile), meta, 0o600)
+}
+
+// logged notes the merge behind the joined events: the session goes on, however
+// the two ended.
+func (m *Merged) logged(files map[string][]byte, now time.Time) error {
+	event := folder.Event{Time: now, Type: folder.Handoff, Result: "merged", Details: map[string]any{"from": m.From}}
+	text, err := json.Marshal(map[string]any{"session_id": m.SessionID, "events": []folder.Event{event}})
+	if err != nil {
+		return err
+	}
+	const name = "execution-log.json"
+	data, _, err := mergeLists(name, files[name], text, m.SessionID, []string{"events"})
+	files[name] = data
+	return err
 }
 
 func mergedProgress(id string, a, b *view, tasks []folder.TaskState, now time.Time) ([]byte, error) {

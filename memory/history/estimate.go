@@ -31,6 +31,7 @@ type Estimate struct {
 	reports []report
 	line    Line
 	seed    Line
+	refused int // bytes of the smallest request that was too long, 0 while none was
 }
 
 // Line is what an Estimate has learned.
@@ -83,6 +84,31 @@ func (e *Estimate) Learned() (Line, int) {
 	return e.current(), len(e.reports)
 }
 
+// Refuse takes in that the endpoint refused a request of so many bytes for its
+// length.
+func (e *Estimate) Refuse(bytes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if bytes > 0 && (e.refused == 0 || bytes < e.refused) {
+		e.refused = bytes
+	}
+}
+
+// Window is how many tokens a request may be at most: so many as the model is
+// said to take, or fewer when the endpoint refused fewer.
+func (e *Estimate) Window(said int) int {
+	e.mu.Lock()
+	refused := e.refused
+	e.mu.Unlock()
+	if refused == 0 {
+		return said
+	}
+	if known := e.Request(refused); said <= 0 || known < said {
+		return known
+	}
+	return said
+}
+
 // Seed begins with what another Estimate learned; reports soon outweigh it. A
 // line that no model could have is passed over.
 func (e *Estimate) Seed(l Line) {
@@ -108,6 +134,9 @@ func (e *Estimate) Learn(bytes, input, cached int) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if bytes >= e.refused {
+		e.refused = 0 // it takes more than it did
+	}
 	tokens := float64(input)
 	if cached > 0 {
 		tokens = e.likelier(float64(bytes), tokens, float64(cached))

@@ -2,8 +2,10 @@ package history
 
 import (
 	"cmp"
+	"container/heap"
 	"math"
 	"slices"
+	"strings"
 )
 
 const (
@@ -27,6 +29,7 @@ const (
 // is not safe for concurrent use.
 type Index struct {
 	terms    map[string]int32
+	names    []string // the terms by number
 	postings [][]uint32
 	lengths  []uint16 // of each text, in terms
 	forward  []int32  // the terms of each text, one text after the other
@@ -58,9 +61,11 @@ func (x *Index) Add(text string) int {
 		t, ok := x.terms[string(term)]
 		if !ok {
 			t = int32(len(x.postings))
-			x.terms[string(term)] = t
+			name := string(term)
+			x.terms[name] = t
+			x.names = append(x.names, name)
 			x.postings = append(x.postings, nil)
-			x.bytes += int64(len(term)) + 72 // the map's entry and the slice's head
+			x.bytes += int64(len(term)) + 88 // the map's entry and the slices' heads
 		}
 		if x.counts[t] == 0 {
 			x.order = append(x.order, t)
@@ -106,35 +111,100 @@ func (x *Index) weight(docs int) float64 {
 	return math.Log(1 + (n-df+0.5)/(df+0.5))
 }
 
-// queryTerms returns the known terms of a query, each once, in order.
-func (x *Index) queryTerms(query string) []int32 {
-	var out []int32
-	seen := map[int32]bool{}
-	terms(query, func(term []byte) {
-		if t, ok := x.terms[string(term)]; ok && !seen[t] {
-			seen[t] = true
-			out = append(out, t)
-		}
-	})
-	return out
+// aspect is one word of a query, with the terms that may stand for it.
+type aspect []related
+
+// related is a term of the index and how much one hit of it counts.
+type related struct {
+	term   int32
+	weight float64
 }
 
-// Search returns the texts that share a term with the query, the best first; of
+// kinship is how much a term counts that is only akin to the word asked for.
+const kinship = 0.5
+
+// aspects takes a query apart: each of its words once, in order, with what texts
+// may say in its place. Words that no text has anything for are left out.
+func (x *Index) aspects(query string) []aspect {
+	var words []string
+	seen := map[string]bool{}
+	terms(query, func(term []byte) {
+		if w := string(term); !seen[w] {
+			seen[w] = true
+			words = append(words, w)
+		}
+	})
+	out := make([]aspect, len(words))
+	most := make([]float64, len(words))
+	for i, w := range words {
+		most[i] = math.Inf(1)
+		if t, ok := x.terms[w]; ok {
+			most[i] = x.weight(len(x.postings[t]))
+			out[i] = aspect{{t, most[i]}}
+		}
+	}
+	for t, name := range x.names {
+		for i, w := range words {
+			if akin(name, w) {
+				out[i] = append(out[i], related{int32(t), kinship * min(most[i], x.weight(len(x.postings[t])))})
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(a aspect) bool { return len(a) == 0 })
+}
+
+// akin reports whether two different terms are likely to be forms or short forms
+// of the same word, as config and configuration or mail and email.
+func akin(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(a) < 4 || a == b || a[0] < 'a' || a[0] > 'z' {
+		return false
+	}
+	if b[0] != a[0] {
+		return (len(a) > 4 || len(b) == 5) && strings.HasSuffix(b, a)
+	}
+	same := 1
+	for same < len(a) && a[same] == b[same] {
+		same++
+	}
+	return same == len(a) && len(b) <= 2*len(a)+2 || same > 4 && 4*same >= 3*len(b)
+}
+
+// fit calls each with how well every text that has it fits an aspect; the best
+// term that a text has counts.
+func (x *Index) fit(a aspect, best []float64, each func(id int, score float64)) {
+	average := max(float64(x.total)/float64(len(x.lengths)), 1)
+	for _, r := range a {
+		for _, p := range x.postings[r.term] {
+			id, count := p>>countBits, float64(p&maxCount)
+			length := 1 - lengthPart + lengthPart*float64(x.lengths[id])/average
+			score := r.weight * count * (saturation + 1) / (count + saturation*length)
+			best[id] = max(best[id], score)
+		}
+	}
+	for _, r := range a {
+		for _, p := range x.postings[r.term] {
+			if id := p >> countBits; best[id] > 0 {
+				each(int(id), best[id])
+				best[id] = 0
+			}
+		}
+	}
+}
+
+// Search returns the texts that share a word with the query, the best first; of
 // two that fit as well, the newer. At most n are returned; 0 is all.
-func (x *Index) Search(query string, n int) []Hit {
-	wanted := x.queryTerms(query)
+func (x *Index) Search(query string, n int) []Hit { return x.search(x.aspects(query), n) }
+
+func (x *Index) search(wanted []aspect, n int) []Hit {
 	if len(wanted) == 0 {
 		return nil
 	}
-	scores := make([]float64, len(x.lengths))
-	average := max(float64(x.total)/float64(len(x.lengths)), 1)
-	for _, t := range wanted {
-		weight := x.weight(len(x.postings[t]))
-		for _, p := range x.postings[t] {
-			id, count := p>>countBits, float64(p&maxCount)
-			length := 1 - lengthPart + lengthPart*float64(x.lengths[id])/average
-			scores[id] += weight * count * (saturation + 1) / (count + saturation*length)
-		}
+	scores, best := make([]float64, len(x.lengths)), make([]float64, len(x.lengths))
+	for _, a := range wanted {
+		x.fit(a, best, func(id int, score float64) { scores[id] += score })
 	}
 	var hits []Hit
 	for id, s := range scores {
@@ -152,46 +222,70 @@ func (x *Index) Search(query string, n int) []Hit {
 const (
 	// least is the part of the best score below which a text is left out: it
 	// shares a common word at best.
-	least = 0.2
+	least = 0.05
 	// maxWeighed bounds how many of the best hits are weighed against each other.
-	maxWeighed = 1000
-	// repeated is what a text still counts that says nothing which those chosen
-	// before it do not say.
-	repeated = 0.25
+	maxWeighed = 4000
+	// covered is how much a word of the query still counts after each chosen text
+	// that has it.
+	covered = 0.9
+	// repeated is what a text still counts that says nothing but the query and
+	// what those chosen before it say.
+	repeated = 0.02
+	// numeral is how much a term with a digit counts as news: each run and each
+	// line of a log has new ones.
+	numeral = 0.1
 )
 
 // Choose returns texts that fit the query and cost at most the budget together,
 // in the order in which they were added. The best goes first, but a text counts
-// the less the more of its words are in those that were chosen before it: what
-// is said over and over takes the room of what was said once. cost says what one
-// costs; a negative cost leaves it out.
+// the less the more of its words are in the query or in those that were chosen
+// before it, and the more of them have the same words of the query: what is said
+// over and over takes the room of what was said once. cost says what one costs;
+// a negative cost leaves it out.
 func (x *Index) Choose(query string, cost func(id int) int, budget int) []Hit {
-	var waiting []candidate
-	best := 0.0
-	for _, h := range x.Search(query, 0) {
+	wanted := x.aspects(query)
+	var waiting candidates
+	most := 0.0
+	for _, h := range x.search(wanted, 0) {
+		if h.Score < most*least || len(waiting) == maxWeighed {
+			break
+		}
 		c := cost(h.ID)
 		if c < 0 || c > budget {
 			continue
 		}
-		best = max(best, h.Score)
-		if h.Score < best*least || len(waiting) == maxWeighed {
-			break
-		}
+		most = max(most, h.Score)
 		waiting = append(waiting, candidate{Hit: h, cost: c, worth: h.Score})
 	}
+	x.takeApart(waiting, wanted)
+	v := view{said: make([]bool, len(x.names)), news: make([]float64, len(x.names)), counts: make([]float64, len(wanted))}
+	for i, a := range wanted {
+		v.counts[i] = 1
+		for _, r := range a {
+			v.said[r.term] = true
+		}
+	}
 	var chosen []Hit
-	said := map[int32]bool{}
+	heap.Init(&waiting)
 	for len(waiting) > 0 {
-		i := x.next(waiting, said)
-		c := waiting[i]
-		waiting = slices.Delete(waiting, i, i+1)
+		// Worth only falls as more is said, so the first that keeps its place when
+		// it is weighed again is the most valuable.
+		if c := &waiting[0]; c.weighed != len(chosen)+1 {
+			c.worth, c.weighed = x.worth(c, v), len(chosen)+1
+			heap.Fix(&waiting, 0)
+			continue
+		}
+		c := heap.Pop(&waiting).(candidate)
 		if c.cost > budget {
 			continue
 		}
 		budget -= c.cost
 		chosen = append(chosen, c.Hit)
 		for _, t := range x.termsOf(c.ID) {
-			said[t] = true
+			v.said[t] = true
+		}
+		for _, p := range c.parts {
+			v.counts[p.aspect] *= covered
 		}
 	}
 	slices.SortFunc(chosen, func(a, b Hit) int { return a.ID - b.ID })
@@ -201,34 +295,78 @@ func (x *Index) Choose(query string, cost func(id int) int, budget int) []Hit {
 // candidate is a hit that may be chosen.
 type candidate struct {
 	Hit
-	cost  int
-	worth float64 // as it was last weighed
+	cost    int
+	worth   float64 // as it was last weighed
+	weighed int     // when that was: 1 + how many were chosen
+	parts   []part
 }
 
-// next is the most valuable candidate. Worth only falls as more is said, so one
-// that was worth less before need not be weighed again.
-func (x *Index) next(waiting []candidate, said map[int32]bool) int {
-	at, most := 0, -1.0
-	for i := range waiting {
-		c := &waiting[i]
-		if c.worth <= most {
-			continue
-		}
-		c.worth = c.Score * (repeated + (1-repeated)*x.novelty(c.ID, said))
-		if c.worth > most {
-			at, most = i, c.worth
-		}
+// candidates is a heap: the most valuable first, of two the newer.
+type candidates []candidate
+
+func (c candidates) Len() int { return len(c) }
+func (c candidates) Less(i, j int) bool {
+	return c[i].worth > c[j].worth || c[i].worth == c[j].worth && c[i].ID > c[j].ID
+}
+func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+func (c *candidates) Push(v any)   { *c = append(*c, v.(candidate)) }
+func (c *candidates) Pop() any {
+	last := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return last
+}
+
+// part is what one aspect of the query adds to a score.
+type part struct {
+	aspect int
+	score  float64
+}
+
+// view is what the chosen texts say so far.
+type view struct {
+	said   []bool    // by term
+	news   []float64 // what a term that was not said counts, 0 when not weighed yet
+	counts []float64 // how much each aspect of the query still counts
+}
+
+// takeApart says of each candidate which aspects make its score.
+func (x *Index) takeApart(waiting []candidate, wanted []aspect) {
+	at := make([]int32, len(x.lengths))
+	for i, c := range waiting {
+		at[c.ID] = int32(i) + 1
 	}
-	return at
+	best := make([]float64, len(x.lengths))
+	for i, a := range wanted {
+		x.fit(a, best, func(id int, score float64) {
+			if k := at[id]; k > 0 {
+				waiting[k-1].parts = append(waiting[k-1].parts, part{i, score})
+			}
+		})
+	}
+}
+
+func (x *Index) worth(c *candidate, v view) float64 {
+	score := 0.0
+	for _, p := range c.parts {
+		score += p.score * v.counts[p.aspect]
+	}
+	return score * (repeated + (1-repeated)*x.novelty(c.ID, v))
 }
 
 // novelty is how much of what a text says was not said yet, from 0 to 1.
-func (x *Index) novelty(id int, said map[int32]bool) float64 {
+func (x *Index) novelty(id int, v view) float64 {
 	fresh, all := 0.0, 0.0
 	for _, t := range x.termsOf(id) {
-		w := x.weight(len(x.postings[t]))
+		w := v.news[t]
+		if w == 0 {
+			w = x.weight(len(x.postings[t]))
+			if strings.ContainsAny(x.names[t], "0123456789") {
+				w *= numeral
+			}
+			v.news[t] = w
+		}
 		all += w
-		if !said[t] {
+		if !v.said[t] {
 			fresh += w
 		}
 	}

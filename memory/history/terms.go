@@ -233,6 +233,7 @@ func stem(w []byte) []byte {
 		cut("s", "", 3)
 	}
 	switch {
+	case cut("our", "or", 3): // colour, behaviour
 	case cut("ied", "y", 2):
 	case cut("ations", "", 4), cut("ation", "", 4), cut("ating", "", 4), cut("ated", "", 4), cut("ator", "", 4), cut("ate", "", 4):
 	case cut("ing", "", 4), cut("ed", "", 4), cut("ment", "", 4), cut("ally", "", 4), cut("ly", "", 4), cut("er", "", 5), cut("ion", "", 4):

@@ -131,6 +131,10 @@ func (m *merger) mergeFields(u int, mine []line, b, r taskSide) {
 	t := &taskMerge{m: m, id: n.ID, b: b, r: r}
 	block, disputed := mergeNotes(mine, n, b, r, m.user)
 	if !t.open(block, n) {
+		// One of Ralph's lines, such as a heading, ends the task as the user has it.
+		disputed, block = append(disputed, without(block, mine)...), mine
+	}
+	if t.n == nil && !t.open(block, n) {
 		m.conflicts = append(m.conflicts, Conflict{ID: n.ID, Field: "task", Base: b.n.Title, User: n.Title, Ralph: said(b.n, r.n)})
 		return
 	}
@@ -153,6 +157,21 @@ func (m *merger) mergeFields(u int, mine []line, b, r taskSide) {
 		t.conflict("text", "", "", text)
 	}
 	m.over[u] = t.d.all()
+}
+
+// without lists the lines that some have and others have not.
+func without(some, others []line) []string {
+	left := map[string]int{}
+	for _, l := range others {
+		left[l.text]++
+	}
+	var out []string
+	for _, l := range some {
+		if left[l.text]--; left[l.text] < 0 && strings.TrimSpace(l.text) != "" {
+			out = append(out, l.text)
+		}
+	}
+	return out
 }
 
 // mergeTwin joins a task that both sides added: what Ralph's says and the
@@ -197,6 +216,9 @@ func (t *taskMerge) open(block []line, n *node) bool {
 	t.d = &Document{eol: t.m.user.eol, lines: newLines(slices.Clone(block))}
 	t.d.refresh()
 	if len(t.d.tasks) != 1 || t.d.starts[0] != 0 || t.d.tasks[0].raw != n.raw || t.d.tasks[0].kind != n.kind || t.d.tasks[0].Title != n.Title {
+		return false
+	}
+	if n.roomy() && t.d.end(t.d.tasks[0]) < t.d.lines.n {
 		return false
 	}
 	t.n = t.d.tasks[0]

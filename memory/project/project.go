@@ -336,6 +336,18 @@ func (d *detector) state(top dirInfo) {
 	}
 }
 
+// ReadInstructions reads what Detect puts into Project.Instructions as it is now.
+func ReadInstructions(root string) ([]Instruction, error) {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("read instructions in %q: %w", root, err)
+	}
+	defer func() { _ = r.Close() }()
+	d := &detector{root: r}
+	d.instructions()
+	return d.p.Instructions, nil
+}
+
 // instructions reads AGENTS.md and CLAUDE.md, up to the bound for both; one
 // that says the same as the other is read once.
 func (d *detector) instructions() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -128,7 +129,7 @@ func (s *Session) inStep() {
 	s.counted = c
 	if c.Tasks > 0 {
 		s.meta.TasksCompleted, s.meta.TasksTotal = c.Completed, c.Tasks
-		p.SuccessRate, p.AverageTaskDuration = c.SuccessRate, c.AverageDuration.Seconds()
+		p.SuccessRate, p.AverageTaskDuration = c.SuccessRate, math.Round(c.AverageDuration.Seconds()*1000)/1000
 	}
 }
 
@@ -170,7 +171,7 @@ func readMeta(fsys afero.Fs, dir string) (Metadata, error) {
 }
 
 // writeMeta writes the metadata; keys in the file that Ralph does not know
-// stay. A file that cannot be read as YAML is kept beside the new one.
+// stay. A file that cannot be read as YAML is kept in the quarantine.
 func (s *Session) writeMeta() error {
 	path := filepath.Join(s.dir, MetadataFile)
 	var fresh yaml.Node
@@ -183,8 +184,10 @@ func (s *Session) writeMeta() error {
 		var doc yaml.Node
 		if yaml.Load(old, &doc) == nil && len(doc.Content) == 1 {
 			keep.Merge(&fresh, doc.Content[0], "exit_reason")
-		} else if err := durable.Replace(s.o.FS, path+".damaged", old, 0o600); err != nil {
-			return err
+		} else if s.folder != nil {
+			if err := s.folder.SetAside(MetadataFile); err != nil {
+				return err
+			}
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err

@@ -163,6 +163,9 @@ func (s *Session) open() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.folder.Regular(MetadataFile, JournalFile, ConversationFile); err != nil {
+		return err
+	}
 	s.journal, err = openJournal(s.o.FS, filepath.Join(s.dir, JournalFile), quarantine, s.o.Now)
 	return err
 }

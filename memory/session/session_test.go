@@ -159,7 +159,7 @@ func TestUnknownKeysStay(t *testing.T) {
 	}
 	must(t, afero.WriteFile(fsys, path, []byte("{{{"), 0o600))
 	must(t, again.Update(func(*Metadata) {}))
-	if kept, err := afero.ReadFile(fsys, path+".damaged"); err != nil || string(kept) != "{{{" {
+	if kept, err := afero.ReadFile(fsys, "/r/quarantine/session-001-a.session-metadata.yaml.broken-1"); err != nil || string(kept) != "{{{" {
 		t.Errorf("%q %v", kept, err)
 	}
 }

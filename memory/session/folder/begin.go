@@ -1,14 +1,47 @@
 package folder
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"path/filepath"
 
+	"github.com/spf13/afero"
+
 	"ralph/memory/durable"
 )
 
-// Begin makes the files that every session has, where they are not there yet.
+// Regular moves what is no file, such as a directory or a pipe, from the places
+// of files to the quarantine. Links stay: whoever writes there refuses them.
+func (f *Folder) Regular(names ...string) error {
+	for _, name := range names {
+		path := filepath.Join(f.o.Dir, name)
+		info, err := f.lstat(path)
+		if err != nil || info.Mode().IsRegular() || info.Mode()&fs.ModeSymlink != 0 {
+			continue // whoever opens it meets the error
+		}
+		if err := f.SetAside(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetAside moves a file of the session to the quarantine.
+func (f *Folder) SetAside(name string) error {
+	return setAside(&f.o, filepath.Join(f.o.Dir, name))
+}
+
+func (f *Folder) lstat(path string) (fs.FileInfo, error) {
+	if l, ok := f.o.FS.(afero.Lstater); ok {
+		info, _, err := l.LstatIfPossible(path)
+		return info, err
+	}
+	return f.o.FS.Stat(path)
+}
+
+// Begin makes the files that every session has, where they are not there yet,
+// and sets aside what cannot be one of them.
 func (f *Folder) Begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -16,15 +49,57 @@ func (f *Folder) Begin() {
 		return
 	}
 	for _, l := range []*listFile{f.log, f.decisions, f.errors} {
-		if _, err := f.o.FS.Stat(l.path); errors.Is(err, fs.ErrNotExist) {
-			l.err = l.reach(l.appendHeld)
-		}
+		l.err = l.reach(l.appendHeld)
+	}
+	for _, name := range []string{inventoryFile, documentsFile} {
+		f.usable(name)
 	}
 	f.progress.load()
 	if _, err := f.o.FS.Stat(f.progress.path); errors.Is(err, fs.ErrNotExist) {
 		f.progress.dirty = true
 		f.wait(f.progress.flush())
 	}
+}
+
+// taskFailed is the error type of a task that was given up.
+const taskFailed = "task_failed"
+
+// GivenUp records that a task was given up, and why.
+func (f *Folder) GivenUp(task, title, why string) {
+	f.Fail(Failure{TaskID: task, ErrorType: taskFailed, ErrorMessage: why, Severity: Medium})
+	f.Log(Event{Type: Errored, TaskID: task, TaskName: title, Result: why, Details: map[string]any{"kind": taskFailed}})
+}
+
+// Recovered says that a task was completed that had been given up.
+func (f *Folder) Recovered(task string) {
+	match := map[string]json.RawMessage{"error_type": f.encode(taskFailed), "task_id": f.encode(task), "resolved": json.RawMessage("false")}
+	keys := map[string]json.RawMessage{"recovery_action": f.encode("worked on again"), "resolved": json.RawMessage("true")}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	f.errors.change(func(d *document) { d.amend("errors", match, keys) })
+	f.wait(f.errors.flush())
+}
+
+// usable sets aside a list of features that is no list, so that what is
+// recorded next has a place; mu is held.
+func (f *Folder) usable(name string) {
+	path := filepath.Join(f.o.Dir, name)
+	data, err := durable.ReadFile(f.o.FS, path, maxFileBytes)
+	switch {
+	case errors.Is(err, durable.ErrNotRegular):
+	case err != nil:
+		return // there is none, or whoever opens it meets the error
+	default:
+		v, perr := parse(name, data)
+		_, isObject := v.(object)
+		if _, isList := v.([]any); perr == nil && (isObject || isList) {
+			return
+		}
+	}
+	f.lasting = errors.Join(f.lasting, setAside(&f.o, path))
 }
 
 // CutOff puts in order what a process left that was killed: the tasks that it

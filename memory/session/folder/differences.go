@@ -128,7 +128,8 @@ func (d Data) compareStatus(f *differ) {
 	if a == "" {
 		return
 	}
-	if b := statusWord(d.Report.Status); b != "" && a != b {
+	// The report of a session that goes on is still that of its last end.
+	if b := statusWord(d.Report.Status); b != "" && a != b && (a != "in_progress" || !d.Log.Resumed) {
 		f.add("status", metadataFile, d.Meta.Status, reportFile, d.Report.Status)
 	}
 	if b := statusWord(d.Log.End); b != "" && a != b && a != "in_progress" {

@@ -28,8 +28,13 @@ type Log struct {
 	// Completed are the ids of the tasks that completed.
 	Completed map[string]bool
 	// End is the result of the session_end with which the log ends, if it does.
-	End   string
-	Bytes int64
+	End string
+	// Resumed says that the session went on after its last session_end.
+	Resumed bool
+	// Artifacts and Lessons are the files that were changed and what was learned,
+	// as the ends of phases tell.
+	Artifacts, Lessons []string
+	Bytes              int64
 	// Cut says that the log was too large for the occasion and not read.
 	Cut bool
 }
@@ -177,8 +182,13 @@ func (l *Log) add(e Event) {
 		if e.TaskID != "" && succeeded(e.Result) {
 			l.Completed[e.TaskID] = true
 		}
+	case PhaseComplete:
+		l.Artifacts = more(l.Artifacts, e.Details["files"])
+		l.Lessons = more(l.Lessons, e.Details["learned"])
+	case SessionStart:
+		l.Resumed = l.Resumed || l.ByType[SessionEnd] > 0
 	case SessionEnd:
-		l.End = e.Result
+		l.End, l.Resumed = e.Result, false
 	}
 	if e.Time.IsZero() {
 		return
@@ -192,6 +202,20 @@ func (l *Log) add(e Event) {
 		l.Last = e.Time
 	}
 }
+
+// more adds the texts of a list that are not there yet.
+func more(known []string, list any) []string {
+	texts, _ := list.([]any)
+	for _, v := range texts {
+		if text, ok := v.(string); ok && len(known) < maxTold && !slices.Contains(known, text) {
+			known = append(known, text)
+		}
+	}
+	return known
+}
+
+// maxTold bounds what is collected of a log for the report.
+const maxTold = 1000
 
 // succeeded reads the result of a task as tools and people word it; none counts
 // as success, since the event itself says that the task completed.

@@ -25,6 +25,7 @@ type progressFileDoc struct {
 	path string
 
 	loaded bool
+	placed bool     // Progress was taken from the file
 	p      Progress // Tasks, Milestones and QualityGates stay empty
 	extra  []*yaml.Node
 	inner  []*yaml.Node // keys of progress that Ralph does not know
@@ -64,6 +65,7 @@ func (e *taskEntry) rest(at time.Time) {
 	if d := e.value.DurationSeconds; d != nil {
 		worked += *d
 	}
+	worked = math.Round(worked*1000) / 1000
 	e.value.DurationSeconds = &worked
 }
 
@@ -113,7 +115,8 @@ func (p *progressFileDoc) signature() signature {
 
 // adopt takes over what the file has and p does not.
 func (p *progressFileDoc) adopt(top *yaml.Node) {
-	if p.p.LastUpdated.IsZero() {
+	if !p.placed && p.p.LastUpdated.IsZero() {
+		p.placed = true
 		read, _ := progressOf(object{"progress": objectOf(value(top, "progress"))})
 		p.p.Progress = read.Progress
 	}

@@ -21,6 +21,7 @@ const (
 	errorsFile    = "errors-and-retries.json"
 	metricsFile   = "quality-metrics.json"
 	inventoryFile = "feature-inventory.json"
+	documentsFile = "feature-docs-generated.json"
 	reportFile    = "final-report.md"
 )
 

@@ -180,7 +180,7 @@ func (d Data) render(facts Facts) []byte {
 	p.section("Challenges & Solutions")
 	p.items(d.challenges())
 	p.section("Lessons Learned")
-	p.items(each(facts.Lessons))
+	p.items(each(slices.Concat(facts.Lessons, d.Log.Lessons)))
 	p.section("Next Steps")
 	p.items(d.nextSteps(facts))
 	p.section("Raw Data")
@@ -314,13 +314,19 @@ func cmpText(texts ...string) string {
 }
 
 func (d Data) artifacts(facts Facts) []string {
-	var items []string
+	var items, named []string
 	for _, t := range d.Progress.Tasks {
 		for _, a := range t.Artifacts {
 			items = append(items, inline(a)+" ("+inline(t.TaskID)+")")
+			named = append(named, a)
 		}
 	}
-	items = append(items, each(facts.Artifacts)...)
+	for _, a := range slices.Concat(facts.Artifacts, d.Log.Artifacts) {
+		if !slices.Contains(named, a) {
+			items = append(items, each([]string{a})...)
+			named = append(named, a)
+		}
+	}
 	if n := len(d.Inventory.Features); n > 0 {
 		items = append(items, fmt.Sprintf("[%s](%s): %s", inventoryFile, inventoryFile, count(n, "feature")))
 	}

@@ -97,7 +97,6 @@ func safe(d *Document) []int {
 
 func (g *lineGen) make(dialect, base string, kind string) (lineCase, bool) {
 	c := lineCase{kind: kind, dialect: dialect}
-	// some noise in the base itself
 	if g.IntN(6) == 0 {
 		base = strings.ReplaceAll(base, "\n", "\r\n")
 	}
@@ -112,7 +111,7 @@ func (g *lineGen) make(dialect, base string, kind string) (lineCase, bool) {
 	if len(d.tasks) < 3 {
 		return c, false
 	}
-	// titles must be unique to be found again
+	// A title that occurs twice is not found again.
 	titles := map[string]int{}
 	for _, n := range d.tasks {
 		titles[n.Title]++
@@ -348,8 +347,7 @@ func (g *lineGen) make(dialect, base string, kind string) (lineCase, bool) {
 		c.title = n.Title + " more " + g.mark()
 		lines[rs] = strings.Replace(lines[rs], n.Title, c.title, 1)
 	case "tick other":
-		i := strings.Index(lines[os], "[ ]")
-		if i < 0 {
+		if !strings.Contains(lines[os], "[ ]") {
 			return c, false
 		}
 		lines[os] = strings.Replace(lines[os], "[ ]", "[x]", 1)
@@ -423,9 +421,6 @@ func (g *lineGen) make(dialect, base string, kind string) (lineCase, bool) {
 			return c, false
 		}
 		ins(os+1, endLine("  - priority: 9"))
-		if slices.ContainsFunc(lines[os+2:], func(s string) bool { return false }) {
-			return c, false
-		}
 	case "adjacent next line":
 		// the user changes the line right before and right behind Ralph's task
 		if re >= len(lines) || rs == 0 {
@@ -455,7 +450,7 @@ func lineCounts(s string) map[string]int {
 }
 
 var (
-	boxIn2   = regexp.MustCompile(`\[[ xX~!/-]\]`)
+	anyBox   = regexp.MustCompile(`\[[ xX~!/-]\]`)
 	statusIn = regexp.MustCompile(`(?i)(status:|状态：).*`)
 	percent  = regexp.MustCompile(`\d+ ?%`)
 	todoIn   = regexp.MustCompile(`(TODO|DONE)[^:]*:`)
@@ -464,7 +459,7 @@ var (
 
 // bare is a line without what says a status.
 func bare(l string) string {
-	l = todoIn.ReplaceAllString(percent.ReplaceAllString(statusIn.ReplaceAllString(idIn.ReplaceAllString(boxIn2.ReplaceAllString(norm(l), "[]"), "T"), "status"), "%"), "TODO:")
+	l = todoIn.ReplaceAllString(percent.ReplaceAllString(statusIn.ReplaceAllString(idIn.ReplaceAllString(anyBox.ReplaceAllString(norm(l), "[]"), "T"), "status"), "%"), "TODO:")
 	return emojiIn.ReplaceAllString(l, "e")
 }
 
@@ -493,19 +488,17 @@ func (c lineCase) judge(m Merged) []string {
 	var bad []string
 	b, u, r, g := lineCounts(c.base), lineCounts(c.user), lineCounts(c.ralph), lineCounts(string(m.Data))
 	nb, nu, nr, ng := normCounts(c.base), normCounts(c.user), normCounts(c.ralph), normCounts(string(m.Data))
-	lost := 0
 	loose, looseUser, looseBase, looseRalph := bareCounts(string(m.Data)), bareCounts(c.user), bareCounts(c.base), bareCounts(c.ralph)
 	for l, k := range u {
 		if k > b[l] && g[l] < k-b[l] && loose[bare(l)] < looseUser[bare(l)]-max(0, looseBase[bare(l)]-looseRalph[bare(l)]) {
 			bad = append(bad, fmt.Sprintf("LOST user's new line %q", l))
 		}
 		if g[l] < k-max(0, b[l]-r[l]) && loose[bare(l)] < looseUser[bare(l)]-max(0, looseBase[bare(l)]-looseRalph[bare(l)]) && nu[norm(l)] > 0 && ng[norm(l)] < nu[norm(l)]-max(0, nb[norm(l)]-nr[norm(l)]) {
-			lost++
 			bad = append(bad, fmt.Sprintf("LOST line %q", l))
 		}
 	}
 	for l, k := range ng {
-		if l := bare(l); loose[l] > looseUser[l]+max(0, looseRalph[l]-looseBase[l]) && !strings.HasPrefix(l, conflictKey) {
+		if l := bare(l); l != "status" && loose[l] > looseUser[l]+max(0, looseRalph[l]-looseBase[l]) && !strings.HasPrefix(l, conflictKey) {
 			bad = append(bad, fmt.Sprintf("DUP %q %d", l, k))
 		}
 	}
@@ -556,7 +549,7 @@ func (c lineCase) judge(m Merged) []string {
 
 var lineKinds = []string{"insert prose between task's lines", "insert prose anywhere", "prose in Ralph's task", "blank lines", "crlf in parts", "crlf all", "bom", "tabs", "reindent 4", "bullets", "trailing blanks", "no final newline", "delete other task", "move task", "move Ralph's task", "duplicate other", "swap titles", "swap titles with Ralph's", "reword other", "reword Ralph's", "tick other", "untick other", "status word", "renumber", "edit fence", "add task", "add equal id", "comment", "comment out other", "delete Ralph's", "user adds fields", "adjacent next line"}
 
-func TestLineAttack(t *testing.T) {
+func TestMergeOfLines(t *testing.T) {
 	files, _ := filepath.Glob("testdata/dialects/*.md")
 	var texts []struct{ name, text string }
 	for _, f := range files {
@@ -568,10 +561,7 @@ func TestLineAttack(t *testing.T) {
 	stats := map[string]*stat{}
 	shown := map[string]int{}
 	byDialect := map[string]*stat{}
-	rounds := 1500
-	if v := os.Getenv("LINE_ROUNDS"); v != "" {
-		fmt.Sscan(v, &rounds)
-	}
+	rounds := 250
 	name, text := "own", ""
 	for i := range rounds {
 		kind := lineKinds[g.IntN(len(lineKinds))]
@@ -604,9 +594,6 @@ func TestLineAttack(t *testing.T) {
 			if len(m.Conflicts) > 0 {
 				s.conflicts++
 				bd.conflicts++
-				if shown["c"+kind]++; shown["c"+kind] <= 1 && os.Getenv("SHOWC") != "" {
-					t.Logf("CONFLICT %s %s: %+v\n--- base\n%s\n--- user\n%s\n--- ralph\n%s\n--- got\n%s", name, kind, m.Conflicts, c.base, c.user, c.ralph, m.Data)
-				}
 			}
 		}
 		if bad := c.judge(m); len(bad) > 0 {
@@ -614,12 +601,16 @@ func TestLineAttack(t *testing.T) {
 			bd.bad++
 			key := kind + strings.Fields(bad[0])[0]
 			if shown[key]++; shown[key] <= 1 {
-				t.Errorf("%s %s: %v conflicts %+v", name, kind, bad, m.Conflicts)
-				if os.Getenv("SHOW") != "" {
-					t.Logf("--- base\n%s\n--- user\n%s\n--- ralph\n%s\n--- got\n%s", c.base, c.user, c.ralph, m.Data)
-				}
+				t.Errorf("%s %s: %v conflicts %+v\n--- base\n%s\n--- user\n%s\n--- ralph\n%s\n--- got\n%s", name, kind, bad, m.Conflicts, c.base, c.user, c.ralph, m.Data)
 			}
 		}
+	}
+	all := stat{}
+	for _, s := range stats {
+		all.n, all.conflicts = all.n+s.n, all.conflicts+s.conflicts
+	}
+	if all.n < rounds/2 || all.conflicts*50 > all.n {
+		t.Errorf("of %d disjoint edits %d are conflicts", all.n, all.conflicts)
 	}
 	for _, mm := range []map[string]*stat{stats, byDialect} {
 		var ks []string

@@ -1,0 +1,388 @@
+package memory
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"ralph/memory/markdown"
+)
+
+// killed drops a Store as a kill does: nothing more is written, the lock is free.
+func killed(t *testing.T, s *Store) {
+	t.Helper()
+	s.mu.Lock()
+	s.closed = true
+	lock := s.lock
+	s.lock = nil
+	s.mu.Unlock()
+	must(t, lock.drop())
+}
+
+// TestRefusedChangeAfterAnEdit: a change that fails leaves the log such that it
+// still knows what the user wrote before the next one.
+func TestRefusedChangeAfterAnEdit(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	path := filepath.Join(root, TasksFile)
+	s, _ := open(t, Options{Root: root, byHand: true})
+	_, err := s.AddTask(Task{Title: "first"})
+	must(t, errors.Join(err, s.Flush()))
+	time.Sleep(fineTick + 5*time.Millisecond)
+	must(t, appendTo(path, "- [ ] mine\n"))
+	if _, err := s.SetTask("T-99", TaskEdit{Status: markdown.Done}); !errors.Is(err, markdown.ErrNoTask) {
+		t.Fatal(err)
+	}
+	_, err = s.SetTask("T-1", TaskEdit{Status: markdown.Done})
+	must(t, err)
+	killed(t, s)
+	must(t, os.Remove(path))
+	again, rec := open(t, Options{Root: root})
+	must(t, again.Close())
+	if got := read(t, path); !strings.Contains(got, "- [ ] mine") || !strings.Contains(got, "[x] **T-1**") {
+		t.Errorf("%q\n%s", rec.Warnings, got)
+	}
+}
+
+// TestTwoStepSaver: a program that empties the file, waits, and fills it is
+// heard, also when Ralph took the empty file for a lost one meanwhile.
+func TestTwoStepSaver(t *testing.T) {
+	t.Parallel()
+	for _, dirty := range []bool{false, true} {
+		root := t.TempDir()
+		path := filepath.Join(root, TasksFile)
+		s, _ := open(t, Options{Root: root})
+		_, err := s.AddTask(Task{Title: "first"})
+		must(t, errors.Join(err, s.Flush(), s.Watch()))
+		text := read(t, path)
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+		must(t, err)
+		if dirty {
+			_, err = s.AddTask(Task{Title: "second"})
+			must(t, err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		_, err = f.WriteString(text + "- [ ] mine\n")
+		must(t, errors.Join(err, f.Close()))
+		for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && !strings.Contains(read(t, path), "mine"); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		must(t, s.Close())
+		got := read(t, path)
+		if !strings.Contains(got, "mine") || !strings.Contains(got, "first") || strings.Contains(got, "second") != dirty {
+			t.Errorf("dirty %v: %s", dirty, got)
+		}
+	}
+}
+
+// TestOneFileBehindALink: a file that cannot be written does not make the note
+// of the others wrong, so that what the user takes back stays taken back; nor
+// does it let the log grow.
+func TestOneFileBehindALink(t *testing.T) {
+	t.Parallel()
+	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "CLAUDE.md")
+	path := filepath.Join(root, TasksFile)
+	must(t, errors.Join(os.WriteFile(outside, []byte("# notes\n"), 0o644), os.Symlink(outside, filepath.Join(root, AgentFile))))
+	s, _ := open(t, Options{Root: root, byHand: true})
+	_, err := s.AddTask(Task{Title: "first"})
+	must(t, errors.Join(err, s.Flush(), s.Learn(Learning{What: "held words"})))
+	_, err = s.SetTask("T-1", TaskEdit{Status: markdown.Done})
+	must(t, err)
+	if err := s.Close(); err == nil || len(s.Held()) != 1 {
+		t.Errorf("%v %q", err, s.Held())
+	}
+	must(t, os.WriteFile(path, []byte(strings.Replace(read(t, path), "[x]", "[ ]", 1)), 0o644))
+
+	s, _ = open(t, Options{Root: root, byHand: true})
+	if task, err := s.Tasks(); err != nil || task[0].Status == markdown.Done {
+		t.Errorf("the user's word was overruled: %+v %v", task, err)
+	}
+	long := strings.Repeat("x", 8000)
+	for i := range 500 {
+		_, err := s.SetTask("T-1", TaskEdit{Result: fmt.Sprint(i, long)})
+		must(t, err)
+		if i%50 == 0 {
+			_ = s.Flush()
+		}
+	}
+	_ = s.Close()
+	if info, err := os.Stat(filepath.Join(root, changesFile)); err != nil || info.Size() > 4*maxLogBytes {
+		t.Errorf("the log has %d bytes, %v", info.Size(), err)
+	}
+	// Once there is a file, what was held comes into it.
+	must(t, errors.Join(os.Remove(filepath.Join(root, AgentFile)), os.WriteFile(filepath.Join(root, AgentFile), []byte("# notes\n"), 0o644)))
+	s, _ = open(t, Options{Root: root})
+	must(t, s.Close())
+	if got := read(t, root, AgentFile); strings.Count(got, "held words") != 1 || !strings.Contains(got, "# notes") {
+		t.Error(got)
+	}
+
+}
+
+// slow is the real disk whose sync takes a while when it is told so.
+type slow struct {
+	afero.Fs
+	hangs atomic.Bool
+	took  time.Duration
+}
+
+func (s *slow) OpenFile(name string, flag int, perm os.FileMode) (afero.File, error) {
+	f, err := s.Fs.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return &slowFile{File: f, fs: s}, nil
+}
+
+func (s *slow) LstatIfPossible(name string) (os.FileInfo, bool, error) {
+	info, err := os.Lstat(name)
+	return info, true, err
+}
+
+type slowFile struct {
+	afero.File
+	fs *slow
+}
+
+func (f *slowFile) Sync() error {
+	if f.fs.hangs.Load() {
+		time.Sleep(f.fs.took)
+	}
+	return f.File.Sync()
+}
+
+// TestSlowDisk: while the disk takes its time to sync, what is known can be
+// read, and what many record waits for one sync, not for one each.
+func TestSlowDisk(t *testing.T) {
+	t.Parallel()
+	fsys := &slow{Fs: afero.NewOsFs(), took: 300 * time.Millisecond}
+	s, _ := open(t, Options{FS: fsys, Root: t.TempDir(), byHand: true})
+	for range 10 {
+		_, err := s.AddTask(Task{Title: "job"})
+		must(t, err)
+	}
+	must(t, s.Flush())
+	fsys.hangs.Store(true)
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for i := range 10 {
+		wg.Go(func() {
+			if _, err := s.SetTask(fmt.Sprintf("T-%d", i+1), TaskEdit{Status: markdown.Done}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	for what, f := range map[string]func(){"Held": func() { s.Held() }, "Edits": func() { s.Edits() }, "Tasks": func() { _, _ = s.Tasks() }, "Changed": func() { s.Changed() }} {
+		at := time.Now()
+		if f(); time.Since(at) > 150*time.Millisecond {
+			t.Errorf("%s took %v", what, time.Since(at))
+		}
+	}
+	wg.Wait()
+	if d := time.Since(begun); d > 1200*time.Millisecond {
+		t.Errorf("ten changes at once took %v", d)
+	}
+	fsys.hangs.Store(false)
+	must(t, s.Close())
+}
+
+// lateSync is a disk on which an editor renames its text into place just before
+// Ralph does, and whose second sync of the directory fails after that.
+type lateSync struct {
+	afero.Fs
+	root  string
+	plant func() error
+	left  int
+}
+
+func (l *lateSync) LstatIfPossible(name string) (os.FileInfo, bool, error) {
+	info, err := os.Lstat(name)
+	return info, true, err
+}
+
+func (l *lateSync) Exchange(a, b string) error {
+	if l.plant != nil {
+		if err := l.plant(); err != nil {
+			return err
+		}
+		l.plant, l.left = nil, 2
+	}
+	temp := a + ".swap"
+	if err := os.Rename(a, temp); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(b, a), os.Rename(temp, b))
+}
+
+func (l *lateSync) RenameNoReplace(from, to string) error { return os.Rename(from, to) }
+
+func (l *lateSync) Open(name string) (afero.File, error) {
+	f, err := l.Fs.Open(name)
+	if err != nil || name != l.root {
+		return f, err
+	}
+	return &failingDir{f, l}, nil
+}
+
+type failingDir struct {
+	afero.File
+	l *lateSync
+}
+
+func (d *failingDir) Sync() error {
+	if d.l.left > 0 {
+		if d.l.left--; d.l.left == 0 {
+			return syscall.EIO
+		}
+	}
+	return d.File.Sync()
+}
+
+// TestLateEditAndFailedSync: an edit that was caught in the act is kept also
+// when the disk fails just then.
+func TestLateEditAndFailedSync(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	path := filepath.Join(root, TasksFile)
+	fsys := &lateSync{Fs: afero.NewOsFs(), root: root}
+	s, _ := open(t, Options{FS: fsys, Root: root, byHand: true})
+	_, err := s.AddTask(Task{Title: "first"})
+	must(t, errors.Join(err, s.Flush()))
+	fsys.plant = func() error {
+		data, err := os.ReadFile(path)
+		return errors.Join(err, os.WriteFile(path+"~", append(data, "- [ ] mine\n"...), 0o644), os.Rename(path+"~", path))
+	}
+	_, err = s.AddTask(Task{Title: "second"})
+	must(t, err)
+	if err := s.Flush(); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	must(t, s.Flush())
+	must(t, s.Close())
+	if got := read(t, path); !strings.Contains(got, "mine") || !strings.Contains(got, "second") {
+		t.Error(got)
+	}
+}
+
+// TestGrownTooLarge: Ralph does not write a file that it would then refuse.
+func TestGrownTooLarge(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	path := filepath.Join(root, ProgressFile)
+	big := "# Progress\n\n" + strings.Repeat(strings.Repeat("word ", 200)+"\n", (maxStateBytes-2000)/1001)
+	must(t, os.WriteFile(path, []byte(big), 0o644))
+	s, _ := open(t, Options{Root: root})
+	var err error
+	for i := range 5 {
+		if err = s.Progress(Entry{Title: fmt.Sprint("work ", i), Summary: strings.Repeat("y", 1500)}); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, errTooLong) {
+		t.Errorf("%v", err)
+	}
+	must(t, s.Close())
+	s, rec := open(t, Options{Root: root})
+	if len(rec.Warnings) > 0 {
+		t.Errorf("%q", rec.Warnings)
+	}
+	must(t, s.Close())
+	if info, err := os.Stat(path); err != nil || info.Size() > maxStateBytes || !bytes.HasSuffix([]byte(read(t, path)), []byte("word \n")) {
+		t.Errorf("%v %v", info.Size(), err)
+	}
+}
+
+// TestClosedStoreWritesNothing: who comes too late has no lock to write under.
+func TestClosedStoreWritesNothing(t *testing.T) {
+	root := t.TempDir()
+	s, _ := open(t, Options{Root: root})
+	_, err := s.AddTask(Task{Title: "first"})
+	must(t, errors.Join(err, s.Close()))
+	before := read(t, root, changesFile)
+	_, err = s.AddTask(Task{Title: "second"})
+	if rerr := s.AppendRun(json.RawMessage(`{}`)); err == nil || rerr == nil || s.Flush() == nil {
+		t.Errorf("%v %v", err, rerr)
+	}
+	if read(t, root, changesFile) != before || strings.Contains(read(t, root, TasksFile), "second") {
+		t.Error("written without the lock")
+	}
+}
+
+// TestStaleSaveBeforeClose: who saves a text from before Ralph's last change
+// while Ralph ends is merged.
+func TestStaleSaveBeforeClose(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, TasksFile)
+	s, _ := open(t, Options{Root: root})
+	_, err := s.AddTask(Task{Title: "first"})
+	must(t, errors.Join(err, s.Flush()))
+	buffer := read(t, path)
+	_, err = s.AddTask(Task{Title: "second"})
+	must(t, errors.Join(err, s.Flush()))
+	must(t, errors.Join(os.WriteFile(path+"~", []byte(buffer+"- [ ] mine\n"), 0o644), os.Rename(path+"~", path)))
+	must(t, s.Close())
+	if got := read(t, path); !strings.Contains(got, "mine") || !strings.Contains(got, "second") {
+		t.Error(got)
+	}
+}
+
+// TestDeletedLockFile: a lock file that was deleted, and that somebody has for a
+// moment only, does not end Ralph's writing.
+func TestDeletedLockFile(t *testing.T) {
+	root := t.TempDir()
+	gitInit(t, root)
+	s, _ := open(t, Options{Root: root, byHand: true})
+	must(t, os.Remove(filepath.Join(root, ".git", "ralph.lock")))
+	busy, err := lockNow(filepath.Join(root, ".git", "ralph.lock"))
+	if err != nil || busy == nil {
+		t.Fatal(busy, err)
+	}
+	if _, err := s.AddTask(Task{Title: "first"}); !errors.Is(err, ErrHeld) || !errors.Is(err, errLockBusy) {
+		t.Errorf("%v", err)
+	}
+	must(t, busy.Close())
+	must(t, s.Flush())
+	if len(s.Held()) > 0 || !strings.Contains(read(t, root, TasksFile), "first") {
+		t.Errorf("%q", s.Held())
+	}
+}
+
+// TestRepositoryRemovedAndForeignLock: with another tool's file in the place of
+// the lock, a repository that goes or comes lets nobody in.
+func TestRepositoryRemovedAndForeignLock(t *testing.T) {
+	for _, begin := range []bool{false, true} {
+		root := t.TempDir()
+		must(t, errors.Join(os.Mkdir(filepath.Join(root, ".ralph"), 0o755), os.WriteFile(filepath.Join(root, ".ralph", "lock"), []byte("pid: 17\n"), 0o644)))
+		if begin {
+			gitInit(t, root)
+		}
+		s, _ := open(t, Options{Root: root})
+		if begin {
+			removeAll(t, filepath.Join(root, ".git"))
+		} else {
+			gitInit(t, root)
+		}
+		if other, _, err := Open(t.Context(), Options{Root: root}); !errors.Is(err, ErrLocked) {
+			t.Errorf("in a repository at first: %v: %v", begin, err)
+			_ = other.Close()
+		}
+		must(t, s.Close())
+		if read(t, root, ".ralph", "lock") != "pid: 17\n" {
+			t.Error("another tool's lock file was written")
+		}
+	}
+}
+
+var errTooLong, errLockBusy error = errors.New("x"), errors.New("y")

@@ -1,0 +1,123 @@
+package folder
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/afero"
+)
+
+func TestEverySessionHasItsFiles(t *testing.T) {
+	root := t.TempDir()
+	at := filepath.Join(root, "sessions", "session-001-fix")
+	must(t, os.MkdirAll(filepath.Join(at, decisionsFile), 0o700)) // a directory in the place of a file
+	must(t, os.WriteFile(filepath.Join(at, errorsFile), make([]byte, 5000), 0o600))
+	must(t, os.WriteFile(filepath.Join(at, inventoryFile), []byte("{\"features\": ["), 0o600))
+	must(t, os.WriteFile(filepath.Join(at, documentsFile), []byte("[]"), 0o600))
+	f, err := Open(Options{Dir: at, SessionID: "001", Quarantine: filepath.Join(root, "quarantine")})
+	must(t, err)
+	f.Begin()
+	must(t, f.Close())
+	d, err := Read(nil, at)
+	must(t, err)
+	if len(d.Problems) > 0 || !d.has(logFile) || !d.has(progressFile) || !d.has(decisionsFile) || !d.has(errorsFile) || d.has(inventoryFile) {
+		t.Errorf("%v %v", d.Files, d.Problems)
+	}
+	for _, id := range d.ids {
+		if id != "001" {
+			t.Errorf("%v", d.ids)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(at, documentsFile)); err != nil {
+		t.Error("a list of documents that is whole was taken away:", err)
+	}
+	kept, err := os.ReadDir(filepath.Join(root, "quarantine"))
+	if err != nil || len(kept) != 3 {
+		t.Errorf("%v %v", kept, err)
+	}
+}
+
+// A task that rests is not worked on: neither a stop nor a crash counts.
+func TestDurationsLeaveOutRests(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	open := func() *Folder {
+		f, err := Open(Options{FS: fsys, Dir: dir, SessionID: "001", Now: func() time.Time { return now }})
+		must(t, err)
+		return f
+	}
+	f := open()
+	f.Begin()
+	f.Task(TaskState{TaskID: "T-1", Status: TaskInProgress})
+	now = now.Add(3 * time.Second)
+	f.Task(TaskState{TaskID: "T-1", Status: TaskPaused})
+	now = now.Add(time.Hour)
+	f.Task(TaskState{TaskID: "T-1", Status: TaskInProgress})
+	now = now.Add(4 * time.Second)
+	f.Log(Event{Type: Message})
+	f.GivenUp("T-1", "A", "no")
+	f.Decide(Decision{DecisionType: DecisionHelp})
+	must(t, f.Flush()) // and then it is killed
+	must(t, fsys.Chtimes(filepath.Join(dir, logFile), now, now))
+	now = now.Add(10 * time.Hour)
+
+	f = open()
+	if failures, help := f.CutOff(); failures != 1 || help != 1 {
+		t.Errorf("%d failures, %d requests for help", failures, help)
+	}
+	d, err := Read(fsys, dir)
+	must(t, err)
+	if x := d.Progress.Tasks[0]; x.Status != TaskPaused || d.Progress.Progress.CurrentTaskID != "" {
+		t.Errorf("%+v", d.Progress)
+	}
+	f.Task(TaskState{TaskID: "T-1", Status: TaskInProgress})
+	now = now.Add(5 * time.Second)
+	f.Recovered("T-1")
+	worked := f.Task(TaskState{TaskID: "T-1", Status: TaskCompleted})
+	must(t, f.Close())
+	d, err = Read(fsys, dir)
+	must(t, err)
+	x := d.Progress.Tasks[0]
+	// The stretch that was cut off is not known better than by its last event.
+	if worked != 8*time.Second && worked != 12*time.Second || x.StartedAt.Hour() != 9 || x.StartedAt.Minute() != 0 || *x.DurationSeconds != worked.Seconds() {
+		t.Errorf("worked %v: %+v", worked, x)
+	}
+	if e := d.Failures[0]; !e.Resolved || e.RecoveryAction == "" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestTheReportOfASessionThatGoesOn(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	f := opened1(t, fsys)
+	f.Log(Event{Type: SessionStart})
+	f.Log(Event{Type: PhaseComplete, Details: map[string]any{"files": []string{"a.go", "b.go"}, "learned": []string{"test first"}}})
+	f.Log(Event{Type: PhaseComplete, Details: map[string]any{"files": []string{"a.go"}}})
+	f.Log(Event{Type: SessionEnd, Result: "completed"})
+	must(t, f.Flush())
+	must(t, afero.WriteFile(fsys, filepath.Join(dir, metadataFile), []byte("session_id: \"001\"\nstatus: in_progress\n"), 0o600))
+	must(t, f.Report(Facts{}))
+	report, err := afero.ReadFile(fsys, filepath.Join(dir, reportFile))
+	must(t, err)
+	if text := string(report); strings.Count(text, "a.go") != 1 || !strings.Contains(text, "- b.go") || !strings.Contains(text, "- test first") {
+		t.Errorf("%s", text)
+	}
+	done := strings.Replace(string(report), "In Progress", "Completed", 1)
+	must(t, afero.WriteFile(fsys, filepath.Join(dir, reportFile), []byte(done), 0o600))
+	says := func() int {
+		d, err := Read(fsys, dir)
+		must(t, err)
+		return len(d.Differences())
+	}
+	if n := says(); n != 1 {
+		t.Errorf("a report that says completed of a session in progress: %d differences", n)
+	}
+	f.Log(Event{Type: SessionStart})
+	must(t, f.Close())
+	if n := says(); n != 0 {
+		t.Errorf("the report of the last end of a session that goes on: %d differences", n)
+	}
+}
