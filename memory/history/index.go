@@ -224,7 +224,7 @@ const (
 	// shares a common word at best.
 	least = 0.05
 	// maxWeighed bounds how many of the best hits are weighed against each other.
-	maxWeighed = 4000
+	maxWeighed = 2000
 	// covered is how much a word of the query still counts after each chosen text
 	// that has it.
 	covered = 0.9
