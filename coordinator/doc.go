@@ -6,9 +6,17 @@
 // faces (repl, scripts) see what happens through events and get one Outcome,
 // which is complete on every path, also after a stop.
 //
+// Where things are: a run is in run.go, judge.go and outcome.go, what it may do
+// in permit.go; state in book.go (the hand on the store and the journal),
+// chronicle.go (a session's files), edits.go (what the user edits meanwhile) and
+// notebook.go (the tools that keep something); what the model sees in compact.go,
+// summary.go, past.go, recall.go, wording.go and context.go; what a crash leaves
+// in recovery.go, resume.go and cutoff.go; changes to files in changes.go and
+// trace.go; sessions as a whole in sessions.go.
+//
 // Locks are taken in this order and never the other way: the mutex of changes,
-// Coordinator.telling, the emitter's, the book's. Coordinator.mu and the gate's
-// are leaves. Nobody holds one while waiting for a human, the model or a tool.
+// Coordinator.telling, the emitter's, the book's. Coordinator.mu and those of the
+// gate, the edits and the past are leaves. Nobody holds one while waiting for a human, the model or a tool.
 //
 //	c, err := coordinator.Open(ctx, coordinator.Options{Root: root, Config: cfg, Proc: proc.New(proc.Options{}), RunID: id})
 //	if err != nil {

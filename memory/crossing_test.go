@@ -385,4 +385,3 @@ func TestRepositoryRemovedAndForeignLock(t *testing.T) {
 	}
 }
 
-var errTooLong, errLockBusy error = errors.New("x"), errors.New("y")

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -54,6 +52,7 @@ type file struct {
 	unmet  bool               // it could not be looked at when the project was opened
 	half   bool               // somebody is just writing it
 	flying bool               // Ralph is just replacing it: base is not what is on disk, or soon will not be
+	tried  []byte             // a try to write it failed: it may be on disk, but not for good
 	theirs bool               // base is what the user wrote while the Store was open
 	broken *sight             // what stands in its place
 	since  time.Time          // of broken, or of waiting for the user to be done
@@ -228,7 +227,7 @@ func (s *Store) look(f *file) error {
 	}
 	info, err := lstat(s.fs, f.path)
 	switch {
-	case err == nil && info.Mode().IsRegular() && f.base != nil && stampOf(info).same(f.stamp) && f.stamp.settled():
+	case err == nil && info.Mode().IsRegular() && f.base != nil && stampOf(info).same(f.stamp) && (f.stamp.settled() || f.stamp.fresh()):
 		f.broken = nil
 		return nil
 	case errors.Is(err, fs.ErrNotExist) && f.base == nil:
@@ -239,6 +238,9 @@ func (s *Store) look(f *file) error {
 	switch v.kind {
 	case sightWhole:
 		f.broken = nil
+		if f.tried != nil && bytes.Equal(v.data, f.tried) {
+			f.base = v.data // Ralph's own, not an edit
+		}
 		if f.base != nil && bytes.Equal(v.data, f.base) {
 			f.stamp, f.half = v.stamp, false
 			return nil
@@ -311,7 +313,7 @@ func (s *Store) pickUp(f *file, v sight) {
 	s.merge(f, f.ancestor(v.data), v.data)
 	f.base, f.stamp, f.theirs = v.data, v.stamp, true
 	if f.doc.String() == string(v.data) {
-		f.clean = f.gen
+		f.clean, f.saved = f.gen, f.last
 	}
 }
 
@@ -359,71 +361,6 @@ func halfWritten(v sight, base []byte, settle time.Duration) bool {
 		(len(v.data)%block == 0 || bytes.HasSuffix(base, []byte("\n")) && !bytes.HasSuffix(v.data, []byte("\n")))
 }
 
-// version is what a file held until Ralph replaced it.
-type version struct {
-	data []byte
-	at   time.Time
-}
-
-// staleTime is how long after Ralph wrote a file somebody may write it who read
-// it before; maxPast bounds what is kept to know that.
-const (
-	staleTime = time.Second
-	maxPast   = 8
-)
-
-// remember keeps what Ralph replaced.
-func (f *file) remember(was []byte) {
-	if was == nil {
-		return
-	}
-	f.past = append(f.past, version{was, time.Now()})
-	for len(f.past) > maxPast || len(f.past) > 0 && time.Since(f.past[0].at) > staleTime {
-		f.past = f.past[1:]
-	}
-}
-
-// ancestor is the version that the user's text was made from: what is on disk,
-// as a rule. A text that was saved within a second of Ralph's write and is
-// nearer to what stood there before was made from that, without having seen
-// what Ralph wrote; one that is exactly what stood there before is a wish to
-// have that again.
-func (f *file) ancestor(user []byte) []byte {
-	best := f.base
-	if best == nil {
-		return []byte(header(f.name))
-	}
-	least := -1
-	for i := len(f.past) - 1; i >= 0 && time.Since(f.past[i].at) < staleTime; i-- {
-		if bytes.Equal(f.past[i].data, user) {
-			return f.base
-		}
-		if least < 0 {
-			least = distance(f.base, user)
-		}
-		if n := distance(f.past[i].data, user); n < least {
-			best, least = f.past[i].data, n
-		}
-	}
-	return best
-}
-
-// distance counts the lines that one text has and the other has not.
-func distance(a, b []byte) int {
-	count := map[string]int{}
-	for line := range bytes.Lines(a) {
-		count[string(bytes.TrimRight(line, "\r\n"))]++
-	}
-	for line := range bytes.Lines(b) {
-		count[string(bytes.TrimRight(line, "\r\n"))]--
-	}
-	n := 0
-	for _, c := range count {
-		n += max(c, -c)
-	}
-	return n
-}
-
 // quarantine moves what stands in the place of a state file away; nothing there
 // is overwritten. It returns where to, relative to the root; "" when nothing
 // stood there.
@@ -468,30 +405,4 @@ func (s *Store) rel(path string) string {
 		return filepath.ToSlash(rel)
 	}
 	return path
-}
-
-// unchanged says that an open file is still what it was.
-func unchanged(f afero.File, was fs.FileInfo) bool {
-	now, err := f.Stat()
-	return err != nil || now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
-}
-
-// openOld opens a file that is about to be replaced, to see later whether
-// somebody still wrote to it.
-func openOld(fsys afero.Fs, path string) (afero.File, fs.FileInfo) {
-	f, err := fsys.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil
-	}
-	info, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
-		return nil, nil
-	}
-	return f, info
-}
-
-// readOpen reads a whole open file.
-func readOpen(f afero.File) ([]byte, error) {
-	return io.ReadAll(io.NewSectionReader(f, 0, maxStateBytes))
 }

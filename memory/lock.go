@@ -98,25 +98,15 @@ func takeLock(ctx context.Context, s *Store, o Options, home bool, rec *Recovery
 	if s.repo.common != "" {
 		paths = append(paths, filepath.Join(s.repo.common, "ralph.lock"))
 	}
-	if home && (mine || s.repo.common == "") {
-		paths = append(paths, note)
+	if home {
+		paths = append(paths, note) // also another tool's: then nothing is written to it
 	}
-	pl := &projectLock{}
-	deadline := time.Now().Add(o.LockWait)
-	for _, path := range paths {
-		l, err := lockFile(ctx, path, deadline)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			_ = pl.drop()
-			return nil, fmt.Errorf("lock %q: %w", path, context.Cause(ctx))
-		case err != nil:
-			rec.Warnings = append(rec.Warnings, fmt.Sprintf("%s cannot be locked: %v", path, rootCause(err)))
-		case l == nil:
-			_ = pl.drop()
-			return nil, &LockedError{Holder: readHolder(s.fs, append(paths, note)...), Path: path}
-		default:
-			pl.flocks = append(pl.flocks, l)
-		}
+	pl, busy, err := lockAll(ctx, paths, time.Now().Add(o.LockWait), rec)
+	if err != nil {
+		return nil, err
+	}
+	if busy != "" {
+		return nil, &LockedError{Holder: readHolder(s.fs, append(paths, note)...), Path: busy}
 	}
 	if len(pl.flocks) == 0 {
 		if !home {
@@ -138,27 +128,46 @@ func takeLock(ctx context.Context, s *Store, o Options, home bool, rec *Recovery
 	return pl, nil
 }
 
-// lockFile locks the file at path, or the directory that stands there; nil when
-// somebody else has it until the deadline. What is locked is what stands at
-// path: a file that was deleted meanwhile does not count.
-func lockFile(ctx context.Context, path string, deadline time.Time) (*flock.Flock, error) {
+// lockAll locks all that can be locked of paths, or nothing: busy is what
+// somebody else has until the deadline. It holds none while it waits for
+// another, as the holder may have to take it anew.
+func lockAll(ctx context.Context, paths []string, deadline time.Time, rec *Recovery) (pl *projectLock, busy string, err error) {
 	for {
-		l, err := lockNow(path)
+		var cannot []string
+		pl, busy = &projectLock{}, ""
+		for _, path := range paths {
+			l, err := lockNow(path)
+			if err != nil {
+				cannot = append(cannot, fmt.Sprintf("%s cannot be locked: %v", path, rootCause(err)))
+			} else if l == nil {
+				busy = path
+				break
+			} else {
+				pl.flocks = append(pl.flocks, l)
+			}
+		}
+		if busy == "" {
+			rec.Warnings = append(rec.Warnings, cannot...)
+			return pl, "", nil
+		}
+		_ = pl.drop() // the one that is held counts
 		left := time.Until(deadline)
-		if l != nil || err != nil || left <= 0 {
-			return l, err
+		if left <= 0 {
+			return nil, busy, nil
 		}
 		t := time.NewTimer(min(left, lockPoll))
 		select {
 		case <-ctx.Done():
 			t.Stop()
-			return nil, ctx.Err()
+			return nil, "", fmt.Errorf("lock %q: %w", busy, context.Cause(ctx))
 		case <-t.C:
 		}
 	}
 }
 
-// lockNow is lockFile without waiting.
+// lockNow locks the file at path, or the directory that stands there; nil when
+// somebody else has it. What is locked is what stands at path: a file that was
+// deleted meanwhile does not count.
 func lockNow(path string) (*flock.Flock, error) {
 	for {
 		flag := os.O_CREATE | os.O_RDWR
@@ -184,12 +193,16 @@ func inPlace(l *flock.Flock) bool {
 	return err == nil && err2 == nil && os.SameFile(held, there)
 }
 
-// errLockLost is why nothing is written any more.
-var errLockLost = errors.New("the lock of this project was deleted, and another Ralph has taken it")
+// errLockLost is why nothing is written any more, errLockBusy why nothing is
+// written now.
+var (
+	errLockLost = errors.New("the lock of this project was deleted, and another Ralph has taken it")
+	errLockBusy = errors.New("the lock of this project was deleted, and somebody has it just now")
+)
 
 // guard sees before anything is written that the lock is still ours: who
 // deletes its file lets another Ralph in. It is taken anew where that is
-// possible. mu is held.
+// possible, and no other was in meanwhile. mu is held.
 func (s *Store) guard() error {
 	if s.fenced != nil || s.lock == nil {
 		return s.fenced
@@ -207,7 +220,9 @@ func (s *Store) guard() error {
 		switch {
 		case err != nil:
 			continue // nobody else can take it either
-		case again == nil:
+		case again == nil && !readHolder(s.fs, l.Path()).alive():
+			return errLockBusy // one who tries has it for a moment, and writes no note
+		case again == nil || s.overtaken():
 			s.fenced = errLockLost
 			return s.fenced
 		}
@@ -216,6 +231,12 @@ func (s *Store) guard() error {
 		s.lock.write(s.lock.text)
 	}
 	return nil
+}
+
+// overtaken says that somebody else wrote to the log; mu is held.
+func (s *Store) overtaken() bool {
+	info, err := lstat(s.fs, s.logPath())
+	return err == nil && (info.Size() != s.logAt.Size || stampOf(info).Ino != s.logAt.Ino)
 }
 
 // realDir makes sure that a lock in dir is in the project, not where a link

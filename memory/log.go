@@ -76,6 +76,12 @@ const maxChained = 256
 // errSame ends a change that the document has already.
 var errSame = errors.New("nothing to change")
 
+// maxGrownBytes is how long a state file may be to be made longer: what exceeds
+// maxStateBytes is refused when it is read.
+const maxGrownBytes = maxStateBytes - 1<<20
+
+var errTooLong = errors.New("it is longer than 31 MiB: move what is old to another file")
+
 // plan is a change to make. All functions are called with mu held.
 type plan struct {
 	// op says which, looking at the document. An error changes nothing; errSame
@@ -143,9 +149,13 @@ func (s *Store) record(f *file, p plan) (n int64, err error) {
 		s.unlogged = append(s.unlogged, entry{op: &o})
 		return o.N, nil
 	}
-	var before *content
+	if len(f.base) > maxGrownBytes {
+		return 0, fmt.Errorf("%s: %w", f.name, errTooLong)
+	}
 	if !s.readOnly && (!f.chained || f.ops >= maxChained) {
-		before = s.contentOf(f)
+		if c := s.contentOf(f); c != nil {
+			s.unlogged = append(s.unlogged, entry{content: c}) // whether or not the change fits
+		}
 	}
 	changed, err := apply(f.doc, o, false)
 	if err != nil {
@@ -153,9 +163,6 @@ func (s *Store) record(f *file, p plan) (n int64, err error) {
 	}
 	if p.then != nil {
 		p.then(f.doc)
-	}
-	if before != nil {
-		s.unlogged = append(s.unlogged, entry{content: before})
 	}
 	if !changed {
 		return 0, nil
@@ -207,7 +214,7 @@ func (s *Store) contentOf(f *file) *content {
 // findLog sees that the log in use is still the one in its place; one that was
 // deleted is begun anew. mu is held.
 func (s *Store) findLog() {
-	if s.log == nil {
+	if s.log == nil || s.logging {
 		return
 	}
 	info, err := lstat(s.fs, s.logPath())
@@ -268,13 +275,16 @@ func (s *Store) home() error {
 	return s.prepare(&rec)
 }
 
-// drain puts what is recorded into the log, in one append. mu is held.
+// drain puts what is recorded into the log, in one append: also what others
+// recorded while the last one was written. mu is held, but not while the disk
+// works.
 func (s *Store) drain() error {
+	s.awaitLog()
 	if len(s.unlogged) == 0 || s.readOnly {
 		return nil
 	}
-	if s.fenced != nil {
-		return s.fenced
+	if err := s.guard(); err != nil {
+		return err
 	}
 	if err := s.openLog(); err != nil {
 		return err
@@ -283,24 +293,42 @@ func (s *Store) drain() error {
 		s.backUpNow()
 	}
 	records := make([]session.Record, len(s.unlogged))
-	size := int64(0)
 	for i, e := range s.unlogged {
 		r, err := e.record(s)
 		if err != nil {
 			return fmt.Errorf("log a change of %s: %w", e.file(), err)
 		}
 		records[i] = r
-		size += int64(len(r.Payload)) + 128
 	}
-	if err := s.log.Append(0, records...); err != nil {
+	log := s.log
+	if err := s.withLog(func() error { return log.Append(0, records...) }); err != nil {
 		return err
 	}
-	s.unlogged, s.stale = nil, true
-	s.logBytes += size
+	s.unlogged, s.stale = s.unlogged[len(records):], true
 	if info, err := lstat(s.fs, s.logPath()); err == nil {
 		s.logAt, s.logBytes = stampOf(info), info.Size()
 	}
 	return nil
+}
+
+// withLog works on the log's file without mu, so that a slow disk keeps nobody
+// from what is in memory: nobody else touches the log, and what is recorded
+// meanwhile waits behind what was. mu is held before and after.
+func (s *Store) withLog(work func() error) error {
+	s.logging = true
+	s.mu.Unlock()
+	err := work()
+	s.mu.Lock()
+	s.logging = false
+	s.logged.Broadcast()
+	return err
+}
+
+// awaitLog returns when nobody works on the log; mu is held, but not meanwhile.
+func (s *Store) awaitLog() {
+	for s.logging {
+		s.logged.Wait()
+	}
 }
 
 // backUpNow writes the planned backups before a log begins: there is no older
@@ -316,7 +344,8 @@ func (s *Store) backUpNow() {
 // dropSaved forgets what never came into the log but is in its file: it is
 // safe. mu is held.
 func (s *Store) dropSaved() {
-	rest := s.unlogged[:0]
+	s.awaitLog()
+	var rest []entry
 	for _, e := range s.unlogged {
 		if f := s.files[e.file()]; !f.dirty() && f.doc != nil && len(f.wait) == 0 {
 			f.chained = false
@@ -330,22 +359,38 @@ func (s *Store) dropSaved() {
 // maxLogBytes is how long the log may get before it is cut.
 const maxLogBytes = 1 << 20
 
-// cutLog leaves of the log what the newest content of each file needs, once all
-// is in the files. It writes a new log beside the old one and renames it: the
-// log is whole at any moment. mu is held.
+// cutLog leaves of the log what the newest content of each file needs, and all
+// of a file that is not written yet. It writes a new log beside the old one and
+// renames it: the log is whole at any moment. mu is held.
 func (s *Store) cutLog() error {
+	s.awaitLog()
 	if s.log == nil || s.logBytes < max(maxLogBytes, 2*s.kept) || len(s.unlogged) > 0 {
 		return nil
 	}
+	whole := map[string]bool{}
 	for _, f := range s.files {
-		if f.dirty() || f.backup != nil || f.unmet {
-			return nil
-		}
+		whole[f.name] = f.dirty() || f.backup != nil || f.unmet || len(f.wait) > 0
 	}
+	log := s.log
+	if err := s.withLog(func() error { return s.rewriteLog(log, whole) }); err != nil {
+		return err
+	}
+	_ = s.log.Close() // all of it is in the new one
+	s.log = nil
+	if err := s.openLog(); err != nil {
+		return err
+	}
+	s.kept, s.stale = s.logBytes, true
+	return durable.SyncDir(s.fs, s.StateDir())
+}
+
+// rewriteLog puts in the place of the log one of what is still needed; of the
+// files in whole that is all.
+func (s *Store) rewriteLog(log *session.Journal, whole map[string]bool) error {
 	var records []session.Record
 	newest := map[string]int{}
-	err := s.log.Records(func(r session.Record) error {
-		if c, ok := decodeContent(r); ok {
+	err := log.Records(func(r session.Record) error {
+		if c, ok := decodeContent(r); ok && !whole[c.File] {
 			newest[c.File] = len(records)
 		}
 		records = append(records, r)
@@ -374,16 +419,7 @@ func (s *Store) cutLog() error {
 	if err = errors.Join(err, j.Close()); err != nil {
 		return err
 	}
-	if err := s.fs.Rename(temp, path); err != nil {
-		return err
-	}
-	_ = s.log.Close()
-	s.log = nil
-	if err := s.openLog(); err != nil {
-		return err
-	}
-	s.kept, s.stale = s.logBytes, true
-	return durable.SyncDir(s.fs, s.StateDir())
+	return s.fs.Rename(temp, path)
 }
 
 func decodeContent(r session.Record) (content, bool) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+	"unicode/utf8"
 
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
@@ -234,12 +235,13 @@ func (s *Store) install(f *file, was, data []byte) error {
 	if !bytes.Equal(was, data) || was == nil {
 		var err error
 		if late, err = durable.Swap(s.fs, f.path, was, data, 0o644); err != nil {
-			return err
+			return errors.Join(err, s.setAside(f, late))
 		}
 	}
 	f.put(markdown.Parse(data))
 	f.clean, f.base, f.saved, f.known, f.edited = f.gen, data, f.last, true, true
-	f.broken, f.wait, f.stamp = nil, nil, stamp{}
+	f.broken, f.wait, f.stamp, f.tried, f.unmet, f.half = nil, nil, stamp{}, nil, false, false
+	f.raw = !utf8.Valid(data)
 	s.stale = true
 	s.changed[f.name] = true
 	s.keepEdits()

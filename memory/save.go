@@ -1,15 +1,10 @@
 package memory
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
-
-	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
 )
@@ -27,6 +22,7 @@ const (
 	retryTime  = time.Second
 	watchTime  = 500 * time.Millisecond // between two looks, when the system tells of nothing
 	burstTime  = 30 * time.Millisecond  // what belongs to one edit comes within
+	gatherTime = 5 * time.Millisecond   // and to one burst of changes
 )
 
 // wake has the goroutine write what is recorded; mu is held.
@@ -69,6 +65,7 @@ func (s *Store) loop() {
 			return
 		case <-s.kick:
 			due = true
+			s.rest(gatherTime)
 		case <-edits:
 			s.rest(burstTime)
 		case <-timer.C:
@@ -149,6 +146,11 @@ func (s *Store) save() (again time.Duration, err error) {
 		s.mu.Unlock()
 		return 0, err
 	}
+	for _, f := range s.files {
+		if f.doc != nil {
+			_ = s.look(f) // somebody may have put an older text in place; an error shows when it is written
+		}
+	}
 	s.keepEdits()
 	logged := s.drain()
 	s.mu.Unlock()
@@ -159,18 +161,17 @@ func (s *Store) save() (again time.Duration, err error) {
 		errs = append(errs, err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if logged != nil {
 		s.dropSaved()
 		if len(s.unlogged) > 0 {
 			errs = append(errs, logged)
 		}
 	}
-	if err = errors.Join(errs...); err == nil && again == 0 {
-		err = s.cutLog()
-		s.noteSaved()
-	}
-	return again, err
+	errs = append(errs, s.cutLog())
+	note := s.note()
+	s.mu.Unlock()
+	s.writeNote(note)
+	return again, errors.Join(errs...)
 }
 
 // keepEdits plans a backup of what the user edited; mu is held.
@@ -216,18 +217,17 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 		return true, again, err
 	}
 	data, was, gen, last, copyOf := f.doc.Bytes(), f.base, f.gen, f.last, f.backup
-	same := was != nil && string(was) == string(data)
 	stale := f.dirty()
-	f.flying = stale && !same
-	s.mu.Unlock()
+	same := was != nil && string(was) == string(data) && f.tried == nil
 	if copyOf != nil {
+		s.mu.Unlock()
 		err = s.writeBackup(f.name, copyOf)
 		s.mu.Lock()
 		if f.backup == copyOf && err == nil {
 			f.backup = nil
 		}
-		s.mu.Unlock()
 		if err == nil {
+			s.mu.Unlock()
 			return false, 0, nil // which took a while: look again
 		}
 	}
@@ -235,37 +235,64 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 		if same {
 			s.saved(f, data, gen, last)
 		}
+		s.mu.Unlock()
 		return true, 0, err
 	}
-	handle, info := openOld(s.fs, f.path)
-	late, serr := durable.Swap(s.fs, f.path, was, data, 0o644)
-	if serr != nil {
-		if handle != nil {
-			_ = handle.Close()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		f.flying = false
-		if errors.Is(serr, durable.ErrChanged) {
-			f.stamp = stamp{} // whatever it says: read it again
-			return false, 0, err
-		}
-		return true, 0, errors.Join(serr, err)
+	f.flying = true
+	s.mu.Unlock()
+	done, serr := s.swap(f, was, data, gen, last)
+	return done, 0, errors.Join(serr, err)
+}
+
+// swap puts data in the place of was. It is not done when somebody else wrote
+// the file meanwhile.
+func (s *Store) swap(f *file, was, data []byte, gen, last int64) (done bool, err error) {
+	before := openOld(s.fs, f.path)
+	late, err := durable.Swap(s.fs, f.path, was, data, 0o644)
+	var st stamp
+	ours := true
+	if err == nil {
+		st, ours = s.verify(f, data)
 	}
-	s.saved(f, data, gen, last)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed[f.name], f.theirs = true, false
+	f.flying = false
+	if late != nil {
+		s.late(f, was, late) // also after an error: it is nowhere else
+	}
+	if late != nil || err != nil {
+		before.close()
+	}
+	switch {
+	case errors.Is(err, durable.ErrChanged):
+		f.stamp = stamp{} // whatever it says: read it again
+		return false, nil
+	case err != nil:
+		f.tried = data
+		return true, err
+	}
+	s.saved(f, data, gen, last)
+	f.stamp, f.tried, f.theirs, s.changed[f.name] = st, nil, false, true
 	f.remember(was)
 	if late != nil {
-		s.late(f, was, late)
-		if handle != nil {
-			_ = handle.Close()
-		}
-		return false, 0, err
+		return false, nil
 	}
-	s.rememberOld(f, handle, info, was)
-	return true, 0, err
+	s.rememberOld(f, before, was)
+	return ours, nil
+}
+
+// verify reads what was just written: its stamp must not be that of what
+// somebody else put there since. The zero stamp has it read again.
+func (s *Store) verify(f *file, data []byte) (st stamp, ours bool) {
+	v := glance(s.fs, f.path)
+	now, err := durable.ReadFile(s.fs, f.path, maxStateBytes)
+	if err != nil {
+		return stamp{}, true
+	}
+	if !bytes.Equal(now, data) {
+		return stamp{}, false
+	}
+	return v.stamp, true
 }
 
 // clear makes the place of a file ready to be written: what is no state file is
@@ -295,10 +322,13 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 	if time.Since(f.since) < s.settle && !(v.kind == sightBroken && v.stamp.quiet(s.settle)) {
 		return s.settle / 2, nil
 	}
+	before := openOld(s.fs, f.path)
 	moved, err := s.quarantine(f.path)
 	if err != nil {
+		before.close()
 		return 0, err
 	}
+	s.rememberOld(f, before, f.base) // a slow program may still fill what it emptied
 	s.tell(Pickup{File: f.name, Lost: lostText(f.name, v, moved)})
 	f.broken, f.base, f.since = nil, nil, time.Time{}
 	f.stamp, f.chained = stamp{}, false
@@ -306,143 +336,8 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 	return 0, nil
 }
 
-// saved notes that data is on disk.
+// saved notes that data is on disk; mu is held.
 func (s *Store) saved(f *file, data []byte, gen, last int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.base, f.clean, f.saved, f.known, f.flying = data, gen, max(f.saved, last), true, false
-	if info, err := lstat(s.fs, f.path); err == nil {
-		f.stamp = stampOf(info)
-		f.stamp.seen = time.Time{} // somebody may have written since: read it once more
-	}
+	f.base, f.clean, f.saved, f.known = data, gen, max(f.saved, last), true
 	s.stale = true
-}
-
-// old is a file that was replaced while somebody may have had it open.
-type old struct {
-	f      *file
-	handle afero.File
-	info   fs.FileInfo
-	was    []byte
-	until  time.Time
-}
-
-// Programs that had the old file open are watched for so long, so often, and
-// at most so many of them.
-const (
-	lookBackFor  = time.Second
-	lookBackTime = 100 * time.Millisecond
-	maxOlds      = 16
-)
-
-func (s *Store) rememberOld(f *file, handle afero.File, info fs.FileInfo, was []byte) {
-	if handle == nil {
-		return
-	}
-	s.olds = append(s.olds, old{f: f, handle: handle, info: info, was: was, until: time.Now().Add(lookBackFor)})
-}
-
-// lookBack merges what was written to files after they were replaced. It
-// reports whether there was something; last closes them all.
-func (s *Store) lookBack(last bool) (found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rest := s.olds[:0]
-	for i, o := range s.olds {
-		if !unchanged(o.handle, o.info) {
-			data, err := readOpen(o.handle)
-			if err == nil && len(data) == 0 && !last && time.Now().Before(o.until) {
-				rest = append(rest, o) // a program that empties a file will fill it
-				continue
-			}
-			if err == nil && len(data) > 0 && string(data) != string(o.was) {
-				s.late(o.f, o.was, data)
-				found = true
-			}
-		} else if !last && time.Now().Before(o.until) && len(s.olds)-i <= maxOlds {
-			rest = append(rest, o)
-			continue
-		}
-		_ = o.handle.Close()
-	}
-	s.olds = rest
-	return found
-}
-
-// late merges what somebody wrote to a file that Ralph had just replaced. What
-// is no text is kept in quarantine. mu is held.
-func (s *Store) late(f *file, was, user []byte) {
-	if wholesome(user, true, !f.raw) == nil {
-		s.merge(f, was, user)
-		return
-	}
-	if len(user) == 0 {
-		return
-	}
-	path, err := s.vacant(f.name)
-	if err == nil {
-		err = durable.Replace(s.fs, path, user, 0o600)
-	}
-	if err == nil {
-		s.tell(Pickup{File: f.name, Lost: f.name + " was overwritten with what is no text: that is in " + s.rel(path)})
-	}
-}
-
-// noted is what `.ralph/saved.json` says: up to which change each file has been
-// written, and how it looked then. It is written without a sync and only makes
-// opening cheaper: without it, or with an old one, the log is read.
-type noted struct {
-	N     int64                `json:"n"`
-	Log   int64                `json:"log"` // how long the log is of which all is in the files
-	Files map[string]notedFile `json:"files"`
-}
-
-type notedFile struct {
-	N int64 `json:"n"`
-	stamp
-}
-
-func (s *Store) notePath() string { return filepath.Join(s.StateDir(), "saved.json") }
-
-// noteSaved writes the note; mu is held.
-func (s *Store) noteSaved() {
-	if !s.stale || len(s.unlogged) > 0 {
-		return
-	}
-	n := noted{N: s.n, Files: map[string]notedFile{}}
-	if info, err := lstat(s.fs, s.logPath()); err == nil {
-		n.Log = info.Size()
-	}
-	for name, f := range s.files {
-		if f.dirty() || f.broken != nil || len(f.wait) > 0 || f.unmet {
-			return
-		}
-		if f.known {
-			n.Files[name] = notedFile{N: f.saved, stamp: f.stamp}
-		}
-	}
-	data, err := json.Marshal(n)
-	if err != nil {
-		return
-	}
-	temp := s.notePath() + ".new"
-	_ = s.fs.Remove(temp) // of one who was killed
-	h, err := s.fs.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return // only a help
-	}
-	_, err = h.Write(append(data, '\n'))
-	if err = errors.Join(err, h.Close()); err == nil {
-		err = s.fs.Rename(temp, s.notePath())
-	}
-	s.stale = err != nil
-}
-
-func (s *Store) readNote() noted {
-	var n noted
-	data, err := durable.ReadFile(s.fs, s.notePath(), 64<<10)
-	if err != nil || json.Unmarshal(data, &n) != nil {
-		return noted{}
-	}
-	return n
 }

@@ -45,6 +45,12 @@ func (st stamp) settled() bool {
 	return st.Mtime > 0 && st.seen.Sub(time.Unix(0, st.Mtime)) > tick
 }
 
+// fresh says that it is too early to tell what settled tells: soon it is not.
+func (st stamp) fresh() bool {
+	age := time.Since(time.Unix(0, st.Mtime))
+	return st.Mtime%int64(time.Second) != 0 && age >= 0 && age <= fineTick
+}
+
 // quiet says that nobody wrote the file for a while.
 func (st stamp) quiet(settle time.Duration) bool {
 	age := time.Since(time.Unix(0, st.Mtime))

@@ -122,6 +122,8 @@ type Store struct {
 	kept     int64            // its size when it was last cut
 	n        int64            // the last change
 	unlogged []entry          // recorded, but not in the log
+	logging  bool             // somebody works on the log, without mu
+	logged   sync.Cond        // on mu: logging ended
 	stale    bool             // the note of what is saved is not right any more
 	changed  map[string]bool
 	runs     [][]byte     // records of runs.jsonl that are not written yet
@@ -199,6 +201,7 @@ func newStore(o Options) (*Store, error) {
 	s := &Store{fs: o.FS, root: o.Root, now: o.Now, redact: o.Redact, git: o.Git, onEdit: o.OnEdit, byHand: o.byHand,
 		writing: make(chan struct{}, 1), kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		changed: map[string]bool{}, files: map[string]*file{}}
+	s.logged.L = &s.mu
 	if s.settle = settleTime; s.byHand {
 		s.settle = time.Microsecond
 	}
@@ -356,10 +359,17 @@ func (s *Store) Close() error {
 		err = errors.Join(err, s.log.Close())
 		s.log = nil
 	}
+	s.awaitLog()
+	if s.fenced == nil {
+		s.fenced = errClosed
+	}
 	lock := s.lock
 	s.lock = nil
 	return errors.Join(err, lock.release())
 }
+
+// errClosed is why nothing is written any more.
+var errClosed = errors.New("the project's state is closed")
 
 func header(name string) string {
 	switch name {

@@ -35,11 +35,15 @@ func (s *Store) survey(rec *Recovery) {
 	if !write || s.readOnly {
 		return
 	}
-	if _, err = s.save(); err == nil {
-		return
-	}
+	again, err := s.save()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if again > 0 {
+		s.wake()
+	}
+	if err == nil {
+		return
+	}
 	for i := range rec.Files {
 		if st := &rec.Files[i]; s.files[st.Name].dirty() {
 			st.Err = errors.Join(st.Err, s.files[st.Name].err)
@@ -54,6 +58,9 @@ func (s *Store) past() (history, noted, error) {
 	note := s.readNote()
 	h := history{}
 	info, err := lstat(s.fs, s.logPath())
+	if err == nil && s.log == nil {
+		s.logAt = stampOf(info)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -157,7 +164,7 @@ func (s *Store) catchUp(f *file, c chain, noted int64, v sight, rec *Recovery) e
 	f.base, f.stamp = v.data, v.stamp
 	f.put(markdown.Parse(data))
 	if bytes.Equal(data, v.data) {
-		f.clean = f.gen
+		f.clean, f.saved, s.stale = f.gen, f.last, true
 		return nil
 	}
 	f.edited = merged

@@ -75,6 +75,7 @@ func clutter(random *rand.Rand, list []errand, i int) string {
 // them otherwise, needs several, and its own words are said hundreds of times to
 // no purpose.
 func TestRelevanceFindsWhatIsWordedOtherwise(t *testing.T) {
+	t.Parallel()
 	const messages, budget, seeds = 10_000, 3000, 4
 	list, needs := errands(t)
 	tokens := func(s string) int { return len(s)/4 + 8 }

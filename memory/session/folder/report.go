@@ -77,10 +77,6 @@ func (d Data) withoutReport() Data {
 	return d
 }
 
-// Render gives the text of a report on d, made from d and the facts alone.
-// Foreign text in it can neither end its quotation nor reach a terminal.
-func Render(d Data, facts Facts) []byte { return sealed(string(d.render(facts))) }
-
 const sealPrefix = "<!-- made by ralph from the files of this session: "
 
 // sealed ends a report with a checksum, by which one that somebody edited is

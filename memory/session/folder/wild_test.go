@@ -317,7 +317,7 @@ func FuzzRead(f *testing.F) {
 		d, err := Read(fsys, dir)
 		must(t, err)
 		d.Differences()
-		Render(d, Facts{Summary: string(j)})
+		d.render(Facts{Summary: string(j)})
 		fl := opened1(t, fsys)
 		work(fl)
 		must(t, fl.Close())
