@@ -296,7 +296,7 @@ func (w *window) shorten(ctx context.Context, transcript []agent.Message, r room
 			continue
 		case history.Elide:
 			s.elided++
-			m.Text = fmt.Sprintf("(left out to make room: %d bytes of an old result)", len(m.Text))
+			m.Text = fmt.Sprintf("(left out to make room: an old result of about %d KB)", (len(m.Text)+512)>>10)
 		}
 		if fate.Older && i > 0 && m.Text != state.Front {
 			s.state.Older++

@@ -212,9 +212,16 @@ func (c careless) OpenFile(name string, flag int, perm os.FileMode) (afero.File,
 func TestKilledAnywhereBites(t *testing.T) {
 	t.Parallel()
 	for _, l := range lives() {
+		const many = 1 << 20
 		left := &atomic.Int64{}
-		left.Store(12)
-		p, acked := l.on(t, careless{afero.NewOsFs(), left}, func() bool { return true })
+		left.Store(many)
+		always := func() bool { return true }
+		p, acked := l.on(t, careless{afero.NewOsFs(), left}, always)
+		if wrong := l.check(t, p, acked); len(wrong) > 0 {
+			t.Errorf("%s: missing on a disk that keeps all: %q", l.name, wrong)
+		}
+		left.Store((many - left.Load()) / 3)
+		p, acked = l.on(t, careless{afero.NewOsFs(), left}, always)
 		wrong := l.check(t, p, acked)
 		if len(wrong) == 0 {
 			t.Errorf("%s: nothing was found missing of %d acknowledged records", l.name, len(acked))

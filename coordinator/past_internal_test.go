@@ -122,3 +122,14 @@ func TestWhatIsLeftOutLittleByLittleIsSummarised(t *testing.T) {
 		t.Errorf("the summary is asked for without %q:\n%.600s", want, req.Messages[1].Text)
 	}
 }
+
+// How long a command took moves no cut: a replay takes another time.
+func TestACutDoesNotDependOnHowLongACommandTook(t *testing.T) {
+	long := strings.Repeat("a line of output\n", 400)
+	say := func(took string) string {
+		return strings.Replace(sayMessage(agent.Message{Role: agent.RoleTool, Text: "exit 0 after " + took + "\n" + long}, 600), took, "T", 1)
+	}
+	if a, b := say("9ms"), say("1m12.345s"); a != b || len(a) > 800 {
+		t.Errorf("%q\n%q", a, b)
+	}
+}

@@ -76,12 +76,23 @@ func (p *past) sum(m agent.Message) uint64 {
 	return h.Sum64()
 }
 
+// maxFirstLine bounds a first line of a result that is shown beside the limit.
+const maxFirstLine = 80
+
 // sayMessage is a message as it is shown in an excerpt or to be summarised.
 func sayMessage(m agent.Message, limit int) string {
 	var b strings.Builder
 	switch {
 	case m.Role == agent.RoleTool:
-		b.WriteString("result: " + middleOut(m.Text, limit) + "\n")
+		// How long a command took stands in the first line; the cut must not
+		// depend on its digits, or a replay would differ.
+		first, rest, _ := strings.Cut(m.Text, "\n")
+		if len(first) > maxFirstLine || len(rest) == 0 {
+			first, rest = "", m.Text
+		} else {
+			first += "\n"
+		}
+		b.WriteString("result: " + first + middleOut(rest, limit) + "\n")
 	case m.Role == agent.RoleUser:
 		b.WriteString("user: " + middleOut(m.Text, limit) + "\n")
 	case m.Text != "":
