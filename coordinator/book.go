@@ -47,6 +47,7 @@ type book struct {
 	dry      bool             // nothing is kept in this run
 	readOnly bool             // nothing can be kept in this project
 	held     bool             // the journal cannot be written, which was said
+	slow     bool             // the disk is slow, which was said
 	pending  []session.Record // kept back until the next message is written
 	working  map[string]bool  // tasks that were begun here and not ended
 	untidy   bool             // the last Ralph was cut off: see tidy
@@ -268,12 +269,16 @@ func (b *book) flush() {
 	if b.store == nil || b.readOnly || len(b.pending) == 0 {
 		return
 	}
-	err := b.openJournal()
+	err, began := b.openJournal(), b.c.now()
 	if err == nil {
 		err = b.journal.Append(b.c.epochs.Current(), b.pending...)
 	}
 	if err == nil {
 		b.pending, b.held = nil, false
+		if took := b.c.now().Sub(began); took > slowDisk && !b.slow {
+			b.slow = true
+			b.note(fmt.Sprintf("the disk is slow: it took %.1f s to keep a message in %s; each answer and each tool waits for that", took.Seconds(), filepath.Dir(b.journal.Path())))
+		}
 		return
 	}
 	if !b.held {
@@ -281,6 +286,9 @@ func (b *book) flush() {
 		b.note(heldText(err))
 	}
 }
+
+// slowDisk is how long a message may take to be kept before that is said, once.
+const slowDisk = time.Second
 
 // openJournal opens the journal of a run without a session; mu is held.
 func (b *book) openJournal() (err error) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/afero"
 
@@ -227,5 +228,49 @@ func TestKilledAnywhereBites(t *testing.T) {
 			t.Errorf("%s: nothing was found missing of %d acknowledged records", l.name, len(acked))
 		}
 		t.Logf("%s: %d faults found, such as %s", l.name, len(wrong), wrong[:min(1, len(wrong))])
+	}
+}
+
+// sluggish is a disk on which a sync takes two seconds of a clock of its own.
+type sluggish struct {
+	afero.Fs
+	clock *atomic.Int64
+}
+
+type sluggishFile struct {
+	afero.File
+	clock *atomic.Int64
+}
+
+func (f sluggishFile) Sync() error {
+	f.clock.Add(int64(2 * time.Second))
+	return f.File.Sync()
+}
+
+func (d sluggish) OpenFile(name string, flag int, perm os.FileMode) (afero.File, error) {
+	f, err := d.Fs.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return sluggishFile{f, d.clock}, nil
+}
+
+// A disk that became slow is told once.
+func TestASlowDiskIsTold(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, calls(call("list", m{"path": "."})), text("done"))
+	var clock atomic.Int64
+	p.fs = sluggish{afero.NewOsFs(), &clock}
+	o := p.options()
+	o.Now = func() time.Time { return time.Date(2026, 11, 21, 10, 0, 0, int(clock.Add(1)), time.UTC) }
+	c, err := coordinator.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := c.Run(t.Context(), coordinator.Job{Task: "go"})
+	p.shut(c)
+	p.want(out, coordinator.StatusCompleted)
+	if n := strings.Count(strings.Join(out.Warnings, "\n"), "the disk is slow: it took 2.0 s"); n != 1 {
+		t.Errorf("told %d times: %q", n, out.Warnings)
 	}
 }
