@@ -43,7 +43,7 @@ func TestHammer(t *testing.T) {
 				return
 			case <-time.After(time.Duration(r.IntN(15)) * time.Millisecond):
 			}
-			if err := edit(path, fmt.Sprintf("- [ ] user line %d.\n", i), r.IntN(3)); err != nil {
+			if err := edit(path, fmt.Sprintf("- [ ] user line %d.\n", i), r.IntN(5)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -80,8 +80,8 @@ func TestHammer(t *testing.T) {
 	t.Logf("%d edits of the user, %d changes of Ralph: none lost; conflict notes: %d", lines, len(acked), strings.Count(text, "conflict:"))
 }
 
-// edit adds a line the way programs do: appending, writing all in place, or
-// writing another file and renaming it.
+// edit adds a line the way programs do: appending, writing all in place, writing
+// another file and renaming it, writing in steps, or deleting the file first.
 func edit(path, line string, how int) error {
 	if how == 0 {
 		return appendTo(path, line)
@@ -91,8 +91,15 @@ func edit(path, line string, how int) error {
 		return err
 	}
 	data = append(data, line...)
-	if how == 1 {
+	switch how {
+	case 1:
 		return os.WriteFile(path, data, 0o644)
+	case 3:
+		return inSteps(path, 10*time.Millisecond, data[:len(data)/2], data[len(data)/2:])
+	case 4:
+		err := os.Remove(path)
+		time.Sleep(10 * time.Millisecond)
+		return errors.Join(err, os.WriteFile(path, data, 0o644))
 	}
 	return errors.Join(os.WriteFile(path+".user", data, 0o644), os.Rename(path+".user", path))
 }

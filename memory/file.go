@@ -25,6 +25,9 @@ const maxStateBytes = 32 << 20
 // puts another in its place: programs save in several steps.
 const settleTime = 60 * time.Millisecond
 
+// shrinkSettles is how many settleTimes a file that became shorter must stay so.
+const shrinkSettles = 4
+
 // maxDefer is how long Ralph lets a program go first that writes a file again
 // and again.
 const maxDefer = 500 * time.Millisecond
@@ -55,7 +58,8 @@ type file struct {
 	tried  []byte             // a try to write it failed: it may be on disk, but not for good
 	theirs bool               // base is what the user wrote while the Store was open
 	broken *sight             // what stands in its place
-	since  time.Time          // of broken, or of waiting for the user to be done
+	since  time.Time          // of broken, or of half
+	first  time.Time          // since when Ralph waits for the user to be done
 	err    error              // of the last try to write it
 
 	chained bool // the log says from which content on its last changes were made
@@ -245,7 +249,10 @@ func (s *Store) look(f *file) error {
 			f.stamp, f.half = v.stamp, false
 			return nil
 		}
-		if f.half = halfWritten(v, f.base, s.settle); !f.half {
+		if !f.half {
+			f.since = time.Now()
+		}
+		if f.half = halfWritten(v, f.base, f.stamp, s.settle) && time.Since(f.since) < maxDefer; !f.half {
 			s.pickUp(f, v)
 		}
 	case sightAbsent, sightBroken, sightRefused:
@@ -354,9 +361,13 @@ func prose(d *markdown.Document) string {
 
 // halfWritten says that a program seems to be in the middle of writing what was
 // seen: it wrote just now, and the text ends where a block does, or without the
-// line end that it had.
-func halfWritten(v sight, base []byte, settle time.Duration) bool {
+// line end that it had; or there is less than before in the same file, which
+// must stay so for longer, as it would be taken for a deletion.
+func halfWritten(v sight, base []byte, was stamp, settle time.Duration) bool {
 	const block = 4096
+	if len(v.data) < len(base) && v.stamp.Ino == was.Ino && was.Ino != 0 {
+		return !v.stamp.quiet(shrinkSettles * settle)
+	}
 	return !v.stamp.quiet(settle) && len(v.data) > 0 &&
 		(len(v.data)%block == 0 || bytes.HasSuffix(base, []byte("\n")) && !bytes.HasSuffix(v.data, []byte("\n")))
 }

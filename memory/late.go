@@ -159,6 +159,9 @@ func (f *file) ancestor(user []byte) []byte {
 	if best == nil {
 		return []byte(header(f.name))
 	}
+	if f.theirs {
+		return best // Ralph wrote nothing since
+	}
 	least := -1
 	for i := len(f.past) - 1; i >= 0 && time.Since(f.past[i].at) < staleTime; i-- {
 		if bytes.Equal(f.past[i].data, user) {

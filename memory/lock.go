@@ -211,6 +211,7 @@ func (s *Store) guard() error {
 		if inPlace(l) {
 			continue
 		}
+		s.awaitLog()
 		if filepath.Dir(l.Path()) == s.StateDir() {
 			if err := s.home(); err != nil {
 				return err

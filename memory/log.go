@@ -311,7 +311,7 @@ func (s *Store) drain() error {
 	return nil
 }
 
-// withLog works on the log's file without mu, so that a slow disk keeps nobody
+// withLog works on a log's file without mu, so that a slow disk keeps nobody
 // from what is in memory: nobody else touches the log, and what is recorded
 // meanwhile waits behind what was. mu is held before and after.
 func (s *Store) withLog(work func() error) error {
@@ -320,14 +320,14 @@ func (s *Store) withLog(work func() error) error {
 	err := work()
 	s.mu.Lock()
 	s.logging = false
-	s.logged.Broadcast()
+	s.idle.Broadcast()
 	return err
 }
 
 // awaitLog returns when nobody works on the log; mu is held, but not meanwhile.
 func (s *Store) awaitLog() {
 	for s.logging {
-		s.logged.Wait()
+		s.idle.Wait()
 	}
 }
 
@@ -359,20 +359,25 @@ func (s *Store) dropSaved() {
 // maxLogBytes is how long the log may get before it is cut.
 const maxLogBytes = 1 << 20
 
-// cutLog leaves of the log what the newest content of each file needs, and all
-// of a file that is not written yet. It writes a new log beside the old one and
-// renames it: the log is whole at any moment. mu is held.
+// cutLog leaves of the log what the newest content of each file needs that is
+// in the file. It writes a new log beside the old one and renames it: the log is
+// whole at any moment. mu is held.
 func (s *Store) cutLog() error {
 	s.awaitLog()
-	if s.log == nil || s.logBytes < max(maxLogBytes, 2*s.kept) || len(s.unlogged) > 0 {
+	if s.log == nil || s.logBytes < max(maxLogBytes, 2*s.kept) {
 		return nil
 	}
-	whole := map[string]bool{}
-	for _, f := range s.files {
-		whole[f.name] = f.dirty() || f.backup != nil || f.unmet || len(f.wait) > 0
+	log, needed := s.log, map[string]func(content) bool{}
+	for name, f := range s.files {
+		saved, planned := f.saved, f.backup
+		if f.unmet {
+			saved = -1
+		}
+		needed[name] = func(c content) bool {
+			return c.N > saved || planned != nil && c.Backup == planned.name
+		}
 	}
-	log := s.log
-	if err := s.withLog(func() error { return s.rewriteLog(log, whole) }); err != nil {
+	if err := s.withLog(func() error { return s.rewriteLog(log, needed) }); err != nil {
 		return err
 	}
 	_ = s.log.Close() // all of it is in the new one
@@ -384,13 +389,13 @@ func (s *Store) cutLog() error {
 	return durable.SyncDir(s.fs, s.StateDir())
 }
 
-// rewriteLog puts in the place of the log one of what is still needed; of the
-// files in whole that is all.
-func (s *Store) rewriteLog(log *session.Journal, whole map[string]bool) error {
+// rewriteLog puts in the place of the log one that begins, for each file, with
+// the newest content of which needed does not say that what is before it is.
+func (s *Store) rewriteLog(log *session.Journal, needed map[string]func(content) bool) error {
 	var records []session.Record
 	newest := map[string]int{}
 	err := log.Records(func(r session.Record) error {
-		if c, ok := decodeContent(r); ok && !whole[c.File] {
+		if c, ok := decodeContent(r); ok && needed[c.File] != nil && !needed[c.File](c) {
 			newest[c.File] = len(records)
 		}
 		records = append(records, r)

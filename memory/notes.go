@@ -302,34 +302,41 @@ func (s *Store) AppendRun(doc json.RawMessage) error {
 	return s.flushRuns()
 }
 
+// flushRuns appends the records that are not on disk. mu is held, but not while
+// the disk works.
 func (s *Store) flushRuns() error {
+	s.awaitLog()
 	if s.readOnly || s.fenced != nil {
 		return s.fenced
 	}
-	for len(s.runs) > 0 {
-		if s.runLog == nil {
-			if err := s.home(); err != nil {
-				return err
-			}
-			l, _, err := durable.OpenLog(s.fs, filepath.Join(s.root, runsFile), durable.LogOptions{
-				Quarantine: s.Quarantine(), Valid: json.Valid,
-			})
-			if err != nil {
-				return err
-			}
-			s.runLog = l
+	if len(s.runs) == 0 {
+		return nil
+	}
+	if s.runLog == nil {
+		if err := s.home(); err != nil {
+			return err
 		}
-		err := s.runLog.Append(s.runs[0])
-		if errors.Is(err, fs.ErrNotExist) { // somebody deleted `.ralph/`
-			if err = s.home(); err == nil {
-				err = s.runLog.Append(s.runs[0])
-			}
-		}
+		l, _, err := durable.OpenLog(s.fs, filepath.Join(s.root, runsFile), durable.LogOptions{
+			Quarantine: s.Quarantine(), Valid: json.Valid,
+		})
 		if err != nil {
 			return err
 		}
-		s.runs = s.runs[1:]
+		s.runLog = l
+	}
+	runs, log := s.runs, s.runLog
+	err := s.withLog(func() error {
+		err := log.Append(runs...)
+		if errors.Is(err, fs.ErrNotExist) { // somebody deleted `.ralph/`
+			if err = s.home(); err == nil {
+				err = log.Append(runs...)
+			}
+		}
+		return err
+	})
+	if err == nil {
+		s.runs = s.runs[len(runs):]
 		s.changed[runsFile] = true
 	}
-	return nil
+	return err
 }

@@ -2,8 +2,6 @@ package memory
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -34,36 +32,12 @@ type link struct {
 // recall reads the log. It is only read, also when its end is torn.
 func (s *Store) recall() (history, error) {
 	h := history{chains: map[string]*chain{}}
-	err := durable.ReadLines(s.fs, s.logPath(), func(line []byte, whole bool) error {
-		r, ok := decodeRecord(line)
-		switch {
-		case ok:
-			h.take(r)
-		case whole: // a torn last line was being written when Ralph died
-			h.bad++
-		}
+	bad, err := session.ReadRecords(s.fs, s.logPath(), func(r session.Record) error {
+		h.take(r)
 		return nil
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	h.bad = bad
 	return h, err
-}
-
-// decodeRecord reads a line of a journal and checks it against its checksum:
-// the last 16 digits, over what stands before them.
-func decodeRecord(line []byte) (r session.Record, ok bool) {
-	const key, digits = `,"sum":"`, 16
-	at := len(line) - len(key) - digits - len(`"}`)
-	if at < 1 || !bytes.HasPrefix(line[at:], []byte(key)) {
-		return r, false
-	}
-	body := append(bytes.Clone(line[:at]), '}')
-	sum := sha256.Sum256(body)
-	if hex.EncodeToString(sum[:])[:digits] != string(line[at+len(key):at+len(key)+digits]) {
-		return r, false
-	}
-	return r, json.Unmarshal(body, &r) == nil
 }
 
 func (h *history) take(r session.Record) {

@@ -13,6 +13,10 @@ import (
 // else writes all the time.
 const maxMerges = 20
 
+// maxDrains bounds how often a file waits for the log of what others change all
+// the time: some of that may then be in the file a moment before.
+const maxDrains = 4
+
 // How the goroutine paces itself: a file is written at once when nothing was
 // written for a while, and then not more often than writing takes, so that a
 // burst of changes to a large file costs few rewrites.
@@ -104,7 +108,10 @@ func (s *Store) turn(due bool) time.Duration {
 	if len(s.olds) > 0 {
 		next = min(next, lookBackTime)
 	}
-	if !watching && next == watchTime && !s.waiting() {
+	switch {
+	case next == watchTime && !s.readOnly && s.unsettled():
+		next = s.settle
+	case !watching && next == watchTime && !s.waiting():
 		next = time.Hour
 	}
 	return next
@@ -146,8 +153,8 @@ func (s *Store) save() (again time.Duration, err error) {
 		s.mu.Unlock()
 		return 0, err
 	}
-	for _, f := range s.files {
-		if f.doc != nil {
+	for _, name := range order() {
+		if f := s.files[name]; f.doc != nil {
 			_ = s.look(f) // somebody may have put an older text in place; an error shows when it is written
 		}
 	}
@@ -204,7 +211,7 @@ func (s *Store) saveFile(f *file) (again time.Duration, err error) {
 
 func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 	s.mu.Lock()
-	if !f.dirty() && f.backup == nil && len(f.wait) == 0 && !f.unmet {
+	if !f.dirty() && f.backup == nil && len(f.wait) == 0 && !f.unmet && !f.half {
 		s.mu.Unlock()
 		return true, 0, nil
 	}
@@ -216,10 +223,7 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 		s.mu.Unlock()
 		return true, again, err
 	}
-	data, was, gen, last, copyOf := f.doc.Bytes(), f.base, f.gen, f.last, f.backup
-	stale := f.dirty()
-	same := was != nil && string(was) == string(data) && f.tried == nil
-	if copyOf != nil {
+	if copyOf := f.backup; copyOf != nil {
 		s.mu.Unlock()
 		err = s.writeBackup(f.name, copyOf)
 		s.mu.Lock()
@@ -231,6 +235,14 @@ func (s *Store) saveOnce(f *file) (done bool, again time.Duration, err error) {
 			return false, 0, nil // which took a while: look again
 		}
 	}
+	for range maxDrains { // the log before the file
+		if len(s.unlogged) == 0 || s.drain() != nil {
+			break
+		}
+	}
+	data, was, gen, last := f.doc.Bytes(), f.base, f.gen, f.last
+	stale := f.dirty()
+	same := was != nil && string(was) == string(data) && f.tried == nil
 	if !stale || same {
 		if same {
 			s.saved(f, data, gen, last)
@@ -304,13 +316,13 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 	}
 	if f.broken == nil {
 		if !f.theirs || f.stamp.quiet(s.settle) {
-			f.since = time.Time{}
+			f.first = time.Time{}
 			return 0, nil
 		}
-		if f.since.IsZero() {
-			f.since = time.Now()
+		if f.first.IsZero() {
+			f.first = time.Now()
 		}
-		if time.Since(f.since) < maxDefer {
+		if time.Since(f.first) < maxDefer {
 			return s.settle / 2, nil
 		}
 		return 0, nil
@@ -330,6 +342,7 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 	}
 	s.rememberOld(f, before, f.base) // a slow program may still fill what it emptied
 	s.tell(Pickup{File: f.name, Lost: lostText(f.name, v, moved)})
+	f.remember(f.base) // who read that may still put it there
 	f.broken, f.base, f.since = nil, nil, time.Time{}
 	f.stamp, f.chained = stamp{}, false
 	f.gen++

@@ -21,9 +21,16 @@
 //   - RALPH_PROGRESS.md is written before RALPH_TASKS.md, both before the rest,
 //     the log before all. Open does again what the log has and the files lack.
 //     That writes nothing but the files, so that a crash in it ends the same.
+//   - While the disk syncs the log or a file, what is in memory can be read and
+//     changed; what is recorded meanwhile shares the next sync.
 //   - Every text is redacted before it is logged.
 //   - `.ralph/` may be deleted at any time: the files stand alone, and the log
 //     and the backups are begun anew.
+//
+// What a person asks for is in notes.go; changes as data in change.go, their log
+// in log.go, what it says in recall.go; one file and its user in file.go, late.go
+// and watch.go; writing in save.go and saved.go; opening and putting right in
+// survey.go and recovery.go; the directory in layout.go, its lock in lock.go.
 //
 // The package calls no model, starts no process, and writes outside the
 // project's root only git's info/exclude and its own lock. Opening a project
@@ -122,8 +129,8 @@ type Store struct {
 	kept     int64            // its size when it was last cut
 	n        int64            // the last change
 	unlogged []entry          // recorded, but not in the log
-	logging  bool             // somebody works on the log, without mu
-	logged   sync.Cond        // on mu: logging ended
+	logging  bool             // somebody works on a log's file, without mu
+	idle     sync.Cond        // on mu: nobody does any more
 	stale    bool             // the note of what is saved is not right any more
 	changed  map[string]bool
 	runs     [][]byte     // records of runs.jsonl that are not written yet
@@ -201,7 +208,7 @@ func newStore(o Options) (*Store, error) {
 	s := &Store{fs: o.FS, root: o.Root, now: o.Now, redact: o.Redact, git: o.Git, onEdit: o.OnEdit, byHand: o.byHand,
 		writing: make(chan struct{}, 1), kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		changed: map[string]bool{}, files: map[string]*file{}}
-	s.logged.L = &s.mu
+	s.idle.L = &s.mu
 	if s.settle = settleTime; s.byHand {
 		s.settle = time.Microsecond
 	}
@@ -346,6 +353,7 @@ func (s *Store) Close() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.awaitLog()
 	if !s.readOnly && s.fenced == nil && s.copied.Load() {
 		for _, name := range order() {
 			_ = s.dropBackups(name, maxBackups) // the next Close tries again
@@ -359,7 +367,6 @@ func (s *Store) Close() error {
 		err = errors.Join(err, s.log.Close())
 		s.log = nil
 	}
-	s.awaitLog()
 	if s.fenced == nil {
 		s.fenced = errClosed
 	}

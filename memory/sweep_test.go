@@ -47,7 +47,8 @@ type story struct {
 	ack  func(string)
 	errs []error
 
-	k keeper
+	k     keeper
+	stays bool // open at the end
 }
 
 func (w *story) did(err error, what string) bool {
@@ -151,13 +152,16 @@ func (w *story) play() {
 	w.set("T-1", 3)
 	w.task(4)
 	w.k.Close()
+	w.k = nil
 	if w.start(); w.k == nil {
 		return
 	}
 	w.learn(2)
 	w.run(2)
 	w.set("T-3", 1)
-	w.k.Close()
+	if w.k.Flush(); !w.stays {
+		w.k.Close()
+	}
 }
 
 func openStore(fsys afero.Fs) (keeper, error) {
@@ -329,7 +333,7 @@ func clockSeed() uint64 { return uint64(os.Getpid()) }
 func faultStory(open func(afero.Fs) (keeper, error)) func(*faultfs.FS, afero.Fs) error {
 	return func(fsys *faultfs.FS, base afero.Fs) error {
 		var acked []string
-		w := &story{fs: fsys, base: base, ack: func(a string) { acked = append(acked, a) }}
+		w := &story{fs: fsys, base: base, ack: func(a string) { acked = append(acked, a) }, stays: true}
 		w.open = func(f afero.Fs) (keeper, error) {
 			k, err := open(f)
 			if s, ok := k.(*Store); ok && s.ReadOnly() {

@@ -38,13 +38,14 @@ func (s *Store) tell(p Pickup) {
 }
 
 // Edits returns what the user changed since it was last asked, oldest first. It
-// looks at the disk now, and puts back what was lost, which may take a moment.
+// looks at the disk now, lets a program that is just saving a file finish, and
+// puts back what was lost, which may take a moment.
 func (s *Store) Edits() []Pickup {
 	s.mu.Lock()
 	s.lookAll()
-	lost := s.anyBroken()
+	open := s.unsettled()
 	s.mu.Unlock()
-	for deadline := time.Now().Add(5 * s.settle); lost && !s.readOnly && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * s.settle); open && !s.readOnly && time.Now().Before(deadline); {
 		// An error shows in Held, and in Flush.
 		again, err := s.save()
 		if again <= 0 || err != nil {
@@ -105,9 +106,11 @@ func (s *Store) lookAll() {
 	}
 }
 
-func (s *Store) anyBroken() bool {
+// unsettled says that a file is lost, or that somebody is just writing one; mu
+// is held.
+func (s *Store) unsettled() bool {
 	for _, f := range s.files {
-		if f.broken != nil && f.broken.kind != sightRefused {
+		if f.half || f.broken != nil && f.broken.kind != sightRefused {
 			return true
 		}
 	}

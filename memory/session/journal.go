@@ -125,22 +125,30 @@ func (j *Journal) Append(epoch uint64, records ...Record) error {
 // the journal is appended to, also after Close. An error of each ends it and is
 // returned.
 func (j *Journal) Records(each func(Record) error) error {
-	bad := 0
-	err := durable.ReadLines(j.fs, j.path, func(line []byte, _ bool) error {
-		r, ok := decode(line)
-		if !ok {
-			bad++
-			return nil
-		}
-		return each(r)
-	})
+	bad, err := ReadRecords(j.fs, j.path, each)
 	j.mu.Lock()
 	j.bad = bad
 	j.mu.Unlock()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	return err
+}
+
+// ReadRecords is Records for the journal at path, which it only reads: a torn
+// last line, which is just being written, is no bad one. None is no error.
+func ReadRecords(fsys afero.Fs, path string, each func(Record) error) (bad int, err error) {
+	err = durable.ReadLines(fsys, path, func(line []byte, whole bool) error {
+		r, ok := decode(line)
+		switch {
+		case ok:
+			return each(r)
+		case whole:
+			bad++
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return bad, err
 }
 
 // Close closes the journal; all that was appended is on disk already. A second
