@@ -58,7 +58,7 @@ func (o opened) unchanged(certain bool) bool {
 const (
 	lookBackFor  = time.Second
 	lookBackTime = 100 * time.Millisecond
-	maxOlds      = 16
+	maxOlds      = 32
 )
 
 func (s *Store) rememberOld(f *file, o opened, was []byte) {

@@ -57,6 +57,7 @@ type Shell struct {
 	ready     bool // the greeting is out
 	spin      int
 	shown     string // the state that the prompt says
+	lastAside chan struct{}
 
 	wake chan struct{}
 	wg   sync.WaitGroup

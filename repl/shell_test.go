@@ -264,13 +264,17 @@ func TestCommands(t *testing.T) {
 func TestStateCommands(t *testing.T) {
 	c := open(t, hang)
 	c.idle()
-	c.Type("/tasks\r/goals\r/context\r")
-	c.Has("in brackets")
+	for _, step := range [][2]string{{"/tasks", "it works"}, {"/goals", "no goals"}, {"/context", "in brackets"}} {
+		c.Type(step[0] + "\r")
+		c.Has(step[1])
+	}
 	golden(t, "context", c.idle())
 	c.Type("/compact\r")
 	c.Has("90 messages became 12")
 	c.idle()
-	c.Type("/trace\r/trace a.go\r")
+	c.Type("/trace\r")
+	c.Has("had\n  said")
+	c.Type("/trace a.go\r")
 	c.Has("fix the retry")
 	c.Type("/trace b.go\r")
 	c.Has("on record changed b.go")
@@ -516,6 +520,7 @@ func TestStopIsQuick(t *testing.T) {
 		c.Type("\x03")
 		c.Has(fmt.Sprintf("ralph ❯ kept %d▏", i))
 		worst = max(worst, time.Since(begin))
+		c.Has("stopped; what was done") // the turn's last line: what comes after it is cleared away
 		c.Type("\x15\x0c")
 		c.Until("an empty prompt", func(s string) bool { return strings.HasPrefix(s, "\nralph ❯ ▏") })
 	}

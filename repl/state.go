@@ -18,12 +18,20 @@ import (
 // shownTasks bounds how many tasks are listed.
 const shownTasks = 30
 
-// aside runs a command that only looks; a turn that is under way goes on.
+// aside runs a command that only looks; a turn that is under way goes on. What
+// several have to say comes in the order in which they were typed.
 func (s *Shell) aside(f func(context.Context) func()) {
+	before, done := s.lastAside, make(chan struct{})
+	s.lastAside = done
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
-		if after := s.guarded(s.ctx, f); after != nil {
+		defer close(done)
+		after := s.guarded(s.ctx, f)
+		if before != nil {
+			<-before
+		}
+		if after != nil {
 			s.post(after)
 		}
 	}()
