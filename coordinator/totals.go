@@ -23,20 +23,7 @@ type Totals struct {
 // cost.
 func (t *Totals) add(o Outcome) {
 	t.Turns++
-	t.Usage = t.Usage.Add(o.Usage)
-	switch {
-	case o.CostUSD != nil:
-		sum := *o.CostUSD
-		if t.CostUSD != nil {
-			sum += *t.CostUSD
-		}
-		t.CostUSD = &sum
-	case o.Usage.Total > 0:
-		t.costUnknown = true
-	}
-	if t.costUnknown {
-		t.CostUSD = nil
-	}
+	t.spend(agent.Spent{Usage: o.Usage, CostUSD: o.CostUSD})
 	t.FilesChanged = mergeChanges(t.FilesChanged, o.FilesChanged)
 	t.Commits = append(t.Commits, o.Commits...)
 }
