@@ -180,7 +180,7 @@ func wholesome(data []byte, known, utf bool) error {
 
 // glance is see without reading: whole says no more than that there is a file.
 func glance(fsys afero.Fs, path string) sight {
-	info, err := lstat(fsys, path)
+	info, err := durable.Lstat(fsys, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return sight{kind: sightAbsent}
@@ -204,14 +204,6 @@ func glance(fsys afero.Fs, path string) sight {
 	return v
 }
 
-func lstat(fsys afero.Fs, path string) (fs.FileInfo, error) {
-	if l, ok := fsys.(afero.Lstater); ok {
-		info, _, err := l.LstatIfPossible(path)
-		return info, err
-	}
-	return fsys.Stat(path)
-}
-
 // look makes the cached document right: what the user did to the file since is
 // merged into it. An error means that there is no document, because the file
 // could not be read; one that was read before stays as it was. mu is held.
@@ -229,7 +221,7 @@ func (s *Store) look(f *file) error {
 		// that once it is base.
 		return nil
 	}
-	info, err := lstat(s.fs, f.path)
+	info, err := durable.Lstat(s.fs, f.path)
 	switch {
 	case err == nil && info.Mode().IsRegular() && f.base != nil && stampOf(info).same(f.stamp) && (f.stamp.settled() || f.stamp.fresh()):
 		f.broken = nil
@@ -376,7 +368,7 @@ func halfWritten(v sight, base []byte, was stamp, settle time.Duration) bool {
 // is overwritten. It returns where to, relative to the root; "" when nothing
 // stood there.
 func (s *Store) quarantine(path string) (string, error) {
-	if _, err := lstat(s.fs, path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := durable.Lstat(s.fs, path); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	to, err := s.vacant(filepath.Base(path))
@@ -403,7 +395,7 @@ func (s *Store) vacant(base string) (string, error) {
 	at := s.now().UTC().Format("20060102T150405Z")
 	for i := 1; ; i++ {
 		path := filepath.Join(dir, fmt.Sprintf("%s.%s.%d", base, at, i))
-		if _, err := lstat(s.fs, path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := durable.Lstat(s.fs, path); errors.Is(err, fs.ErrNotExist) {
 			return path, nil
 		} else if err != nil {
 			return "", &durable.Error{Op: "move to quarantine", Path: path, Err: err}

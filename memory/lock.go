@@ -119,7 +119,7 @@ func takeLock(ctx context.Context, s *Store, o Options, home bool, rec *Recovery
 		rec.Crashed = &last
 	}
 	for _, path := range paths {
-		if info, err := lstat(s.fs, path); err == nil && info.Mode().IsRegular() && (path != note || mine) {
+		if info, err := durable.Lstat(s.fs, path); err == nil && info.Mode().IsRegular() && (path != note || mine) {
 			pl.notes = append(pl.notes, path)
 		}
 	}
@@ -236,17 +236,14 @@ func (s *Store) guard() error {
 
 // overtaken says that somebody else wrote to the log; mu is held.
 func (s *Store) overtaken() bool {
-	info, err := lstat(s.fs, s.logPath())
+	info, err := durable.Lstat(s.fs, s.logPath())
 	return err == nil && (info.Size() != s.logAt.Size || stampOf(info).Ino != s.logAt.Ino)
 }
 
 // realDir makes sure that a lock in dir is in the project, not where a link
 // leads.
 func realDir(fsys afero.Fs, dir string) error {
-	info, err := fsys.Stat(dir)
-	if l, ok := fsys.(afero.Lstater); ok {
-		info, _, err = l.LstatIfPossible(dir)
-	}
+	info, err := durable.Lstat(fsys, dir)
 	if err == nil && !info.IsDir() {
 		err = errors.New("not a directory")
 	}

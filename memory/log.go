@@ -217,7 +217,7 @@ func (s *Store) findLog() {
 	if s.log == nil || s.logging {
 		return
 	}
-	info, err := lstat(s.fs, s.logPath())
+	info, err := durable.Lstat(s.fs, s.logPath())
 	if err == nil && stampOf(info).Ino == s.logAt.Ino || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -257,7 +257,7 @@ func (s *Store) openLog() error {
 		return err
 	}
 	s.log, s.logAt = j, stamp{}
-	if info, err := lstat(s.fs, path); err == nil {
+	if info, err := durable.Lstat(s.fs, path); err == nil {
 		s.logAt, s.logBytes = stampOf(info), info.Size()
 	}
 	return nil
@@ -265,7 +265,7 @@ func (s *Store) openLog() error {
 
 // home makes `.ralph/` again when somebody deleted it, and locks it anew.
 func (s *Store) home() error {
-	if _, err := lstat(s.fs, s.StateDir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := durable.Lstat(s.fs, s.StateDir()); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what is wrong shows when it is used
 	}
 	if err := s.makeHome(); err != nil {
@@ -305,7 +305,7 @@ func (s *Store) drain() error {
 		return err
 	}
 	s.unlogged, s.stale = s.unlogged[len(records):], true
-	if info, err := lstat(s.fs, s.logPath()); err == nil {
+	if info, err := durable.Lstat(s.fs, s.logPath()); err == nil {
 		s.logAt, s.logBytes = stampOf(info), info.Size()
 	}
 	return nil

@@ -122,7 +122,7 @@ func (s *Store) sources(name string) []Source {
 		out = append(out, src)
 	}
 	mtime := func(path string) time.Time {
-		info, err := lstat(s.fs, path)
+		info, err := durable.Lstat(s.fs, path)
 		if err != nil {
 			return time.Time{}
 		}

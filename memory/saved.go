@@ -44,7 +44,7 @@ func (s *Store) note() []byte {
 			n.Files[name] = at
 		}
 	}
-	if info, err := lstat(s.fs, s.logPath()); err == nil && all {
+	if info, err := durable.Lstat(s.fs, s.logPath()); err == nil && all {
 		n.Log = info.Size()
 	}
 	data, err := json.Marshal(n)

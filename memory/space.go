@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/afero"
 	"golang.org/x/sys/unix"
+
+	"ralph/memory/durable"
 )
 
 // Space is how much room the project's state has and takes.
@@ -67,27 +69,8 @@ func free(fsys afero.Fs, root string) Space {
 	if st.Files > 0 { // some filesystems have no fixed number of them
 		sp.FreeInodes = int64(st.Ffree)
 	}
-	sp.Mount = mountOf(root)
+	sp.Mount = durable.MountPoint(fsys, filepath.Join(root, ".ralph"))
 	return sp
-}
-
-// mountOf returns where the filesystem that holds dir is mounted.
-func mountOf(dir string) string {
-	device := func(path string) (uint64, bool) {
-		var st unix.Stat_t
-		err := unix.Stat(path, &st)
-		return uint64(st.Dev), err == nil
-	}
-	dev, ok := device(dir)
-	for ok {
-		parent := filepath.Dir(dir)
-		up, known := device(parent)
-		if !known || parent == dir || up != dev {
-			return dir
-		}
-		dir = parent
-	}
-	return ""
 }
 
 // lowSpace warns before the room is used up.

@@ -57,7 +57,7 @@ func (s *Store) survey(rec *Recovery) {
 func (s *Store) past() (history, noted, error) {
 	note := s.readNote()
 	h := history{}
-	info, err := lstat(s.fs, s.logPath())
+	info, err := durable.Lstat(s.fs, s.logPath())
 	if err == nil && s.log == nil {
 		s.logAt = stampOf(info)
 	}

@@ -57,7 +57,7 @@ func fail(op, path string, fsys afero.Fs, err error) error {
 // locked, since that is what the user has to look at.
 func hint(fsys afero.Fs, path string, err error) string {
 	where := func() string {
-		if m := mountPoint(fsys, path); m != "" {
+		if m := MountPoint(fsys, path); m != "" {
 			return "the filesystem mounted at " + m
 		}
 		return "the filesystem of " + filepath.Dir(path)
@@ -83,9 +83,9 @@ func hint(fsys afero.Fs, path string, err error) string {
 	return ""
 }
 
-// mountPoint returns where the filesystem that holds path is mounted, or ""
+// MountPoint returns where the filesystem that holds path is mounted, or ""
 // when that cannot be told.
-func mountPoint(fsys afero.Fs, path string) string {
+func MountPoint(fsys afero.Fs, path string) string {
 	device := func(dir string) (uint64, bool) {
 		info, err := fsys.Stat(dir)
 		if err != nil {

@@ -296,7 +296,7 @@ func (l *List) open() error {
 // file opens the file at path; made says that it was begun here and that its
 // entry is on disk.
 func (l *List) file() (f afero.File, made bool, err error) {
-	info, err := lstat(l.fs, l.path)
+	info, err := Lstat(l.fs, l.path)
 	switch {
 	case err == nil && info.Size() > 0 || err == nil && regular(info) != nil:
 		err = regular(info)

@@ -194,7 +194,7 @@ func (l *List) moveAway(f afero.File, size int64) error {
 	base := fmt.Sprintf("%s.damaged-%d-%s", filepath.Base(l.path), size, hex.EncodeToString(sum[:4]))
 	moved := filepath.Join(l.o.Quarantine, base)
 	for n := 2; ; n++ {
-		_, err := lstat(l.fs, moved)
+		_, err := Lstat(l.fs, moved)
 		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}

@@ -89,7 +89,7 @@ func OpenLog(fsys afero.Fs, path string, o LogOptions) (*Log, Damage, error) {
 // may have died before its entry in the directory was on disk: that is seen to
 // before the first append.
 func (l *Log) open() error {
-	info, err := lstat(l.fs, l.path)
+	info, err := Lstat(l.fs, l.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -287,7 +287,7 @@ func inPlace(fsys afero.Fs, f afero.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := lstat(fsys, path)
+	there, err := Lstat(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -322,7 +322,7 @@ func (l *Log) Close() error {
 // call. An error of each ends the reading and is returned as it is.
 func ReadLines(fsys afero.Fs, path string, each func(line []byte, whole bool) error) error {
 	const op = "read log"
-	info, err := lstat(fsys, path)
+	info, err := Lstat(fsys, path)
 	if err != nil {
 		return fail(op, path, fsys, err)
 	}

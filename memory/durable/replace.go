@@ -47,7 +47,7 @@ func Replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode) error {
 // left, whether it is still to be done, and rename to do it.
 func replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode, ready func() error, rename func(temp, path string) error) error {
 	const op = "replace"
-	old, err := lstat(fsys, path)
+	old, err := Lstat(fsys, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(op, path, fsys, err)
 	}
@@ -140,7 +140,7 @@ func AppendText(fsys afero.Fs, path, text string, perm fs.FileMode) error {
 // into maxBytes; whole says that these are all of the file.
 func ReadTail(fsys afero.Fs, path string, maxBytes int64) (tail []byte, whole bool, err error) {
 	const op = "read"
-	info, err := lstat(fsys, path)
+	info, err := Lstat(fsys, path)
 	if err == nil {
 		err = regular(info)
 	}
@@ -173,7 +173,7 @@ func ReadTail(fsys afero.Fs, path string, maxBytes int64) (tail []byte, whole bo
 // missing file matches fs.ErrNotExist.
 func ReadFile(fsys afero.Fs, path string, maxBytes int64) ([]byte, error) {
 	const op = "read"
-	info, err := lstat(fsys, path)
+	info, err := Lstat(fsys, path)
 	if err != nil {
 		return nil, fail(op, path, fsys, err)
 	}
@@ -200,7 +200,7 @@ func ReadFile(fsys afero.Fs, path string, maxBytes int64) ([]byte, error) {
 // died before the sync. A link in the place of path is refused.
 func MkdirAll(fsys afero.Fs, path string, perm fs.FileMode) error {
 	const op = "make directory"
-	info, err := lstat(fsys, path)
+	info, err := Lstat(fsys, path)
 	switch {
 	case err == nil && info.IsDir():
 		return fail(op, path, fsys, settled(fsys, path))
@@ -266,7 +266,9 @@ func SyncDir(fsys afero.Fs, dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-func lstat(fsys afero.Fs, path string) (fs.FileInfo, error) {
+// Lstat looks at what stands at path, without following a link where the
+// filesystem can tell one.
+func Lstat(fsys afero.Fs, path string) (fs.FileInfo, error) {
 	if l, ok := fsys.(afero.Lstater); ok {
 		info, _, err := l.LstatIfPossible(path)
 		return info, err

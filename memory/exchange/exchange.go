@@ -160,7 +160,7 @@ func (s *Source) Check(o Options, name string) (string, error) {
 // left which did not end is free.
 func featureTaken(o Options, st retention.State, name string) (bool, error) {
 	path := filepath.Join(o.StateDir, "sessions", name+".json")
-	if _, err := lstat(o.FS, path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := durable.Lstat(o.FS, path); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
 		return false, err

@@ -67,7 +67,7 @@ func Export(o Options, s retention.Session, target string, format Format, dry bo
 		got.Files++
 		got.Bytes += int64(len(data))
 	}
-	switch _, err := lstat(o.FS, target); {
+	switch _, err := durable.Lstat(o.FS, target); {
 	case err == nil:
 		return got, fmt.Errorf("export session %s: %q %w", s.ID, target, ErrTaken)
 	case !errors.Is(err, fs.ErrNotExist):

@@ -49,7 +49,7 @@ func Open(fsys afero.Fs, name string, format Format) (*Source, error) {
 }
 
 func (s *Source) open(fsys afero.Fs, name string) error {
-	info, err := lstat(fsys, name)
+	info, err := durable.Lstat(fsys, name)
 	switch {
 	case err != nil:
 		return unpath(err)
@@ -83,7 +83,7 @@ func (s *Source) open(fsys afero.Fs, name string) error {
 // openFolder finds out what a folder holds.
 func (s *Source) openFolder(fsys afero.Fs, dir string) error {
 	has := func(name string) bool {
-		info, err := lstat(fsys, filepath.Join(dir, filepath.FromSlash(name)))
+		info, err := durable.Lstat(fsys, filepath.Join(dir, filepath.FromSlash(name)))
 		return err == nil && info.Mode().IsRegular()
 	}
 	want := func(f Format) bool { return s.Format == "" || s.Format == f }
@@ -156,7 +156,7 @@ func (s *Source) walk(fsys afero.Fs, dir, rel string, depth int) error {
 	}
 	for _, n := range names {
 		full, at := filepath.Join(dir, n), path.Join(rel, n)
-		info, err := lstat(fsys, full)
+		info, err := durable.Lstat(fsys, full)
 		if err != nil {
 			return unpath(err)
 		}
@@ -219,14 +219,6 @@ func unpath(err error) error {
 		return pe.Err
 	}
 	return err
-}
-
-func lstat(fsys afero.Fs, name string) (fs.FileInfo, error) {
-	if l, ok := fsys.(afero.Lstater); ok {
-		info, _, err := l.LstatIfPossible(name)
-		return info, err
-	}
-	return fsys.Stat(name)
 }
 
 func list(fsys afero.Fs, dir string) ([]string, error) {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"path/filepath"
 
+	"ralph/memory/durable"
 	"ralph/memory/session"
 )
 
@@ -94,7 +95,7 @@ func (w *weaver) turns(o Options, v *view, failed *error) iter.Seq[turn] {
 
 // readRecords reads a journal of a session that nobody works in.
 func readRecords(o Options, path string, each func(session.Record) error) error {
-	if info, err := lstat(o.FS, path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	if info, err := durable.Lstat(o.FS, path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil // a session of which nothing was recorded has nothing to tell
 	}
 	j, err := session.OpenJournal(o.FS, path, filepath.Join(o.StateDir, "quarantine"))

@@ -149,8 +149,8 @@ func move(fsys afero.Fs, from, to string) error {
 	if err := durable.MkdirAll(fsys, filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
-	_, there := lstat(fsys, to)
-	_, here := lstat(fsys, from)
+	_, there := durable.Lstat(fsys, to)
+	_, here := durable.Lstat(fsys, from)
 	switch {
 	case there == nil && errors.Is(here, fs.ErrNotExist): // done before the last crash
 	case there == nil:
@@ -172,7 +172,7 @@ func move(fsys afero.Fs, from, to string) error {
 // note comes first, so that no crash leaves a session that silently lacks its
 // logs.
 func prune(fsys afero.Fs, dir string, files []string, now time.Time) error {
-	info, err := lstat(fsys, dir)
+	info, err := durable.Lstat(fsys, dir)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func noteDeleted(fsys afero.Fs, name string, now time.Time) error {
 // removeTree removes a file or a directory with all that is in it, following no
 // link. What is gone already is no error.
 func removeTree(fsys afero.Fs, name string) error {
-	info, err := lstat(fsys, name)
+	info, err := durable.Lstat(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

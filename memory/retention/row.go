@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/memory/durable"
 	"ralph/memory/session"
 	"ralph/memory/visible"
 )
@@ -57,7 +58,7 @@ func (s Session) Row(fsys afero.Fs, stateDir string, left *int64) Row {
 	spent, err := Usage(fsys, dir, *left)
 	if spent.Known {
 		r.Usage = &spent
-		if info, serr := lstat(fsys, filepath.Join(dir, session.JournalFile)); serr == nil {
+		if info, serr := durable.Lstat(fsys, filepath.Join(dir, session.JournalFile)); serr == nil {
 			*left -= min(*left, info.Size())
 		}
 	}

@@ -172,7 +172,7 @@ func number(id string) int {
 
 // entries lists a directory without following links, sorted by name.
 func entries(fsys afero.Fs, dir string) ([]fs.FileInfo, error) {
-	info, err := lstat(fsys, dir)
+	info, err := durable.Lstat(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -193,7 +193,7 @@ func entries(fsys afero.Fs, dir string) ([]fs.FileInfo, error) {
 	slices.Sort(names)
 	infos := make([]fs.FileInfo, 0, len(names))
 	for _, n := range names {
-		info, err := lstat(fsys, filepath.Join(dir, n))
+		info, err := durable.Lstat(fsys, filepath.Join(dir, n))
 		switch {
 		case err == nil:
 			infos = append(infos, info)
@@ -204,20 +204,12 @@ func entries(fsys afero.Fs, dir string) ([]fs.FileInfo, error) {
 	return infos, nil
 }
 
-func lstat(fsys afero.Fs, name string) (fs.FileInfo, error) {
-	if l, ok := fsys.(afero.Lstater); ok {
-		info, _, err := l.LstatIfPossible(name)
-		return info, err
-	}
-	return fsys.Stat(name)
-}
-
 // maxDepth bounds how deep a directory is looked into.
 const maxDepth = 32
 
 // measure adds up a tree without following links, and finds its newest file.
 func measure(fsys afero.Fs, name string, depth int) (size int64, newest time.Time, err error) {
-	info, err := lstat(fsys, name)
+	info, err := durable.Lstat(fsys, name)
 	if err != nil {
 		return 0, newest, err
 	}

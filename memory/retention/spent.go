@@ -53,7 +53,7 @@ type usageEvent struct {
 func Usage(fsys afero.Fs, dir string, maxBytes int64) (Spent, error) {
 	var s Spent
 	name := filepath.Join(dir, session.JournalFile)
-	info, err := lstat(fsys, name)
+	info, err := durable.Lstat(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxBytes {
 		return s, nil
 	}

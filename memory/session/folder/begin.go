@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/spf13/afero"
-
 	"ralph/memory/durable"
 )
 
@@ -16,7 +14,7 @@ import (
 func (f *Folder) Regular(names ...string) error {
 	for _, name := range names {
 		path := filepath.Join(f.o.Dir, name)
-		info, err := f.lstat(path)
+		info, err := durable.Lstat(f.o.FS, path)
 		if err != nil || info.Mode().IsRegular() || info.Mode()&fs.ModeSymlink != 0 {
 			continue // whoever opens it meets the error
 		}
@@ -30,14 +28,6 @@ func (f *Folder) Regular(names ...string) error {
 // SetAside moves a file of the session to the quarantine.
 func (f *Folder) SetAside(name string) error {
 	return setAside(&f.o, filepath.Join(f.o.Dir, name))
-}
-
-func (f *Folder) lstat(path string) (fs.FileInfo, error) {
-	if l, ok := f.o.FS.(afero.Lstater); ok {
-		info, _, err := l.LstatIfPossible(path)
-		return info, err
-	}
-	return f.o.FS.Stat(path)
 }
 
 // Begin makes the files that every session has, where they are not there yet,
