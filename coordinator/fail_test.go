@@ -110,21 +110,3 @@ func TestOpenAndConnectWithoutAModel(t *testing.T) {
 	}
 	client.Close()
 }
-
-func TestCommands(t *testing.T) {
-	t.Parallel()
-	for _, c := range coordinator.Commands() {
-		got, _, ok := coordinator.FindCommand("/" + c.Name)
-		if !ok || got.Name != c.Name || c.Summary == "" {
-			t.Errorf("command %+v", c)
-		}
-	}
-	for typed, want := range map[string]string{"statsu": "status", "hlep": "help", "cle": "clear", "udno": "undo"} {
-		if _, near, ok := coordinator.FindCommand(typed); ok || len(near) == 0 || near[0] != want {
-			t.Errorf("%q suggests %v, want %s", typed, near, want)
-		}
-	}
-	if _, near, ok := coordinator.FindCommand("zzzzzzzz"); ok || len(near) != 0 {
-		t.Errorf("nonsense suggests %v", near)
-	}
-}

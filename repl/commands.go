@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/slash"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 	"ralph/workers/git"
@@ -20,7 +21,7 @@ func (s *Shell) command(name, args string) {
 	if name == "" {
 		name = "help" // a lone slash
 	}
-	c, near, ok := coordinator.FindCommand(name)
+	c, near, ok := slash.Find(name)
 	if !ok {
 		s.unknown(name, near)
 		return
@@ -88,7 +89,7 @@ func (s *Shell) explain(err error) {
 
 func (s *Shell) help(args string) {
 	if args != "" {
-		c, near, ok := coordinator.FindCommand(args)
+		c, near, ok := slash.Find(args)
 		if !ok {
 			s.unknown(strings.TrimPrefix(args, "/"), near)
 			return
@@ -98,7 +99,7 @@ func (s *Shell) help(args string) {
 	}
 	s.ink.say(func(r *render.Renderer) string {
 		var b strings.Builder
-		for _, c := range coordinator.Commands() {
+		for _, c := range slash.Table() {
 			b.WriteString(r.Rows(fmt.Sprintf("  %-18s %s%s", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Summary, busyNote(c)), 21))
 		}
 		b.WriteString("\n")
@@ -112,7 +113,7 @@ func (s *Shell) help(args string) {
 	})
 }
 
-func helpOne(r *render.Renderer, c coordinator.Command) string {
+func helpOne(r *render.Renderer, c slash.Command) string {
 	out := r.Rows("  "+strings.TrimSpace("/"+c.Name+" "+c.Args)+"  "+c.Summary+busyNote(c), 4)
 	if c.Help != "" {
 		out += r.Rows("  "+c.Help, 2)
@@ -121,7 +122,7 @@ func helpOne(r *render.Renderer, c coordinator.Command) string {
 }
 
 // busyNote says when a command has to wait.
-func busyNote(c coordinator.Command) string {
+func busyNote(c slash.Command) string {
 	if c.WhileBusy {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/repl/render"
 )
@@ -250,7 +251,7 @@ func (s *Shell) onLine(text string) {
 		return
 	}
 	if name, args, ok := splitCommand(text); ok {
-		if c, _, found := coordinator.FindCommand(name); found && !c.WhileBusy {
+		if c, _, found := slash.Find(name); found && !c.WhileBusy {
 			s.enqueue(text, fmt.Sprintf("/%s waits until the turn ends", c.Name))
 			return
 		}

@@ -1,4 +1,9 @@
-package coordinator
+// Package slash is the table of the chat's slash commands. The table is data:
+// the chat's help and completion, script files and the docs derive from it. It
+// does nothing; what a command does is the business of whoever looks it up.
+//
+//	c, near, ok := slash.Find("/statsu") // near: [status]
+package slash
 
 import (
 	"strings"
@@ -8,8 +13,7 @@ import (
 	"ralph/memory/near"
 )
 
-// Command describes one slash command. The table is data: the chat's help and
-// completion, script files and the control socket derive from it.
+// Command describes one slash command. It is a value.
 type Command struct {
 	Name    string // without the slash
 	Args    string // as shown in help: "[N]"
@@ -19,11 +23,19 @@ type Command struct {
 	WhileBusy bool
 }
 
-// Commands returns the table, in the order in which help shows it.
-func Commands() []Command {
+// Table returns the commands, in the order in which help shows them.
+func Table() []Command {
 	return []Command{
 		{"help", "[COMMAND]", "what can be typed here", "Without an argument it lists every command; with one it says all about it.", true},
 		{"status", "", "what is going on: the turn, the tools, the queue", "", true},
+		{"now", "TEXT", "say something urgent: Ralph drops what it does and answers this first", "The request that runs is dropped, a tool that runs goes to the background and its result arrives later. Then the work goes on, unless the answer changed the plan.", true},
+		{"ask", "TEXT", "ask beside the work, which goes on", "Answered from what is known at this moment: no tools, nothing is changed.", true},
+		{"later", "TEXT", "say something that is delivered when the work has ended", "A plain line, typed while Ralph works, is delivered sooner: after the tool that runs, before the next request.", true},
+		{"queue", "[drop|edit|urgent ID [TEXT]]", "what waits to be delivered, and change it", "/queue drop m-3 takes a message out, /queue edit m-3 new text changes it, /queue urgent m-3 makes it urgent. `.ralph/queue.md` shows the same and can be edited.", true},
+		{"stop", "[AGENT]", "stop all work at once, or one agent or job", "Like Ctrl-C. Nothing keeps running; what was done is kept. Then Ralph only talks, until /go.", true},
+		{"go", "[TEXT]", "go on with the work that was stopped, or do TEXT instead", "After a stop Ralph answers without touching anything; /go gives it its hands back.", false},
+		{"resume", "[AGENT]", "go on with what was paused, or with one stopped agent", "Without an argument and after a stop it is /go.", true},
+		{"pause", "", "pause the work at the next boundary", "The tool that runs is finished first; /resume goes on.", true},
 		{"tasks", "", "the tasks of RALPH_TASKS.md, those at work first", "The file is yours too: edit it at any time, Ralph picks your changes up and keeps your words.", true},
 		{"goals", "", "the goals of RALPH_GOALS.md", "", true},
 		{"context", "", "what the model sees: each part, its tokens, where it comes from and why it is in", "", true},
@@ -39,11 +51,11 @@ func Commands() []Command {
 	}
 }
 
-// FindCommand looks up a command by its name, with or without the slash. When
+// Find looks up a command by its name, with or without the slash. When
 // there is none, suggestions holds the names that come close.
-func FindCommand(name string) (cmd Command, suggestions []string, ok bool) {
+func Find(name string) (cmd Command, suggestions []string, ok bool) {
 	name = strings.TrimPrefix(name, "/")
-	table := Commands()
+	table := Table()
 	names := make([]string, len(table))
 	for i, c := range table {
 		if c.Name == name {
