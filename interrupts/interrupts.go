@@ -1,24 +1,27 @@
-// Package interrupts is where the human's word enters a running Ralph: what a
-// stop is, how a signal becomes one, and the epochs that tell work done before
-// a stop from work done after it.
+// Package interrupts is where the human's word enters a running Ralph: the
+// queue of what was said, in five classes, and what a stop is.
 //
-// It owns the meaning of a stop and refuses everything else: it knows no model,
-// no file and no terminal, and uses only the standard library.
+// It owns the order of messages, their numbers and their one final state, the
+// contexts that a stop or an urgent message ends, and the meaning of a signal.
+// It refuses everything else: it knows no model, no file and no terminal, and
+// uses only the standard library. What makes a message durable is a function
+// that the owner of a [Queue] gives it.
 //
-//	ctx, release := interrupts.Watch(ctx, os.Interrupt, syscall.SIGTERM)
-//	defer release()
-//	work(ctx) // context.Cause(ctx) is a *Stop after the first signal
+//	q := interrupts.NewQueue(interrupts.Options{Keep: log.Keep, Notify: show})
+//	defer q.Close(ctx)
+//	g := q.Guard(ctx, "") // before Take: a stop that comes between ends it
+//	defer g.Release()
+//	for _, m := range q.Take(func(m interrupts.Message) bool { return m.Class == interrupts.ClassSteer }) {
+//		if q.Settle(m.ID(), interrupts.Delivered) == nil { // else a stop was faster: it has gone back
+//			work(g.Context(), m.Text) // context.Cause is a *Stop after q.Push(Message{Class: ClassStop})
+//		}
+//	}
 package interrupts
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"sync"
 	"syscall"
-	"time"
 )
 
 // Stop is the cause of a context that a human ended. It is an error so that it
@@ -61,93 +64,19 @@ func signalName(s syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(s))
 }
 
-// patience is how long further signals are swallowed after the first, so that
-// a second one does not tear the work of the first; after it, a signal has its
-// default effect and ends the process.
-const patience = 2 * time.Second
-
-// Watch returns a context that ends with a *Stop as its cause at the first of
-// the given signals. Two seconds later the signals have their default effect
-// again, so that nothing can make the process deaf. release stops watching,
-// waits for the goroutine that Watch started and gives the signals back their
-// default effect; it may be called more than once.
-func Watch(parent context.Context, signals ...os.Signal) (ctx context.Context, release func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	ch := make(chan os.Signal, 1)
-	quit, done := make(chan struct{}), make(chan struct{})
-	signal.Notify(ch, signals...)
-	go func() {
-		defer close(done)
-		select {
-		case s := <-ch:
-			num, _ := s.(syscall.Signal) // every os.Signal of the platforms we build for is one
-			cancel(&Stop{Signal: num})
-			select {
-			case <-time.After(patience):
-				signal.Stop(ch)
-			case <-quit:
-			}
-		case <-quit:
-		}
-	}()
-	return ctx, sync.OnceFunc(func() {
-		signal.Stop(ch)
-		close(quit)
-		<-done
-		cancel(context.Canceled)
-	})
+// Preempt is the cause of a step's context that an urgent message ended; see
+// [Queue.Step].
+type Preempt struct {
+	// Message is the urgent message. It waits in the queue for Take.
+	Message Message
 }
 
-// Epochs counts stops. Work runs under a Guard of the epoch in which it began;
-// a stop ends all guards and begins the next epoch, so that a result which
-// arrives late can be told by its number. The zero value is ready; it is safe
-// for concurrent use.
-type Epochs struct {
-	// mu guards what follows. Raise never waits for anything but mu, and nobody
-	// holds mu while waiting.
-	mu     sync.Mutex
-	epoch  uint64
-	nextID uint64
-	guards map[uint64]context.CancelCauseFunc
-}
+// Error names the message.
+func (p *Preempt) Error() string { return "pre-empted by " + p.Message.ID() }
 
-// Guard returns a context that the next Raise cancels, the epoch it belongs to,
-// and a release to be called when the work has ended.
-func (e *Epochs) Guard(parent context.Context) (ctx context.Context, epoch uint64, release func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.guards == nil {
-		e.guards = map[uint64]context.CancelCauseFunc{}
-	}
-	e.nextID++
-	id := e.nextID
-	e.guards[id] = cancel
-	return ctx, e.epoch, func() {
-		e.mu.Lock()
-		delete(e.guards, id)
-		e.mu.Unlock()
-		cancel(context.Canceled)
-	}
-}
-
-// Raise begins a new epoch and cancels every guard of the old one, in the
-// caller's goroutine, before it returns. It reports how many guards it ended.
-func (e *Epochs) Raise(cause *Stop) (ended int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.epoch++
-	for id, cancel := range e.guards {
-		cancel(cause)
-		delete(e.guards, id)
-		ended++
-	}
-	return ended
-}
-
-// Current is the number of the present epoch, from 0.
-func (e *Epochs) Current() uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.epoch
+// AsPreempt finds the pre-emption in an error's chain.
+func AsPreempt(err error) (*Preempt, bool) {
+	var p *Preempt
+	ok := errors.As(err, &p)
+	return p, ok
 }
