@@ -41,6 +41,11 @@ const (
 // serve the chat, the event stream and the journal. Seq, Time and RunID are
 // set by the coordinator, which is the only one to number events; Seq has no
 // gaps within a run. Fields that say nothing are left out of the JSON.
+//
+// Each tool_start has one tool_end, before the next request. That of a call
+// which an urgent message sent to the background has the status background, no
+// ok and its name there as ref; when the call really ends, a second tool_end with
+// the same call_id and ref, the status ended and the arguments tells how.
 type Event struct {
 	Type  EventType `json:"type"`
 	Seq   int64     `json:"seq"`
@@ -69,6 +74,8 @@ type Event struct {
 	Ref        string          `json:"ref,omitempty"`
 	TaskID     string          `json:"task_id,omitempty"`
 	Status     string          `json:"status,omitempty"`
+	Class      string          `json:"class,omitempty"` // of an inbox message: urgent, ask, steer, later
+	From       string          `json:"from,omitempty"`  // who sent it
 	Usage      *Usage          `json:"usage,omitempty"`
 	CostUSD    *float64        `json:"cost_usd,omitempty"`
 }

@@ -28,6 +28,10 @@ type Message struct {
 	CallID string `json:"call_id,omitempty"`
 	// Partial marks assistant text kept from a reply that was cut off.
 	Partial bool `json:"partial,omitempty"`
+	// Inbox names what the human said that this message brings ("m-17"), several
+	// with spaces between; empty for a message that the human did not send. Models
+	// are not told.
+	Inbox string `json:"inbox,omitempty"`
 }
 
 // Call is one tool call as the model wrote it. Args is meant to be a JSON

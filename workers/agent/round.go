@@ -3,10 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -20,40 +17,61 @@ const maxSide = 8
 // transcript and the log keep it whole.
 const maxEventOutput = 4 << 10
 
+// endedText answers a call that the end of the run kept from running.
+const endedText = "not run: the run ended before it"
+
+// urgentText answers a call that an urgent message kept from running.
+const urgentText = "not run: an urgent message came first"
+
+// unknownText answers a call that had not ended when the run did.
+const unknownText = "interrupted, outcome unknown"
+
+// What answers a question that a stop or an urgent message closed.
+const (
+	deniedByStop = "denied by stop"
+	deniedText   = "denied by stop: an urgent message came first"
+)
+
+// The statuses of the tool_end of a call that goes on in the background, and of
+// the one that tells its real end.
+const (
+	statusBackground = "background"
+	statusEnded      = "ended"
+)
+
+// settleTime is how long a preempted step waits for calls that are about to end
+// anyway, before they go to the background.
+const settleTime = 5 * time.Millisecond
+
 // answered is a call with what came of it.
 type answered struct {
 	call   Call
 	result Result
-	took   time.Duration
 	ran    bool
 }
 
-// endedText answers a call that the end of the run kept from running.
-const endedText = "not run: the run ended before it"
-
 // round runs the calls of one reply in the order of the model and appends one
 // answer each, in that order. Neighbouring calls that only read run side by
-// side. Once ctx ends, Halt says so or a record fails, nothing more is begun:
-// the calls that are left are answered as not run.
-func (l *Loop) round(ctx context.Context, end *End, calls []Call) {
-	turn := end.Spent.Turns
+// side. Once the step ends, Halt says so or a record fails, nothing more is
+// begun: the calls that are left are answered as not run.
+func (r *run) round(ctx, step context.Context, calls []Call) {
 	for len(calls) > 0 {
-		n := l.sideBySide(calls)
-		for _, a := range l.runAll(ctx, turn, calls[:n]) {
-			l.file(end, a)
+		n := r.sideBySide(calls)
+		for _, a := range r.runAll(ctx, step, calls[:n]) {
+			r.file(a)
 		}
 		calls = calls[n:]
 		switch {
 		case ctx.Err() != nil:
 			// The stop is why it ends, whatever else went wrong meanwhile.
-			end.Err = context.Cause(ctx)
-			l.skip(end, calls, stoppedText)
+			r.end.Err = context.Cause(ctx)
+			r.skip(calls, stoppedText)
 			return
-		case end.Err == nil && l.Halt != nil:
-			end.Err = l.Halt()
+		case r.end.Err == nil && r.Halt != nil:
+			r.end.Err = r.Halt()
 		}
-		if end.Err != nil {
-			l.skip(end, calls, endedText)
+		if r.end.Err != nil {
+			r.skip(calls, endedText)
 			return
 		}
 	}
@@ -72,112 +90,177 @@ func (l *Loop) sideBySide(calls []Call) int {
 	return max(n, 1)
 }
 
-func (l *Loop) runAll(ctx context.Context, turn int, calls []Call) []answered {
-	out := make([]answered, len(calls))
-	if len(calls) == 1 {
-		out[0] = l.run(ctx, turn, calls[0])
+// runAll runs calls at once and returns when each has its answer: its result, or
+// that the end of the step came before it.
+func (r *run) runAll(ctx, step context.Context, calls []Call) []answered {
+	out := make([]answered, 0, len(calls))
+	if step.Err() != nil {
+		why := urgentText
+		if ctx.Err() != nil {
+			why = stoppedText
+		}
+		for _, c := range calls {
+			out = append(out, answered{call: c, result: Result{Text: why, Failed: true}})
+		}
 		return out
 	}
-	var wg sync.WaitGroup
+	begun := make([]*call, len(calls))
 	for i, c := range calls {
-		wg.Go(func() { out[i] = l.run(ctx, turn, c) })
+		begun[i] = r.begin(ctx, step, r.end.Spent.Turns, c)
 	}
-	wg.Wait()
+	r.settle(ctx, step, begun)
+	for _, k := range begun {
+		a := answered{call: k.Call, ran: true}
+		switch {
+		case k.over():
+			a.result = k.result
+		case ctx.Err() != nil:
+			a.result = r.giveUp(k)
+		default:
+			a.result = r.leave(k)
+		}
+		out = append(out, a)
+	}
 	return out
 }
 
-// run decides about one call, runs it and tells about it.
-func (l *Loop) run(ctx context.Context, turn int, c Call) answered {
-	a := answered{call: c}
-	if ctx.Err() != nil {
-		a.result = Result{Text: stoppedText, Failed: true}
-		return a
+// settle waits until the calls have ended. When the step ends it waits only a
+// moment more, and a little longer for the end of all work, which ends the calls
+// too.
+func (r *run) settle(ctx, step context.Context, calls []*call) {
+	if allOver(calls, step.Done()) {
+		return
 	}
-	args := json.RawMessage(strings.TrimSpace(c.Args))
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
+	if ctx.Err() == nil {
+		soon := time.NewTimer(settleTime)
+		defer soon.Stop()
+		if allOver(calls, soon.C) || ctx.Err() == nil {
+			return
+		}
 	}
-	shown := args
-	if !json.Valid(args) {
-		shown, _ = json.Marshal(c.Args) // a string always encodes
-	}
-	l.emit(Event{Type: EventToolStart, Turn: turn, CallID: c.ID, Tool: c.Name, Args: shown})
-	a.ran = true
-	a.result, a.took = l.decide(ctx, c, args)
-	l.emit(toolEnd(turn, a))
-	return a
+	end := time.NewTimer(r.grace.left())
+	defer end.Stop()
+	allOver(calls, end.C)
 }
 
-// decide answers what cannot run and runs what can. took is the time of the run
-// alone: how long a human thought about the permission is not the tool's.
-func (l *Loop) decide(ctx context.Context, c Call, args json.RawMessage) (r Result, took time.Duration) {
-	t, ok := l.tool(c.Name)
-	switch {
-	case !ok:
-		return Result{Failed: true, Text: fmt.Sprintf("there is no tool %q; the tools are: %s", c.Name, l.names())}, 0
-	case !json.Valid(args):
-		return Result{Failed: true, Text: fmt.Sprintf("the arguments of %s are not valid JSON: %v; send the call again with one JSON object", c.Name, jsonProblem(args))}, 0
-	case args[0] != '{':
-		return Result{Failed: true, Text: fmt.Sprintf("the arguments of %s must be one JSON object", c.Name)}, 0
-	}
-	if t.Canonical != nil {
-		canonical, err := t.Canonical(args)
-		if err != nil {
-			return Result{Brief: "bad arguments"}.With(err), 0
-		}
-		c.Args = string(canonical)
-	}
-	if l.Permit != nil {
-		if v := l.Permit(ctx, t, c); v.Denied != "" {
-			return Result{Failed: true, Denied: v.Denied, Text: v.Text, Brief: "denied"}, 0
+// allOver waits for calls until something comes from until, and says whether all
+// have ended.
+func allOver[T any](calls []*call, until <-chan T) bool {
+	for _, k := range calls {
+		select {
+		case <-k.done:
+		case <-until:
+			return false
 		}
 	}
-	if ctx.Err() != nil {
-		return Result{Text: stoppedText, Failed: true}, 0
-	}
-	began := time.Now()
-	r = guarded(ctx, t, args)
-	return r, time.Since(began)
+	return true
 }
 
-// guarded runs a tool so that its panic is its result.
-func guarded(ctx context.Context, t Tool, args json.RawMessage) (r Result) {
-	defer func() {
-		if p := recover(); p != nil {
-			r = Result{Failed: true, Brief: "panic", Text: fmt.Sprintf("the tool %s broke: %v\n%s", t.Name, p, debug.Stack())}
+// leave answers a call that its step does not wait for.
+func (r *run) leave(k *call) Result {
+	answer, now := k.leave()
+	switch now {
+	case finished:
+		<-k.done
+	case void:
+		r.aside.abandon(k)
+	}
+	return answer
+}
+
+// giveUp answers a call that did not end with the run, and leaves it to aside.
+func (r *run) giveUp(k *call) Result {
+	r.aside.abandon(k)
+	answer, now := k.giveUp()
+	if now == finished {
+		<-k.done
+	}
+	return answer
+}
+
+// close ends the run for the calls in the background, whose contexts have ended:
+// their results, or that they brought none in time, are the last words of the
+// transcript. Where the work ended by itself there are none.
+func (r *run) close() {
+	list := r.aside.calls()
+	if len(list) == 0 {
+		return
+	}
+	end := time.NewTimer(r.grace.left())
+	defer end.Stop()
+	allOver(list, end.C)
+	for _, k := range list {
+		// A failure to record is not told, as with partial text: what ended the
+		// run stands.
+		if k.over() {
+			_ = r.bring(k)
+			continue
 		}
-	}()
-	r, err := t.Run(ctx, args)
-	return r.With(err)
+		answer := r.giveUp(k)
+		r.count(answer)
+		_ = r.add(r.note(k.title() + ": " + answer.Answer()))
+	}
+	r.aside.ended()
+}
+
+// bringAll appends the results of calls that have ended in the background.
+func (r *run) bringAll(list []*call) error {
+	var first error
+	for _, k := range list {
+		if err := r.bring(k); first == nil {
+			first = err
+		}
+	}
+	if first == nil && r.Halt != nil {
+		first = r.Halt()
+	}
+	return first
+}
+
+// bring appends the result of a call that has ended in the background.
+func (r *run) bring(k *call) error {
+	r.count(k.result)
+	return r.add(r.note(k.title() + " has ended:\n" + k.result.Answer()))
+}
+
+// title names a call in the background for the model.
+func (k *call) title() string {
+	return k.ref + " (" + k.Name + " " + firstLine(string(k.shown)) + ")"
 }
 
 // file counts an answered call and appends its answer to the transcript.
-func (l *Loop) file(end *End, a answered) {
+func (r *run) file(a answered) {
 	if a.ran {
-		end.Calls++
+		r.end.Calls++
 	}
-	switch {
-	case a.result.Denied != "":
-		end.Denied++
-		end.Refused = append(end.Refused, Refusal{Call: a.call, Rule: a.result.Denied})
-	case a.ran && a.result.Failed:
-		end.Failed++
+	if a.result.Denied != "" {
+		r.end.Denied++
+		r.end.Refused = append(r.end.Refused, Refusal{Call: a.call, Rule: a.result.Denied})
+	} else if a.ran {
+		r.count(a.result)
 	}
-	if a.result.Command != nil {
-		end.Commands = append(end.Commands, *a.result.Command)
+	if err := r.add(Message{Role: RoleTool, CallID: a.call.ID, Text: a.result.Answer()}); err != nil && r.end.Err == nil {
+		r.end.Err = err
 	}
-	if a.result.Finish != nil && !a.result.Failed {
-		end.Finish = a.result.Finish
+}
+
+// count notes what the result of a call means for the run.
+func (r *run) count(res Result) {
+	if res.Failed {
+		r.end.Failed++
 	}
-	if err := l.add(end, Message{Role: RoleTool, CallID: a.call.ID, Text: a.result.Answer()}); err != nil && end.Err == nil {
-		end.Err = err
+	if res.Command != nil {
+		r.end.Commands = append(r.end.Commands, *res.Command)
+	}
+	if res.Finish != nil && !res.Failed {
+		r.end.Finish = res.Finish
 	}
 }
 
 // skip answers calls that are not run at all.
-func (l *Loop) skip(end *End, calls []Call, why string) {
+func (r *run) skip(calls []Call, why string) {
 	for _, c := range calls {
-		l.file(end, answered{call: c, result: Result{Text: why, Failed: true}})
+		r.file(answered{call: c, result: Result{Text: why, Failed: true}})
 	}
 }
 
@@ -217,17 +300,6 @@ func indexCall(calls []Call, id string) int {
 		}
 	}
 	return -1
-}
-
-func toolEnd(turn int, a answered) Event {
-	ok, took := !a.result.Failed, a.took.Milliseconds()
-	e := Event{Type: EventToolEnd, Turn: turn, CallID: a.call.ID, Tool: a.call.Name, Text: a.result.Brief,
-		Output: clip(a.result.Answer(), maxEventOutput), OK: &ok, Denied: a.result.Denied != "", Rule: a.result.Denied, DurationMS: &took}
-	if a.result.Command != nil {
-		code := a.result.Command.ExitCode
-		e.ExitCode = &code
-	}
-	return e
 }
 
 // clip cuts s to at most n bytes without splitting a rune.

@@ -19,6 +19,10 @@ type Tool struct {
 	// Effect says what running it can change; tools that only read may run side
 	// by side.
 	Effect Effect
+	// Asks says that Run waits for the human. An urgent message ends its context
+	// too, as it ends a question about a permission; a call of any other tool goes
+	// on in the background.
+	Asks bool
 	// Canonical returns the arguments as Run will understand them, with other
 	// names for a field replaced by its own, so that a permission is decided
 	// about what will really be done; or why they do not fit. Nil: Run takes

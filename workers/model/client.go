@@ -204,6 +204,10 @@ func both(err, recording error) error {
 	return errors.Join(err, recording)
 }
 
+// Again has the next request sent at once, although the endpoint asked to wait:
+// a person wants to know now. It may refuse once more.
+func (c *Client) Again() { c.gate.open() }
+
 // admit waits until a request may be sent: a rate limit that another request
 // met holds this one as well.
 func (c *Client) admit(ctx context.Context, n int, sink func(agent.Delta)) error {

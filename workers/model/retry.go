@@ -93,6 +93,12 @@ func (g *gate) hold(until time.Time) {
 	}
 }
 
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.until = time.Time{}
+}
+
 // wait is how long to wait before a request may be sent. Requests that were
 // held back together do not start together.
 func (g *gate) wait(now time.Time) time.Duration {

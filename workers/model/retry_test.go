@@ -457,3 +457,28 @@ func TestErrorTellsNoKey(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// A person does not wait for a rate limit that another request was told of.
+func TestAgainDoesNotWait(t *testing.T) {
+	t.Parallel()
+	srv := modeltest.New(t, modeltest.Status(429, "{}", "Retry-After", "300"), modeltest.Text("here"))
+	c := New(Options{Endpoint: Endpoint{BaseURL: srv.URL(), Model: "m"}})
+	defer c.Close()
+	req := agent.Request{Messages: []agent.Message{{Role: agent.RoleUser, Text: "hello"}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := c.Complete(ctx, req, func(d agent.Delta) {
+		if d.Kind == agent.DeltaRetry {
+			cancel()
+		}
+	})
+	if err == nil {
+		t.Fatal("the first request was to be refused")
+	}
+	c.Again()
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	reply, err := c.Complete(ctx, req, func(agent.Delta) {})
+	if err != nil || reply.Message.Text != "here" {
+		t.Errorf("the next request: %q, %v", reply.Message.Text, err)
+	}
+}

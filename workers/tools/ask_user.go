@@ -19,7 +19,9 @@ type askArgs struct {
 }
 
 func (b *box) askUser() spec {
-	return define("ask_user", askUserDoc, `{"question":"Which database?","options":["SQLite","Postgres"]}`, agent.EffectState, b.runAsk)
+	s := define("ask_user", askUserDoc, `{"question":"Which database?","options":["SQLite","Postgres"]}`, agent.EffectState, b.runAsk)
+	s.asks = true
+	return s
 }
 
 func (b *box) runAsk(ctx context.Context, a askArgs) (agent.Result, error) {

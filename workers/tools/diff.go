@@ -43,9 +43,9 @@ func lineEdits(before, after string) []udiff.Edit {
 	return edits
 }
 
-// lineChanges counts the lines that were added and removed.
-func lineChanges(before, after string) (added, removed int) {
-	for _, e := range lineEdits(before, after) {
+// lineChanges counts the lines that edits add to before and remove from it.
+func lineChanges(before string, edits []udiff.Edit) (added, removed int) {
+	for _, e := range edits {
 		added += countLines(e.New)
 		removed += countLines(before[e.Start:e.End])
 	}
@@ -54,8 +54,8 @@ func lineChanges(before, after string) (added, removed int) {
 
 // unified is the unified diff of one file without the header lines, which would
 // only repeat the path.
-func unified(before, after string) string {
-	text, err := udiff.ToUnified("a", "b", before, lineEdits(before, after), udiff.DefaultContextLines)
+func unified(before string, edits []udiff.Edit) string {
+	text, err := udiff.ToUnified("a", "b", before, edits, udiff.DefaultContextLines)
 	if err != nil {
 		return ""
 	}

@@ -38,7 +38,7 @@ func (b *box) runEdit(ctx context.Context, a editArgs) (agent.Result, error) {
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("edit %q: %w", a.Path, err)
 	}
-	file, err := b.Files.load("edit", a.Path, maxChangedBytes)
+	file, err := b.Files.load(ctx, "edit", a.Path, maxChangedBytes)
 	if err != nil {
 		return agent.Result{}, err
 	}
@@ -46,9 +46,10 @@ func (b *box) runEdit(ctx context.Context, a editArgs) (agent.Result, error) {
 		return agent.Result{}, &Error{Op: "edit", Path: a.Path, Err: errors.New("the file does not exist"), Hint: "create it with write"}
 	}
 	before := string(file.data)
+	file.data = nil
 	t := newEditable(before)
 	for i, e := range edits {
-		if err := t.apply(e); err != nil {
+		if err := t.apply(ctx, e); err != nil {
 			which := ""
 			if len(edits) > 1 {
 				which = fmt.Sprintf("edit %d of %d: ", i+1, len(edits))
@@ -67,11 +68,15 @@ func (b *box) runEdit(ctx context.Context, a editArgs) (agent.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return agent.Result{}, context.Cause(ctx)
 	}
-	if err := b.Files.store("edit", file, []byte(after)); err != nil {
+	if err := b.Files.store(ctx, "edit", file, []byte(after)); err != nil {
 		return agent.Result{}, err
 	}
-	brief := changes(lineChanges(before, after))
-	shown, _ := visible([]byte(unified(before, after)))
+	if ctx.Err() != nil {
+		return agent.Result{Head: "edited " + file.path, Brief: "edited"}, nil
+	}
+	diff := lineEdits(before, after)
+	brief := changes(lineChanges(before, diff))
+	shown, _ := visible([]byte(unified(before, diff)))
 	text, notice := b.fit("edit", shown)
 	return agent.Result{Head: head(fmt.Sprintf("edited %s: %s", file.path, brief), notice), Text: text, Brief: brief}, nil
 }
@@ -133,7 +138,10 @@ func (t *editable) String() string {
 	return s
 }
 
-func (t *editable) apply(e editArg) error {
+func (t *editable) apply(ctx context.Context, e editArg) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	from, to := e.Old, e.New
 	if t.crlf {
 		from = strings.ReplaceAll(from, "\r\n", "\n")
@@ -149,7 +157,7 @@ func (t *editable) apply(e editArg) error {
 	}
 	switch {
 	case n == 0:
-		return miss(t.text, from)
+		return miss(ctx, t.text, from)
 	case n > 1 && !e.All:
 		return fmt.Errorf("old_string is there %d times (lines %s): quote more around it, or set replace_all", n, numbers(matchLines(t.text, from, 10)))
 	}

@@ -68,11 +68,11 @@ func (b *box) runFetch(ctx context.Context, a fetchArgs) (agent.Result, error) {
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("fetch %q: %w", u, err)
 	}
-	return b.fetched(resp, body, a.Limit)
+	return b.fetched(ctx, resp, body, a.Limit)
 }
 
 // fetched turns a response into text.
-func (b *box) fetched(resp *http.Response, body []byte, limit int) (agent.Result, error) {
+func (b *box) fetched(ctx context.Context, resp *http.Response, body []byte, limit int) (agent.Result, error) {
 	more := ""
 	if len(body) > maxFetchedBytes {
 		body = body[:maxFetchedBytes]
@@ -86,11 +86,14 @@ func (b *box) fetched(resp *http.Response, body []byte, limit int) (agent.Result
 	text, title := "", ""
 	switch {
 	case kind == "text/html", kind == "application/xhtml+xml":
-		text, title = readable(decoded(body, header), resp.Request.URL)
+		text, title = readable(ctx, decoded(body, header), resp.Request.URL)
 	case isText(kind):
 		text, _ = visible([]byte(decoded(body, header)))
 	default:
 		return agent.Result{}, fmt.Errorf("fetch %q: %s of %d bytes is no text", resp.Request.URL, kind, len(body))
+	}
+	if ctx.Err() != nil {
+		return agent.Result{}, fmt.Errorf("fetch %q: %w", resp.Request.URL, context.Cause(ctx))
 	}
 	most := b.MaxOutputBytes
 	if limit > 0 {

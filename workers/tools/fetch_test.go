@@ -154,7 +154,7 @@ func FuzzReadable(f *testing.F) {
 	f.Add("<a href=x><img alt=y></a><pre><code>z</pre><a href='%zz'>q</a>")
 	f.Fuzz(func(t *testing.T, page string) {
 		base := mustAddress(t)
-		text, _ := readable(page, base)
+		text, _ := readable(t.Context(), page, base)
 		if strings.Contains(text, "\n\n\n\n") && !strings.Contains(page, "\n\n") && !strings.Contains(page, "\r") && !strings.Contains(page, "&") {
 			t.Errorf("%q gives %q", page, text)
 		}

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -153,7 +154,7 @@ type content struct {
 
 // load reads the file name whole for a change to it; a file that does not exist
 // is no error. Files over max bytes are refused.
-func (w *Workspace) load(op, name string, max int64) (content, error) {
+func (w *Workspace) load(ctx context.Context, op, name string, max int64) (content, error) {
 	if strings.HasSuffix(name, "/") {
 		return content{}, &Error{Op: op, Path: name, Err: syscall.EISDIR, Hint: "the path ends in a slash"}
 	}
@@ -178,7 +179,7 @@ func (w *Workspace) load(op, name string, max int64) (content, error) {
 		return c, &Error{Op: op, Path: name, Err: fmt.Errorf("%d bytes are too many to change here", info.Size()), Hint: "use shell"}
 	}
 	c.info = info
-	if c.data, err = io.ReadAll(io.LimitReader(f, max)); err != nil {
+	if c.data, err = io.ReadAll(until(ctx, io.LimitReader(f, max))); err != nil {
 		return c, &Error{Op: op, Path: name, Err: err}
 	}
 	return c, nil
@@ -204,20 +205,21 @@ func (p *place) writable() error {
 // its missing directories: a temporary file in the same opened directory,
 // synced and renamed over the name, so that no reader sees half of it and no
 // symlink put there meanwhile is written through. When the file is no longer
-// as it was loaded, nothing is done and the error matches ErrChanged.
-func (w *Workspace) store(op string, c content, data []byte) error {
+// as it was loaded, nothing is done and the error matches ErrChanged; when ctx
+// ends before the renaming, nothing is done either.
+func (w *Workspace) store(ctx context.Context, op string, c content, data []byte) error {
 	p, err := w.reach(op, c.path, making)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	if err := p.replace(c, data); err != nil {
+	if err := p.replace(ctx, c, data); err != nil {
 		return &Error{Op: op, Path: c.path, Err: err, Hint: hintFor(err)}
 	}
 	return nil
 }
 
-func (p *place) replace(c content, data []byte) (err error) {
+func (p *place) replace(ctx context.Context, c content, data []byte) (err error) {
 	if p.name == "." {
 		return syscall.EISDIR
 	}
@@ -238,7 +240,7 @@ func (p *place) replace(c content, data []byte) (err error) {
 			err = errors.Join(err, p.dir().Remove(temp))
 		}
 	}()
-	_, err = io.Copy(f, bytes.NewReader(data))
+	_, err = io.Copy(f, until(ctx, bytes.NewReader(data)))
 	if err == nil && c.info != nil {
 		err = keepOwner(f, c.info, perm)
 	}
@@ -247,6 +249,9 @@ func (p *place) replace(c content, data []byte) (err error) {
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
+	}
+	if ctx.Err() != nil { // the sync may have taken long
+		return context.Cause(ctx)
 	}
 	if err := p.unchanged(c); err != nil {
 		return err

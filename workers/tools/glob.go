@@ -115,6 +115,8 @@ func (w *Workspace) newGlob(text string) (pattern, error) {
 		return p, fmt.Errorf("the pattern has %d bytes; %d are allowed", len(p.text), maxPatternBytes)
 	case !doublestar.ValidatePattern(p.text):
 		return p, fmt.Errorf("pattern %q: a bracket or brace is not closed", text)
+	case expansions(p.text) > maxExpansions:
+		return p, fmt.Errorf("pattern %q: its braces stand for more than %d patterns", text, maxExpansions)
 	case slices.Contains(strings.Split(p.text, "/"), ".."):
 		return p, fmt.Errorf("pattern %q: .. is not allowed; give the directory as path", text)
 	}
@@ -122,6 +124,37 @@ func (w *Workspace) newGlob(text string) (pattern, error) {
 		p.text = "**/" + p.text
 	}
 	return p, nil
+}
+
+// maxExpansions bounds the patterns that one with braces stands for: each is
+// tried on its own, with each path.
+const maxExpansions = 256
+
+// expansions counts the patterns that the braces of a valid pattern stand for, up
+// to a little more than maxExpansions.
+func expansions(text string) int {
+	// An open brace holds what stood before it, what the alternatives so far add
+	// up to, and what the one that is being read stands for.
+	type open struct{ before, sum int }
+	var stack []open
+	now := 1
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case c == '{':
+			stack, now = append(stack, open{before: now}), 1
+		case c == ',' && len(stack) > 0:
+			stack[len(stack)-1].sum += now
+			now = 1
+		case c == '}' && len(stack) > 0:
+			o := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			now = o.before * (o.sum + now)
+		}
+		now = min(now, maxExpansions+1)
+	}
+	return now
 }
 
 func (p pattern) match(rel string) bool {

@@ -52,7 +52,10 @@ func (b *box) runGrep(ctx context.Context, a grepArgs) (agent.Result, error) {
 	f, name, err := b.Files.Open(or(a.Path, "."))
 	switch {
 	case err == nil:
-		s.file(opened{f: f, name: name}, nil)
+		s.file(ctx, opened{f: f, name: name}, nil)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("grep %q: %w", s.re, context.Cause(ctx))
+		}
 	case errors.Is(err, syscall.EISDIR):
 		notes, err = b.grepTree(ctx, s, or(a.Path, "."), g)
 	}
@@ -71,7 +74,7 @@ func (b *box) grepTree(ctx context.Context, s *search, base string, g *pattern) 
 	defer dir.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.start(cancel)
+	s.start(ctx, cancel)
 	k, err := b.Files.walk(ctx, dir, base, func(e entry) error {
 		if !e.d.Type().IsRegular() || g != nil && !g.match(g.subject(base, e.path)) {
 			return nil
@@ -84,6 +87,9 @@ func (b *box) grepTree(ctx context.Context, s *search, base string, g *pattern) 
 		return s.add(ctx, f, e.path)
 	})
 	s.finish()
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil && !s.full.Load() {
 		return "", fmt.Errorf("grep %q: %w", s.re, err)
 	}

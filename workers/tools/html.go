@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,10 +14,10 @@ import (
 // code, tables row by row and links; scripts, styles and forms are dropped. The
 // parser refuses pages nested deeper than 512 elements, which bounds the
 // recursion here; such a page comes back as its bare text.
-func readable(page string, base *url.URL) (text, title string) {
-	doc, err := html.Parse(strings.NewReader(page))
+func readable(ctx context.Context, page string, base *url.URL) (text, title string) {
+	doc, err := html.Parse(until(ctx, strings.NewReader(page)))
 	if err != nil {
-		return bareText(page), ""
+		return bareText(ctx, page), ""
 	}
 	m := &markdown{base: base}
 	m.node(doc)
@@ -24,10 +25,10 @@ func readable(page string, base *url.URL) (text, title string) {
 }
 
 // bareText is the text between the tags.
-func bareText(page string) string {
+func bareText(ctx context.Context, page string) string {
 	var b strings.Builder
 	skip := 0
-	z := html.NewTokenizer(strings.NewReader(page))
+	z := html.NewTokenizer(until(ctx, strings.NewReader(page)))
 	for {
 		switch z.Next() {
 		case html.ErrorToken:

@@ -1,9 +1,11 @@
 package tools
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // missError says that old_string is not in the file; help shows the lines that
@@ -16,31 +18,35 @@ type missError struct {
 func (e *missError) Error() string { return e.message }
 
 const (
-	maxHelpLines  = 40     // shown of the file
+	maxHelpLines  = 40 // shown of the file
+	maxHelpBytes  = 4 << 20
 	maxHelpSearch = 50_000 // lines of a file that are compared
 	maxHelpQuoted = 400    // lines of old_string that are compared
 )
 
 // miss explains why quoted is not in text, by the closest lines there are.
-func miss(text, quoted string) error {
+func miss(ctx context.Context, text, quoted string) error {
+	if len(text) > maxHelpBytes {
+		return &missError{message: "old_string is not in the file: read the lines and quote them exactly"}
+	}
 	lines := strings.Split(text, "\n")
 	want := strings.Split(strings.Trim(quoted, "\r\n"), "\n")
 	if len(lines) > maxHelpSearch || len(want) > maxHelpQuoted {
 		return &missError{message: "old_string is not in the file: read the lines and quote them exactly"}
 	}
-	if at := sameBut(lines, want, squeeze); len(at) > 0 {
+	if at := sameBut(ctx, lines, want, squeeze); len(at) > 0 {
 		return &missError{
 			message: fmt.Sprintf("old_string is not in the file, but line %d differs only in white space; the lines as they are follow", at[0]+1),
 			help:    excerpt(lines, at[0], len(want)),
 		}
 	}
-	if at := sameBut(lines, want, foldSqueeze); len(at) > 0 {
+	if at := sameBut(ctx, lines, want, foldSqueeze); len(at) > 0 {
 		return &missError{
 			message: fmt.Sprintf("old_string is not in the file, but line %d differs only in case, quotes or white space; the lines as they are follow", at[0]+1),
 			help:    excerpt(lines, at[0], len(want)),
 		}
 	}
-	at, score := closest(lines, want)
+	at, score := closest(ctx, lines, want)
 	if score == 0 {
 		return &missError{message: "old_string is not in the file, nor anything like it: read the file first"}
 	}
@@ -54,14 +60,19 @@ func miss(text, quoted string) error {
 func squeeze(line string) string { return strings.Join(strings.Fields(line), " ") }
 
 func foldSqueeze(line string) string {
-	line = strings.NewReplacer("“", `"`, "”", `"`, "‘", "'", "’", "'", "–", "-", "—", "-", "\u00a0", " ").Replace(line)
+	line = plainer().Replace(line)
 	return strings.ToLower(squeeze(line))
 }
 
+// plainer replaces typographic signs by those of a keyboard.
+var plainer = sync.OnceValue(func() *strings.Replacer {
+	return strings.NewReplacer("“", `"`, "”", `"`, "‘", "'", "’", "'", "–", "-", "—", "-", "\u00a0", " ")
+})
+
 // sameBut finds where all of want stands in lines when both are seen through
 // view.
-func sameBut(lines, want []string, view func(string) string) []int {
-	seen, wanted := viewed(lines, view), viewed(want, view)
+func sameBut(ctx context.Context, lines, want []string, view func(string) string) []int {
+	seen, wanted := viewed(ctx, lines, view), viewed(ctx, want, view)
 	if !slices.ContainsFunc(wanted, func(s string) bool { return s != "" }) {
 		return nil
 	}
@@ -74,9 +85,13 @@ func sameBut(lines, want []string, view func(string) string) []int {
 	return at
 }
 
-func viewed(lines []string, view func(string) string) []string {
+// viewed returns the lines as seen through view, none of them once ctx has ended.
+func viewed(ctx context.Context, lines []string, view func(string) string) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {
+		if i%256 == 0 && ctx.Err() != nil {
+			return nil
+		}
 		out[i] = view(l)
 	}
 	return out
@@ -84,10 +99,10 @@ func viewed(lines []string, view func(string) string) []string {
 
 // closest returns the start of the window of lines that has most in common with
 // want: whole lines first, else the pairs of letters of its most telling line.
-func closest(lines, want []string) (at, score int) {
+func closest(ctx context.Context, lines, want []string) (at, score int) {
 	places := map[string][]int{}
-	for i, l := range lines {
-		if key := squeeze(l); len(key) > 3 {
+	for i, key := range viewed(ctx, lines, squeeze) {
+		if len(key) > 3 {
 			places[key] = append(places[key], i)
 		}
 	}
@@ -114,13 +129,13 @@ func closest(lines, want []string) (at, score int) {
 			longest = j
 		}
 	}
-	at, score = mostAlike(lines, squeeze(want[longest]))
+	at, score = mostAlike(ctx, lines, squeeze(want[longest]))
 	return max(at-longest, 0), score
 }
 
 // mostAlike returns the line with the most pairs of bytes in common with want,
 // and 0 when less than half of them are.
-func mostAlike(lines []string, want string) (at, score int) {
+func mostAlike(ctx context.Context, lines []string, want string) (at, score int) {
 	const most = 500 // bytes of a line that count
 	want = want[:min(len(want), most)]
 	pairs := map[[2]byte]int{}
@@ -128,6 +143,9 @@ func mostAlike(lines []string, want string) (at, score int) {
 		pairs[[2]byte{want[i], want[i+1]}]++
 	}
 	for i, l := range lines {
+		if i%256 == 0 && ctx.Err() != nil {
+			break
+		}
 		l = squeeze(l[:min(len(l), 4*most)])
 		l = l[:min(len(l), most)]
 		used, common := map[[2]byte]int{}, 0

@@ -50,11 +50,11 @@ func (b *box) runRead(ctx context.Context, a readArgs) (agent.Result, error) {
 	if p.size > int64(p.most) {
 		p.line = min(longLineBytes, p.most)
 	}
-	in := bufio.NewReaderSize(f, 64<<10)
+	in := bufio.NewReaderSize(until(ctx, f), 64<<10)
 	if err := refuseBinary(in, f, name, p.size); err != nil {
 		return agent.Result{}, err
 	}
-	if err := p.read(ctx, in); err != nil {
+	if err := p.read(in); err != nil {
 		return agent.Result{}, fmt.Errorf("read %q: %w", name, err)
 	}
 	return p.result(name), nil
@@ -97,7 +97,7 @@ type page struct {
 
 // read goes on to the end of the file only to count the lines of one that is
 // not huge.
-func (p *page) read(ctx context.Context, in *bufio.Reader) error {
+func (p *page) read(in *bufio.Reader) error {
 	for {
 		line, cut, err := readLine(in, p.line)
 		if errors.Is(err, io.EOF) {
@@ -108,9 +108,6 @@ func (p *page) read(ctx context.Context, in *bufio.Reader) error {
 			return err
 		}
 		p.at++
-		if p.at%1024 == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		switch {
 		case p.at < p.first:
 		case p.more || p.limit > 0 && p.at >= p.first+p.limit || !p.add(line, cut):

@@ -89,7 +89,7 @@ func newSearch(a grepArgs) (*search, error) {
 	return s, nil
 }
 
-func (s *search) start(cancel context.CancelFunc) {
+func (s *search) start(ctx context.Context, cancel context.CancelFunc) {
 	s.cancel = cancel
 	n := min(runtime.GOMAXPROCS(0), 8)
 	s.work = make(chan opened, 4*n)
@@ -97,7 +97,7 @@ func (s *search) start(cancel context.CancelFunc) {
 		s.wg.Go(func() {
 			var buf []byte
 			for j := range s.work {
-				buf = s.file(j, buf)
+				buf = s.file(ctx, j, buf)
 			}
 		})
 	}
@@ -121,14 +121,15 @@ func (s *search) finish() {
 	s.wg.Wait()
 }
 
-// file searches one file and returns the buffer for the next.
-func (s *search) file(j opened, buf []byte) []byte {
+// file searches one file and returns the buffer for the next. Once ctx ends it
+// finds nothing more.
+func (s *search) file(ctx context.Context, j opened, buf []byte) []byte {
 	defer j.f.Close()
 	m := fileMatch{name: j.name}
-	if !s.full.Load() {
+	if !s.full.Load() && ctx.Err() == nil {
 		var data []byte
-		data, buf = s.load(j.f, buf)
-		m.lines = s.search(data)
+		data, buf = s.load(ctx, j.f, buf)
+		m.lines = s.search(ctx, data)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +146,7 @@ func (s *search) file(j opened, buf []byte) []byte {
 }
 
 // load reads a text file whole; of a binary or too large one it returns nothing.
-func (s *search) load(f *os.File, buf []byte) (data, kept []byte) {
+func (s *search) load(ctx context.Context, f *os.File, buf []byte) (data, kept []byte) {
 	info, err := f.Stat()
 	if err != nil {
 		s.unread.Add(1)
@@ -159,7 +160,7 @@ func (s *search) load(f *os.File, buf []byte) (data, kept []byte) {
 	if cap(buf) < size {
 		buf = make([]byte, max(size, 64<<10))
 	}
-	n, err := io.ReadFull(f, buf[:size])
+	n, err := io.ReadFull(until(ctx, f), buf[:size])
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		s.unread.Add(1)
 		return nil, buf
@@ -173,8 +174,9 @@ func (s *search) load(f *os.File, buf []byte) (data, kept []byte) {
 }
 
 // search returns the matching lines of a file with those around them. The quick
-// expression jumps over what cannot match; a line counts when it matches alone.
-func (s *search) search(data []byte) []matchLine {
+// expression jumps over what cannot match, a window of whole lines at a time; a
+// line counts when it matches alone.
+func (s *search) search(ctx context.Context, data []byte) []matchLine {
 	quick := s.quick
 	if bytes.IndexByte(data, '\r') >= 0 {
 		quick = nil // $ stands before the \r, which only a line alone can tell
@@ -182,28 +184,43 @@ func (s *search) search(data []byte) []matchLine {
 	c := lineCursor{data: data, n: 1}
 	var lines []matchLine
 	last, matches := 0, 0
-	for c.from < len(data) && matches <= s.limit {
+	for c.from < len(data) && matches <= s.limit && ctx.Err() == nil {
 		if quick != nil {
-			at := quick.FindIndex(data[c.from:])
+			window := data[c.from:c.windowEnd()]
+			at := find(ctx, quick, window)
 			if at == nil {
-				break
+				c.skipOver(len(window))
+				continue
 			}
 			if c.skipTo(c.from + at[0]); c.from >= len(data) {
 				break
 			}
 		}
-		if line := c.line(); s.re.Match(line) {
+		if line := c.line(); find(ctx, s.re, line) != nil {
 			matches++
-			lines, last = s.group(lines, &c, last)
+			lines, last = s.group(ctx, lines, &c, last)
 		}
 		c.advance()
 	}
 	return lines
 }
 
+// windowBytes is searched between two looks at the context: some milliseconds
+// with the slowest expression.
+const windowBytes = 128 << 10
+
+// find is FindIndex that ends soon after ctx does, then with whatever it found.
+// The way that can be interrupted is slower: it is taken for long texts only.
+func find(ctx context.Context, re *regexp.Regexp, text []byte) []int {
+	if len(text) <= 2*windowBytes {
+		return re.FindIndex(text)
+	}
+	return re.FindReaderIndex(runesUntil(ctx, text))
+}
+
 // group appends the line under the cursor with the lines around it that are not
 // there yet; last is the number of the last line appended.
-func (s *search) group(lines []matchLine, c *lineCursor, last int) ([]matchLine, int) {
+func (s *search) group(ctx context.Context, lines []matchLine, c *lineCursor, last int) ([]matchLine, int) {
 	if last >= c.n {
 		// It already stands there as the context of an earlier one.
 		lines[len(lines)-1-(last-c.n)].match = true
@@ -217,7 +234,7 @@ func (s *search) group(lines []matchLine, c *lineCursor, last int) ([]matchLine,
 		if at.n <= last {
 			continue
 		}
-		lines = append(lines, matchLine{n: at.n, match: at.n == c.n, text: s.cut(at.line(), at.n == c.n), first: first})
+		lines = append(lines, matchLine{n: at.n, match: at.n == c.n, text: s.cut(ctx, at.line(), at.n == c.n), first: first})
 		first = false
 		last = at.n
 	}
@@ -225,12 +242,15 @@ func (s *search) group(lines []matchLine, c *lineCursor, last int) ([]matchLine,
 }
 
 // cut shortens a long line to what is around its match.
-func (s *search) cut(line []byte, match bool) string {
+func (s *search) cut(ctx context.Context, line []byte, match bool) string {
 	if len(line) <= maxShownBytes {
 		return string(line)
 	}
 	from := 0
-	if at := s.re.FindIndex(line); match && at != nil {
+	if !match {
+		return string(wholeRunes(line[:maxShownBytes]))
+	}
+	if at := find(ctx, s.re, line); at != nil {
 		from = max(0, min(at[0]-maxShownBytes/4, len(line)-maxShownBytes))
 	}
 	for from < len(line) && line[from]&0xc0 == 0x80 {
@@ -333,6 +353,24 @@ func (c *lineCursor) advance() {
 func (c *lineCursor) back() {
 	c.n--
 	c.from = bytes.LastIndexByte(c.data[:c.from-1], '\n') + 1
+}
+
+// windowEnd is the end of the line that lies windowBytes ahead.
+func (c *lineCursor) windowEnd() int {
+	at := c.from + windowBytes
+	if at >= len(c.data) {
+		return len(c.data)
+	}
+	if i := bytes.IndexByte(c.data[at:], '\n'); i >= 0 {
+		return at + i + 1
+	}
+	return len(c.data)
+}
+
+// skipOver goes forward by n bytes, which are whole lines.
+func (c *lineCursor) skipOver(n int) {
+	c.n += bytes.Count(c.data[c.from:c.from+n], []byte("\n"))
+	c.from += n
 }
 
 // skipTo goes forward to the line that holds the byte at pos.

@@ -81,6 +81,7 @@ type box struct {
 type spec struct {
 	name, doc, example string
 	effect             agent.Effect
+	asks               bool // it waits for the human
 	args               reflect.Type
 	run                func(ctx context.Context, args json.RawMessage) (agent.Result, error)
 }
@@ -147,7 +148,7 @@ func define[A any](name, doc, example string, effect agent.Effect, run func(cont
 func (s spec) tool(schema json.RawMessage) agent.Tool {
 	d := newDecoder(s.name, s.example, schema)
 	return agent.Tool{
-		Name: s.name, Description: s.doc, Schema: schema, Effect: s.effect, Canonical: d.decode,
+		Name: s.name, Description: s.doc, Schema: schema, Effect: s.effect, Asks: s.asks, Canonical: d.decode,
 		Run: func(ctx context.Context, args json.RawMessage) (agent.Result, error) {
 			args, err := d.decode(args)
 			if err != nil {

@@ -26,6 +26,7 @@ const (
 	maxWalked      = 200_000   // entries looked at in one walk
 	maxIgnoreBytes = 256 << 10 // of one .gitignore
 	maxWalkDepth   = 128
+	maxReadEntries = 4096 // of a directory, read at once
 )
 
 // walker walks a tree below the root in the order of names, leaving out what
@@ -108,7 +109,10 @@ func readIgnore(dir *os.Root, name string) []byte {
 
 func (k *walker) dir(dir *os.Root, at string, rules ignores, depth int) error {
 	list, err := k.readDir(dir)
-	if err != nil {
+	switch {
+	case k.ctx.Err() != nil:
+		return context.Cause(k.ctx)
+	case err != nil:
 		k.failed++
 		return nil
 	}
@@ -169,9 +173,13 @@ func (k *walker) readDir(dir *os.Root) ([]fs.DirEntry, error) {
 		k.cut = true
 		return nil, nil
 	}
-	list, err := f.ReadDir(left)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+	var list []fs.DirEntry
+	for more := true; more && len(list) < left && k.ctx.Err() == nil; {
+		part, err := f.ReadDir(min(left-len(list), maxReadEntries))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		list, more = append(list, part...), err == nil
 	}
 	k.seen += len(list)
 	k.cut = k.cut || len(list) == left

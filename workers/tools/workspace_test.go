@@ -119,9 +119,9 @@ func TestHostilePaths(t *testing.T) {
 		}
 	}
 	for _, name := range append(names, refusedForWriting...) {
-		c, err := w.load("write", name, 1<<20)
+		c, err := w.load(t.Context(), "write", name, 1<<20)
 		if err == nil {
-			err = w.store("write", c, []byte("evil"))
+			err = w.store(t.Context(), "write", c, []byte("evil"))
 		}
 		if err == nil {
 			t.Errorf("%.80q was written", name)
@@ -217,9 +217,9 @@ func TestAcceptedPaths(t *testing.T) {
 		if w.Protected(c.name) {
 			t.Errorf("Protected(%q)", c.name)
 		}
-		file, err := w.load("write", c.name, 1<<20)
+		file, err := w.load(t.Context(), "write", c.name, 1<<20)
 		if err == nil {
-			err = w.store("write", file, []byte("new"))
+			err = w.store(t.Context(), "write", file, []byte("new"))
 		}
 		if err != nil || file.path != c.at {
 			t.Errorf("write %q: at %q, %v", c.name, file.path, err)
@@ -270,12 +270,12 @@ func TestStoreNoticesOthers(t *testing.T) {
 		b := newBench(t)
 		b.put("f", "old")
 		b.put("g", "other")
-		c, err := b.env.Files.load("edit", "f", 100)
+		c, err := b.env.Files.load(t.Context(), "edit", "f", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
 		meddle(b)
-		if err := b.env.Files.store("edit", c, []byte("new")); err == nil {
+		if err := b.env.Files.store(t.Context(), "edit", c, []byte("new")); err == nil {
 			t.Errorf("%s: written over", name)
 		}
 		if b.get("g") != "other" {
@@ -283,12 +283,12 @@ func TestStoreNoticesOthers(t *testing.T) {
 		}
 	}
 	b := newBench(t)
-	c, err := b.env.Files.load("write", "f", 100)
+	c, err := b.env.Files.load(t.Context(), "write", "f", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.put("f", "by the user")
-	if err := b.env.Files.store("write", c, nil); !errors.Is(err, ErrChanged) {
+	if err := b.env.Files.store(t.Context(), "write", c, nil); !errors.Is(err, ErrChanged) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func (b *box) write() spec {
 }
 
 func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
-	old, err := b.Files.load("write", a.Path, maxChangedBytes)
+	old, err := b.Files.load(ctx, "write", a.Path, maxChangedBytes)
 	if err != nil {
 		return agent.Result{}, err
 	}
@@ -35,10 +35,14 @@ func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
 	if old.info != nil && string(old.data) == a.Content {
 		return agent.Result{Head: fmt.Sprintf("%s already has this content: %s", old.path, size), Brief: "unchanged"}, nil
 	}
-	if err := b.Files.store("write", old, []byte(a.Content)); err != nil {
+	if err := b.Files.store(ctx, "write", old, []byte(a.Content)); err != nil {
 		return agent.Result{}, err
 	}
-	added, removed := lineChanges(string(old.data), a.Content)
+	if ctx.Err() != nil {
+		return agent.Result{Head: fmt.Sprintf("wrote %s: %s", old.path, size), Brief: "written"}, nil
+	}
+	before := string(old.data)
+	added, removed := lineChanges(before, lineEdits(before, a.Content))
 	brief := changes(added, removed)
 	if old.info == nil {
 		return agent.Result{Head: fmt.Sprintf("created %s: %s", old.path, size), Brief: brief}, nil
