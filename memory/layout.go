@@ -88,7 +88,7 @@ func foreign(fsys afero.Fs, dir string) []string {
 	var others []string
 	for _, n := range names {
 		switch n {
-		case "config.yaml", "lock", "FORMAT", ".gitignore":
+		case "config.yaml", "lock", "FORMAT", ".gitignore", "queue.jsonl", "queue.md", "queue.lock", "quarantine":
 		default:
 			others = append(others, n)
 		}

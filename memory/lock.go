@@ -41,6 +41,9 @@ type Holder struct {
 	AcquiredAt time.Time `json:"acquiredAt"`
 	Cwd        string    `json:"cwd"`
 	Kind       string    `json:"kind"` // "chat", "one-shot", "run"
+	// Tag is what the holder's commands carry, by which those that outlive it can
+	// be found.
+	Tag string `json:"tag,omitempty"`
 }
 
 // LockedError says who holds the project. It matches ErrLocked.
@@ -258,7 +261,7 @@ func describe(s *Store, o Options) []byte {
 	host, _ := os.Hostname() // only informs
 	cwd, _ := os.Getwd()
 	h := Holder{PID: os.Getpid(), StartTime: startTime(os.Getpid()), BootID: bootID(), Hostname: host, SessionID: o.SessionID,
-		AcquiredAt: s.now().UTC().Truncate(time.Second), Cwd: cwd, Kind: o.Holder}
+		AcquiredAt: s.now().UTC().Truncate(time.Second), Cwd: cwd, Kind: o.Holder, Tag: o.Tag}
 	data, err := json.Marshal(h)
 	if err != nil {
 		return nil

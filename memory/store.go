@@ -82,6 +82,8 @@ type Options struct {
 	Holder string
 	// SessionID is told to whoever finds the project locked; may be empty.
 	SessionID string
+	// Tag is noted as Holder.Tag; may be empty.
+	Tag string
 	// LockWait is how long to wait for another holder; 0 does not wait.
 	LockWait time.Duration
 	// ReadOnly takes no lock and writes nothing: what is recorded is held.

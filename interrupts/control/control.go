@@ -5,7 +5,7 @@
 // refuses to know what a request means, which is the Handler's, and it listens
 // on no network. It uses only the standard library.
 //
-//	s, err := control.Listen(control.Options{Dir: ".ralph", Handler: h})
+//	s, err := control.Listen(ctx, control.Options{Dir: ".ralph", Handler: h})
 //	defer s.Close(ctx)
 //
 //	c, err := control.Dial(ctx, ".ralph", "")

@@ -50,7 +50,7 @@ func child() {
 		_, err := control.Dial(ctx, dir, "")
 		fmt.Println(errors.Is(err, control.ErrForeign), err)
 	case "server":
-		_, err := control.Listen(control.Options{Dir: dir, Handler: echo(nil)})
+		_, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(nil)})
 		fmt.Println(errors.Is(err, control.ErrLive), err)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}
@@ -102,7 +102,7 @@ func listen(t *testing.T, o control.Options) *control.Server {
 	if o.Dir == "" {
 		o.Dir = filepath.Join(t.TempDir(), ".ralph")
 	}
-	s, err := control.Listen(o)
+	s, err := control.Listen(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -532,7 +532,7 @@ func TestCloseUnderWay(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	dir := filepath.Join(t.TempDir(), ".ralph")
-	s, err := control.Listen(control.Options{Dir: dir, Handler: echo(map[string]handler{
+	s, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(map[string]handler{
 		"attach": func(ctx context.Context, _ control.Peer, _ control.Request, _ func(any) error) (any, error) {
 			begun <- struct{}{}
 			<-ctx.Done()
@@ -581,7 +581,7 @@ func TestDeafHandler(t *testing.T) {
 	t.Parallel()
 	begun, free := make(chan struct{}), make(chan struct{})
 	dir := filepath.Join(t.TempDir(), ".ralph")
-	s, err := control.Listen(control.Options{Dir: dir, Handler: handler(func(context.Context, control.Peer, control.Request, func(any) error) (any, error) {
+	s, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: handler(func(context.Context, control.Peer, control.Request, func(any) error) (any, error) {
 		close(begun)
 		<-free
 		return nil, nil
@@ -625,7 +625,7 @@ func TestPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, _ := os.Lstat(path)
-		if s, err := control.Listen(control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrForeign) {
+		if s, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrForeign) {
 			t.Errorf("%s: Listen: %v", what, err)
 			if err == nil {
 				shut(t, s)
@@ -643,7 +643,7 @@ func TestPlaces(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(root, "other"), 0o700), os.Symlink("other", filepath.Join(root, ".ralph"))); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := control.Listen(control.Options{Dir: filepath.Join(root, ".ralph"), Handler: echo(nil)}); !errors.Is(err, control.ErrForeign) {
+	if s, err := control.Listen(context.Background(), control.Options{Dir: filepath.Join(root, ".ralph"), Handler: echo(nil)}); !errors.Is(err, control.ErrForeign) {
 		t.Errorf("a link: %v", err)
 		if err == nil {
 			shut(t, s)
@@ -678,14 +678,14 @@ func TestStaleAndLive(t *testing.T) {
 		t.Errorf("a stale socket: %v", err)
 	}
 	s := listen(t, control.Options{Dir: dir, Handler: echo(nil)})
-	if _, err := control.Listen(control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrLive) {
+	if _, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrLive) {
 		t.Errorf("a second server: %v", err)
 	}
 	// Also one without its lock is seen.
 	if err := os.Remove(filepath.Join(dir, "control.lock")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := control.Listen(control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrLive) {
+	if _, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrLive) {
 		t.Errorf("a second server without the lock: %v", err)
 	}
 	if got := ask(t, dial(t, dir, ""), control.Request{Op: "status"}); got != "idle" {
@@ -724,7 +724,7 @@ func TestLongPath(t *testing.T) {
 		if info, err := os.Lstat(filepath.Dir(s.Path())); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("the socket's directory: %v %v", info.Mode(), err)
 		}
-		if _, err := control.Listen(control.Options{Dir: dir, Runtime: t.TempDir(), Handler: echo(nil)}); !errors.Is(err, control.ErrLive) {
+		if _, err := control.Listen(context.Background(), control.Options{Dir: dir, Runtime: t.TempDir(), Handler: echo(nil)}); !errors.Is(err, control.ErrLive) {
 			t.Errorf("a second server: %v", err)
 		}
 		// The client need not know the same runtime directory.
@@ -757,7 +757,7 @@ func TestLongPath(t *testing.T) {
 	if err := os.Chmod(filepath.Join(open, fmt.Sprintf("ralph-%d", os.Geteuid())), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := control.Listen(control.Options{Dir: dir, Runtime: open, Handler: echo(nil)}); !errors.Is(err, control.ErrForeign) {
+	if _, err := control.Listen(context.Background(), control.Options{Dir: dir, Runtime: open, Handler: echo(nil)}); !errors.Is(err, control.ErrForeign) {
 		t.Errorf("a runtime directory for all: %v", err)
 	}
 }
@@ -783,7 +783,7 @@ func TestRemoved(t *testing.T) {
 		_, err = c.Do(t.Context(), control.Request{Op: "status"}, nil)
 		return errors.Join(err, c.Close()) == nil
 	})
-	if _, err := control.Listen(control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrLive) {
+	if _, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrLive) {
 		t.Errorf("a second server: %v", err)
 	}
 	shut(t, s)
@@ -809,7 +809,7 @@ func TestRace(t *testing.T) {
 		var winner atomic.Pointer[control.Server]
 		for range 8 {
 			wg.Go(func() {
-				switch s, err := control.Listen(control.Options{Dir: dir, Handler: echo(nil)}); {
+				switch s, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(nil)}); {
 				case err == nil:
 					won.Add(1)
 					winner.Store(s)
@@ -946,7 +946,7 @@ func TestOtherUser(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "control.lock")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := control.Listen(control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrForeign) {
+	if _, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(nil)}); !errors.Is(err, control.ErrForeign) {
 		t.Errorf("Listen: %v", err)
 	}
 }

@@ -53,7 +53,7 @@ type Server struct {
 // left alone.
 //
 // A socket that is deleted while the server runs is made again within a second.
-func Listen(o Options) (*Server, error) {
+func Listen(parent context.Context, o Options) (*Server, error) {
 	if o.MaxClients <= 0 {
 		o.MaxClients = defaultClients
 	}
@@ -65,7 +65,7 @@ func Listen(o Options) (*Server, error) {
 		return nil, fmt.Errorf("listen in %q: %w", o.Dir, err)
 	}
 	// A server lives until Close, whoever opened it.
-	ctx, end := context.WithCancelCause(context.Background())
+	ctx, end := context.WithCancelCause(context.WithoutCancel(parent))
 	s := &Server{o: o, end: end, place: p, conns: map[*conn]bool{},
 		slots: make(chan struct{}, o.MaxClients), staying: make(chan struct{}, max(1, o.MaxClients*3/4))}
 	if err := s.open(ctx); err != nil {
