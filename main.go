@@ -19,6 +19,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"ralph/coordinator"
@@ -35,14 +36,21 @@ import (
 var version, commit, date string
 
 func main() {
-	ctx, release := interrupts.Watch(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	var do atomic.Pointer[func(n int)] // what further signals do; the chat counts its own
+	ctx, release := interrupts.WatchAgain(context.Background(), func(n int) {
+		if again := do.Load(); again != nil {
+			if (*again)(n); n >= 3 {
+				os.Exit(130)
+			}
+		}
+	}, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	code := run(ctx, &do, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	release()
 	os.Exit(code)
 }
 
 // run is the whole program but for the process: the exit code is its result.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, do *atomic.Pointer[func(int)], args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "." // scripts says what cannot be done without a directory
@@ -51,10 +59,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		Version: version, Commit: commit, Date: date,
 		Stdin: stdin, Stdout: stdout, Stderr: stderr,
 		Getenv: os.Getenv, Environ: os.Environ(), Dir: dir,
-		Chat:    chat,
-		Demo:    demonstrate,
-		Open:    open,
-		Connect: connect,
+		Chat: func(ctx context.Context, o scripts.ChatOptions) (int, error) {
+			do.Store(nil)
+			return chat(ctx, o)
+		},
+		Demo: demonstrate, Open: open, Connect: connect,
+		Again: func(again func(int)) { do.Store(&again) },
 	}, args)
 }
 
@@ -96,14 +106,14 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 		Facts:   func() []string { return facts },
 		Open: func(ctx context.Context, l repl.Link) (repl.Mind, error) {
 			c, err := coordinator.Open(ctx, coordinator.Options{
-				Root: o.Root, Config: o.Config, Proc: proc.New(proc.Options{}), RunID: o.RunID, Holder: "chat",
+				Root: o.Root, Config: o.Config, Proc: proc.New(proc.Options{Method: o.Getenv("RALPH_PROC")}), RunID: o.RunID, Holder: "chat",
 				Session: o.Session, Situation: o.Situation, Force: o.Force, Eyes: l.Eyes, Ask: l.Ask, Getenv: o.Getenv,
 			})
 			if err != nil {
 				return repl.Mind{}, err
 			}
 			facts = c.Standing()
-			return repl.Mind{Turns: c, Models: c, Changes: c, About: c, State: c}, nil
+			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c}, nil
 		},
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"ralph/memory/registry"
 	"ralph/memory/session"
 	"ralph/workers/agent"
+	"ralph/workers/proc"
 )
 
 // lockWait is how long another Ralph in the project is waited for.
@@ -53,15 +54,19 @@ type book struct {
 	untidy   bool             // the last Ralph was cut off: see tidy
 	story    *chronicle       // of the session; nil without one
 	notices  []string         // warnings to be told when mu is free
+	fresh    bool             // the store was opened since mu was taken
 }
 
 // leave gives mu back and tells what came up meanwhile: a warning is an event,
 // and events come back here to be kept. Whoever may have called note leaves by
 // it.
 func (b *book) leave() {
-	notices := b.notices
-	b.notices = nil
+	notices, fresh := b.notices, b.fresh
+	b.notices, b.fresh = nil, false
 	b.mu.Unlock()
+	if fresh && b.c.mail != nil { // else Open goes on to it
+		b.c.serve()
+	}
 	for _, n := range notices {
 		b.c.warn(n)
 	}
@@ -96,12 +101,14 @@ func (b *book) open(ctx context.Context) error {
 	}
 	o := b.c.opt
 	store, found, err := b.openStore(ctx, memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder,
-		SessionID: o.RunID, LockWait: lockWait, Redact: b.c.redactor.String, Git: b.c.committed, OnEdit: b.c.edits.notice})
+		SessionID: o.RunID, Tag: proc.Owner(), LockWait: lockWait, Redact: b.c.redactor.String, Git: b.c.committed, OnEdit: b.c.edits.notice})
 	if err != nil {
 		return err
 	}
 	b.store, b.untidy = store, b.crashed(found)
+	b.fresh = true
 	b.notices = append(b.notices, found.Warnings...)
+	b.sweep(ctx, found)
 	b.tellInterrupted(found)
 	if b.readOnly = found.ReadOnly; b.readOnly {
 		return nil
@@ -271,7 +278,7 @@ func (b *book) flush() {
 	}
 	err, began := b.openJournal(), b.c.now()
 	if err == nil {
-		err = b.journal.Append(b.c.epochs.Current(), b.pending...)
+		err = b.journal.Append(b.c.epoch(), b.pending...)
 	}
 	if err == nil {
 		b.pending, b.held = nil, false
@@ -399,18 +406,7 @@ func sessionStatus(s Status) session.Status {
 
 func (b *book) countTasks(out *Outcome) error {
 	tasks, err := b.store.Tasks()
-	for _, t := range tasks {
-		switch t.Status {
-		case markdown.Done:
-			out.Tasks.Done++
-		case markdown.Failed:
-			out.Tasks.Failed++
-		case markdown.Skipped:
-			out.Tasks.Skipped++
-		default:
-			out.Tasks.Open++
-		}
-	}
+	out.Tasks = tally(tasks)
 	return err
 }
 

@@ -80,11 +80,29 @@ func (t *chronicle) event(e agent.Event) {
 	case agent.EventPermission, agent.EventAsk:
 		t.decision(e)
 	case agent.EventInterrupt:
-		t.files.Log(folder.Event{Time: e.Time, Type: folder.Interrupted, TaskID: t.task, Result: e.Reason})
+		t.interrupted(e)
+	case agent.EventInbox:
+		if e.Ref != "" {
+			t.files.Log(folder.Event{Time: e.Time, Type: folder.Message, TaskID: t.task, Result: e.Status,
+				Details: map[string]any{"id": e.Ref, "class": e.Class, "from": e.From, "text": head(e.Text, maxToldBytes)}})
+		}
 	case agent.EventCheckpoint:
 		t.files.Log(folder.Event{Time: e.Time, Type: folder.Checkpoint, TaskID: t.task, Details: map[string]any{"ref": e.Ref}})
 	case agent.EventCompact:
 		t.files.Log(folder.Event{Time: e.Time, Type: folder.Checkpoint, TaskID: t.task, Result: "compacted", Details: map[string]any{"text": e.Text}})
+	}
+}
+
+// interrupted tells of a stop once it is at rest, and of what holds the work up.
+func (t *chronicle) interrupted(e agent.Event) {
+	switch e.Status {
+	case "stopped", livePaused, "late":
+		details := map[string]any{"how": e.Status, "report": e.Text}
+		took := time.Duration(0)
+		if e.DurationMS != nil {
+			took = time.Duration(*e.DurationMS) * time.Millisecond
+		}
+		t.files.Log(folder.Event{Time: e.Time, Type: folder.Interrupted, TaskID: t.task, Result: cmp.Or(e.Reason, e.Status), Duration: took, Details: details})
 	}
 }
 
@@ -96,6 +114,9 @@ func (t *chronicle) wrote(e agent.Event) {
 			t.writing[e.CallID] = args.Path
 		}
 		return
+	}
+	if e.Status == "background" {
+		return // its end is still to come
 	}
 	name, known := t.writing[e.CallID]
 	if delete(t.writing, e.CallID); !known || t.task == "" || e.OK == nil || !*e.OK {

@@ -33,8 +33,9 @@ func (c *Coordinator) Compact(parent context.Context) (CompactReport, error) {
 		return report, fmt.Errorf("compact the conversation: %w", err)
 	}
 	defer c.free()
-	ctx, _, release := c.epochs.Guard(parent)
-	defer release()
+	guard := c.mail.queue.Guard(parent, c.box())
+	defer guard.Release()
+	ctx := guard.Context()
 	client := c.answers()
 	if client == nil {
 		return report, errNoModel

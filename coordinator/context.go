@@ -34,17 +34,12 @@ type ContextBlock struct {
 func (c *Coordinator) Context() []ContextBlock {
 	p := &c.past
 	p.mu.Lock()
-	view, tools, job := p.view, p.tools, p.job
+	tools, job := p.tools, p.job
 	state := p.state
 	more := p.more
 	p.mu.Unlock()
 	estimate := c.estimate.For(c.Endpoint().Model)
-	var transcript []agent.Message
-	if busy := len(c.running) > 0; busy && len(view) > 0 {
-		transcript = view[1:]
-	} else {
-		transcript = c.History()
-	}
+	transcript := c.present()
 	if tools == nil {
 		job = Job{Chat: c.opt.Holder == "chat"}
 		tools = c.toolbox(job)
@@ -55,6 +50,18 @@ func (c *Coordinator) Context() []ContextBlock {
 		blocks = append(blocks, ContextBlock{Name: "template", Source: "the endpoint", Tokens: int(line.Fixed), Why: "what each request costs beside its text, as far as its reports tell"})
 	}
 	return append(blocks, talkBlocks(transcript, state, more, c.journalName(), estimate)...)
+}
+
+// present is the conversation as it is now: while work is under way, as far as
+// the last request had it.
+func (c *Coordinator) present() []agent.Message {
+	c.past.mu.Lock()
+	view := c.past.view
+	c.past.mu.Unlock()
+	if busy := len(c.running) > 0; busy && len(view) > 0 {
+		return view[1:]
+	}
+	return c.History()
 }
 
 // promptBlocks takes the system prompt apart.

@@ -14,14 +14,15 @@ import (
 
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
-	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/memory/history"
 	"ralph/memory/project"
 	"ralph/memory/redact"
+	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
+	"ralph/workers/proc"
 	"ralph/workers/tools"
 )
 
@@ -44,9 +45,21 @@ type Coordinator struct {
 	events   *emitter
 	gate     *gate
 	work     *tools.Workspace
-	epochs   interrupts.Epochs
+	mail     *mail
+	asides   *asides
+	pool     *workers.Pool
+	own      *proc.Runner // for git, of which a stop ends no more than the work asked for
+	eyes     *eyes
+	pausing  pause
+	server   *server
+	visitors sync.WaitGroup // tasks of other terminals
 	estimate history.Estimates
 	past     past
+
+	// name is what this one is called among the agents; host is the coordinator
+	// in which a guest works, nil for a Ralph of its own.
+	name string
+	host *Coordinator
 
 	// closing bounds what Close does; it is the context of Open without its end.
 	closing context.Context
@@ -74,6 +87,10 @@ type Coordinator struct {
 	warnings     []string
 	told         int  // how many of the warnings were shown
 	started      bool // the start event is out
+	piece        *piece
+	stopped      *interruption // what was stopped, while the user and Ralph only talk
+	after        *afterwork
+	guests       int
 }
 
 // Open makes the project ready for work: it compiles the rules, chooses the
@@ -87,7 +104,11 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Coordinator{opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets())}
+	method := ""
+	if o.Getenv != nil {
+		method = o.Getenv("RALPH_PROC")
+	}
+	c := &Coordinator{own: proc.New(proc.Options{Method: method}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets())}
 	c.totals.Started = o.Now()
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })
 	for _, w := range o.Config.Warnings {
@@ -98,7 +119,9 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 		return nil, c.ruleError(err)
 	}
 	c.book, c.edits = newBook(c), newEdits(c)
-	c.events = &emitter{run: o.RunID, now: o.Now, eyes: o.Eyes, keep: c.book.keepEvent, mask: mask{redactor: c.redactor}}
+	c.pool, c.eyes, c.asides = workers.New(workers.Options{Proc: o.Proc, Now: o.Now}), &eyes{face: o.Eyes}, newAsides(c)
+	c.pausing.c = c
+	c.events = &emitter{run: o.RunID, now: o.Now, eyes: c.eyes.see, keep: c.book.keepEvent, mask: mask{redactor: c.redactor}}
 	if !o.NoModel {
 		if err := c.openModel(ctx); err != nil {
 			return nil, err
@@ -112,7 +135,10 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if err := c.book.openEarly(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	c.mail = openMail(c)
 	c.tidy(ctx)
+	c.serve()
+	c.asides.resume()
 	if o.Session != "" {
 		c.edits.watch()
 	}
@@ -152,11 +178,11 @@ func (c *Coordinator) openTree() error {
 	switch {
 	case err == nil:
 		c.loc = &loc
-		c.repo = git.Open(c.opt.Proc, loc)
+		c.repo = git.Open(c.own, loc)
 	case !errors.Is(err, git.ErrNoRepository):
 		c.warn("the git repository is left alone: " + err.Error())
 	}
-	c.changes = &changes{points: git.OpenCheckpoints(c.opt.Proc, c.opt.Root, c.stateDir(), c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn}
+	c.changes = &changes{points: git.OpenCheckpoints(c.own, c.opt.Root, c.stateDir(), c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn}
 	return nil
 }
 
@@ -178,8 +204,15 @@ func (c *Coordinator) stateDir() string { return filepath.Join(c.opt.Root, ".ral
 func (c *Coordinator) Close() error {
 	ctx, cancel := context.WithTimeout(c.closing, settleTime)
 	defer cancel()
+	errs := []error{c.server.close(ctx), c.pool.Close(ctx)}
+	c.visitors.Wait()
+	c.asides.close()
 	c.edits.close()
-	errs := []error{c.opt.Proc.Close(ctx), c.cassette.close(), c.book.close(ctx), c.work.Close()}
+	errs = append(errs, c.opt.Proc.Close(ctx), c.settled(ctx), c.own.Close(ctx), c.cassette.close())
+	if c.mail != nil {
+		errs = append(errs, c.mail.close(ctx))
+	}
+	errs = append(errs, c.book.close(ctx), c.work.Close())
 	if client := c.answers(); client != nil {
 		client.Close()
 	}
@@ -243,6 +276,9 @@ func (c *Coordinator) Undo(ctx context.Context, n int) ([]git.FileChange, error)
 		return nil, fmt.Errorf("undo: %w", err)
 	}
 	defer c.free()
+	if err := c.settled(ctx); err != nil {
+		return nil, fmt.Errorf("undo: %w", err)
+	}
 	return c.changes.undo(ctx, max(n, 1))
 }
 
@@ -261,7 +297,12 @@ func (c *Coordinator) free() { <-c.running }
 
 // Diff is what the last turn changed, as a unified diff; empty when there is
 // nothing.
-func (c *Coordinator) Diff(ctx context.Context) (string, error) { return c.changes.diff(ctx) }
+func (c *Coordinator) Diff(ctx context.Context) (string, error) {
+	if err := c.settled(ctx); err != nil {
+		return "", fmt.Errorf("diff: %w", err)
+	}
+	return c.changes.diff(ctx)
+}
 
 // Project describes the project; it is read at the first call.
 func (c *Coordinator) Project() project.Project {
@@ -292,16 +333,12 @@ func (c *Coordinator) Clear() error {
 		return fmt.Errorf("clear the conversation: %w", ErrBusy)
 	}
 	c.mu.Lock()
-	c.transcript, c.system = nil, systemPrompt{}
+	c.transcript, c.system, c.stopped = nil, systemPrompt{}, nil
 	c.mu.Unlock()
 	c.resetPast()
 	c.book.markCleared()
 	return nil
 }
-
-// Stop ends the work that is running, at once, in the caller's goroutine: every
-// context of it is cancelled before Stop returns. It waits for nothing.
-func (c *Coordinator) Stop(cause *interrupts.Stop) { c.epochs.Raise(cause) }
 
 // warn keeps a warning for the outcome and shows it when work is going on. The
 // same words are said once. It is not called with a mutex of the book held, nor

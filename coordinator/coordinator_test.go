@@ -29,6 +29,12 @@ import (
 // TestMain gives the tests a home of their own, which keeps the configuration of
 // the user and of the system out.
 func TestMain(m *testing.M) {
+	if root := os.Getenv(historianEnv); root != "" {
+		if err := historian(root); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
 	home, err := os.MkdirTemp("", "ralph-home-")
 	if err != nil {
 		panic(err)

@@ -57,6 +57,9 @@ func (e *edits) close() {
 
 // look takes in what was edited and tells of it.
 func (e *edits) look() {
+	if e.c.host != nil {
+		return // the host tells; a guest began with what the files say
+	}
 	for _, p := range e.c.book.edits() {
 		if p.Lost != "" {
 			e.c.warn(p.Lost)
@@ -103,7 +106,8 @@ func said(m agent.Message) (string, bool) {
 	if m.Role != agent.RoleUser || isRecall(m) || strings.HasPrefix(m.Text, noteTitle) {
 		return "", false
 	}
-	return m.Text, true
+	text, _, _ := strings.Cut(m.Text, "\n\n"+noteTitle+"\n")
+	return text, true
 }
 
 // maxToldChanges bounds how many changes of a file are named.

@@ -230,6 +230,9 @@ func (c *Coordinator) runCheck(ctx context.Context, command string) (proc.Result
 		// The last lines say most of a failure; half of what is kept is the end.
 		MaxBytes: maxCheckBytes,
 	})
+	if ctx.Err() != nil {
+		return res, context.Cause(ctx) // and not what the stop did to the check
+	}
 	if err != nil {
 		return res, err
 	}

@@ -62,8 +62,16 @@ type Question struct {
 
 // Job is one piece of work for Run.
 type Job struct {
-	// Task is what the human wants, in their words.
+	// Task is what the human wants, in their words. Empty, it delivers what waits
+	// in the queue.
 	Task string
+	// Message is the id under which Task was accepted by Say, "" when it was not.
+	Message string
+	// Go says that the user said go: the work that was stopped goes on, with Task
+	// as the instruction or, when that is empty, as it was. Agent names one
+	// stopped agent that goes on; "" is the coordinator.
+	Go    bool
+	Agent string
 	// Context is text that came along, such as standard input; it is fenced.
 	Context string
 	// Schema, when set, is a JSON Schema that the answer must fit.

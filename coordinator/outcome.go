@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -59,8 +60,10 @@ type Outcome struct {
 	Tasks        TaskCount
 	Failure      *Failure // nil when Status is completed
 	Warnings     []string
-	StateFiles   []string // written by this run, relative to the root
-	LogFile      string   // where the whole run can be read, relative to the root
+	Messages     []interrupts.Message // of the human, that came during the run
+	Rest         string               // after a stop: what was ended and what is left, in words
+	StateFiles   []string             // written by this run, relative to the root
+	LogFile      string               // where the whole run can be read, relative to the root
 	SessionID    string
 }
 

@@ -132,9 +132,11 @@ type fold struct {
 	messages []agent.Message
 	state    pastState
 	based    bool // nothing before the records matters
+	stopped  *interruption
 }
 
 func (f *fold) take(r session.Record) error {
+	f.mode(r)
 	var err error
 	switch r.Kind {
 	case recordCleared:
@@ -198,7 +200,7 @@ func (c *Coordinator) loadPast(j *session.Journal) error {
 	p.fresh = p.more && len(list) > 0
 	p.mu.Unlock()
 	c.mu.Lock()
-	c.transcript = list
+	c.transcript, c.stopped = list, f.stopped
 	c.mu.Unlock()
 	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
+	"ralph/workers"
 	"ralph/workers/agent"
 )
 
@@ -28,6 +30,18 @@ type piece struct {
 	loop   *agent.Loop
 	talk   []agent.Message // the transcript
 	schema *answerSchema
+	about  string // what it is about, for people
+	// talking says that the turn has no tools: the user stopped the work and did
+	// not say go.
+	talking bool
+	// urgent says that an urgent message cut the work short and was not answered
+	// yet. It belongs to the goroutine of the loop.
+	urgent bool
+	thrown any // what work panicked with
+	// What was in the middle of being done when a stop came; guarded by
+	// Coordinator.mu.
+	caught       bool
+	open, beside []string
 	// unfit and unproven count how often the answer did not fit the schema, and
 	// how often the check failed.
 	unfit, unproven int
@@ -46,17 +60,77 @@ func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
 		return p.finish()
 	}
 	defer c.free()
-	ctx, _, release := c.epochs.Guard(parent)
-	defer release()
+	guard := c.mail.queue.Guard(parent, c.box())
+	defer guard.Release()
+	// A signal ends the caller's context; the stop that it means concerns jobs and
+	// waiting messages as well.
+	defer context.AfterFunc(parent, func() {
+		if stop, ok := interrupts.AsStop(context.Cause(parent)); ok {
+			c.Stop(stop)
+		}
+	})()
+	ctx := guard.Context()
 	if limit := c.cfg.Timeout; limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
 	}
+	p.about = p.subject()
+	if client := c.answers(); client != nil && j.Chat {
+		client.Again() // a person asks, and is told at once when it is too early
+	}
 	c.start()
-	p.work(ctx)
-	p.settle(context.WithoutCancel(ctx))
+	c.begin(p)
+	defer c.begin(nil)
+	err := c.pool.Do(ctx, workers.Spec{ID: c.name, Label: clipRunes(p.about, maxQuote)}, p.labour)
+	switch {
+	case p.thrown != nil:
+		panic(p.thrown)
+	case err != nil:
+		p.fail(err)
+	}
+	p.settle(ctx)
 	return p.finish()
+}
+
+// labour is work for the pool. A panic is the face's to tell.
+func (p *piece) labour(ctx context.Context) error {
+	defer func() {
+		if r := recover(); r != nil {
+			p.thrown = fmt.Sprintf("%v\n\n%s", r, debug.Stack())
+		}
+	}()
+	p.work(ctx)
+	return nil
+}
+
+// begin notes which piece of work runs, nil for none.
+func (c *Coordinator) begin(p *piece) {
+	c.eyes.rested()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.piece = p
+}
+
+// epoch counts the stops.
+func (c *Coordinator) epoch() uint64 {
+	if c.mail == nil {
+		return 0
+	}
+	return c.mail.queue.Epoch()
+}
+
+// subject is what a piece of work is about.
+func (p *piece) subject() string {
+	switch {
+	case p.job.Task != "":
+		return p.job.Task
+	case p.job.Go:
+		if s := p.c.interruption(); s != nil {
+			return s.Task
+		}
+	}
+	return "what was said"
 }
 
 // work prepares the loop and drives it until an answer stands.
@@ -80,7 +154,20 @@ func (p *piece) work(ctx context.Context) {
 			p.ended(err)
 			return
 		}
-		if again == "" {
+		if again != "" {
+			continue
+		}
+		if p.out.Status != StatusCompleted {
+			return // what waits is for work that ends in order
+		}
+		more, ok := p.waiting(ctx)
+		if !ok {
+			return
+		}
+		p.out.Status, p.out.Reason, p.out.Structured = "", "", nil
+		p.talk = append(p.talk, more)
+		if err := p.record(ctx, more); err != nil {
+			p.ended(err)
 			return
 		}
 	}
@@ -93,12 +180,25 @@ func (p *piece) prepare(ctx context.Context) error {
 	if client == nil {
 		return errNoModel
 	}
+	if who := p.job.Agent; who != "" && who != agentName {
+		return &Error{Op: "resume", Path: who, Err: errors.New("no agent of that name was stopped"), Status: StatusUsage, Hint: "/go goes on with what was stopped, /status shows who is at work"}
+	}
+	p.job.Go = p.job.Go || p.job.Agent != ""
 	if p.job.Schema != nil {
 		schema, err := newAnswerSchema(p.job.Schema)
 		if err != nil {
 			return &Error{Op: "read schema", Err: err, Status: StatusUsage, Hint: "--schema takes a file with a JSON Schema (draft 2020-12)"}
 		}
 		p.schema = schema
+	}
+	about, talking, err := p.aboutStop()
+	if err != nil {
+		return err
+	}
+	if p.talking = talking; !talking {
+		if err := c.settled(ctx); err != nil {
+			return err
+		}
 	}
 	system, err := c.systemPrompt(p.job)
 	if err != nil {
@@ -114,22 +214,30 @@ func (p *piece) prepare(ctx context.Context) error {
 	if news := c.edits.news(); news != "" {
 		along = append(along, prompt.Document{Name: "A note from Ralph", Text: news})
 	}
-	text, err := prompt.Task(p.job.Task, along)
+	opening, err := p.opening(ctx, along, about)
 	if err != nil {
 		return err
 	}
 	c.gate.reset()
 	c.book.begin(p.job)
 	p.talk = append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
-	view := c.window(client, p.job, text)
+	view := c.window(client, p.job, opening.Text)
 	p.loop = &agent.Loop{
-		Agent:           agentName,
-		Model:           view,
-		Tools:           c.cassette.wrap(c.toolbox(p.job)),
-		Emit:            view.tell(c.events.emit),
-		Permit:          p.permit,
-		Record:          func(m agent.Message) error { return c.book.record(ctx, m) },
-		Inbox:           c.edits.inbox,
+		Agent:     agentName,
+		Model:     view,
+		Tools:     p.tools(),
+		Emit:      view.tell(c.events.emit),
+		Permit:    p.permit,
+		Record:    func(m agent.Message) error { return p.record(ctx, m) },
+		Inbox:     func() []agent.Message { return p.inbox(ctx) },
+		Hold:      c.pausing.hold,
+		Step:      func(ctx context.Context) (context.Context, func()) { return c.mail.queue.Step(ctx, c.box()) },
+		Preempted: func(cause error) bool { _, ok := interrupts.AsPreempt(cause); return ok },
+		Resumed:   p.resumed,
+		Note: func(text string) agent.Message {
+			return agent.Message{Role: agent.RoleUser, Text: noteTitle + "\n" + text}
+		},
+		Late:            c.late,
 		Compact:         view.compact,
 		Overflow:        overflow,
 		Halt:            func() error { return errors.Join(c.gate.halted(), c.cassette.halted()) },
@@ -138,10 +246,52 @@ func (p *piece) prepare(ctx context.Context) error {
 		Schema:          p.job.Schema,
 		MaxOutputTokens: c.cfg.MaxOutputTokens,
 	}
-	if err := p.recall(ctx, text); err != nil {
-		return err
+	// What the human said is recorded whatever else goes wrong.
+	err = p.recall(ctx, opening.Text)
+	p.talk = append(p.talk, opening)
+	return errors.Join(err, p.record(ctx, opening))
+}
+
+// opening is the message that begins the work: the human's words, then what came
+// along.
+func (p *piece) opening(ctx context.Context, along []prompt.Document, about string) (agent.Message, error) {
+	m := agent.Message{Role: agent.RoleUser}
+	task := p.job.Task
+	switch {
+	case task != "":
+		if id := p.job.Message; id != "" {
+			m, _ = p.deliver(p.c.mail.queue.Take(func(x interrupts.Message) bool { return x.ID() == id }))
+		}
+	case p.job.Go:
+		task = goText
+	default:
+		var ok bool
+		if m, ok = p.waiting(ctx); !ok {
+			return m, errNothingSaid
+		}
+		task = m.Text
 	}
-	return p.say(ctx, text)
+	text, err := prompt.Task(task, along)
+	m.Text = text + about
+	return m, err
+}
+
+// tools are those of the work; there are none while the user and Ralph only
+// talk.
+func (p *piece) tools() []agent.Tool {
+	if p.talking {
+		return nil
+	}
+	return p.c.cassette.wrap(p.c.toolbox(p.job))
+}
+
+// late files a result that came after the run had ended: it never reaches the
+// model.
+func (c *Coordinator) late(m agent.Message) {
+	if payload, err := json.Marshal(m); err == nil {
+		c.book.keepRecord(recordLate, payload)
+	}
+	c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: "late", CallID: m.CallID, Text: "a result came after the stop; it is filed and not used"})
 }
 
 // permit decides about a call and takes the checkpoint before the first that
@@ -227,16 +377,39 @@ func (p *piece) fail(err error) {
 	if stop, ok := interrupts.AsStop(err); ok {
 		p.out.Signal = int(stop.Signal)
 	}
-	p.c.events.emit(agent.Event{Type: agent.EventInterrupt, Reason: p.out.Failure.Message})
+	p.c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: liveStopping, Reason: p.out.Failure.Message})
 }
 
-// settle does what is left when the work has ended, also after a stop: what
-// changed, what is to be told in the state files.
-func (p *piece) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
+// settle does what is left when the work has ended. After a stop in a chat only
+// what the conversation needs is done at once; the rest is done beside it.
+func (p *piece) settle(ended context.Context) {
 	c := p.c
-	p.out.FilesChanged, p.out.Commits = c.changes.end(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), settleTime)
+	defer cancel()
+	stop, stopped := interrupts.AsStop(context.Cause(ended))
+	c.mu.Lock()
+	if len(p.talk) > 0 {
+		c.transcript = p.talk[1:] // the system prompt is made anew when need be
+	}
+	c.mu.Unlock()
+	if stopped {
+		p.stopped(ctx, stop)
+	}
+	if !stopped || !p.job.Chat {
+		p.close(ctx)
+		return
+	}
+	rest := *p // the outcome that is returned is not written any more
+	c.behind(rest.close)
+}
+
+// close does what takes the disk and git: what changed, what is to be told in the
+// state files.
+func (p *piece) close(ctx context.Context) {
+	c := p.c
+	if !p.talking { // talk changes nothing, and need not wait for what a stop left to do
+		p.out.FilesChanged, p.out.Commits = c.changes.end(ctx)
+	}
 	if !p.job.Chat {
 		// What a run that failed did not come to is no difference of its own.
 		if err := c.cassette.played(); err != nil && p.out.Status == StatusCompleted {
@@ -251,13 +424,12 @@ func (p *piece) settle(ctx context.Context) {
 		c.warn(w)
 	}
 	c.mu.Lock()
-	if len(p.talk) > 0 {
-		c.transcript = p.talk[1:] // the system prompt is made anew when need be
-	}
 	c.totals.add(p.out)
 	turn := c.totals.Turns
 	c.mu.Unlock()
-	c.book.keepChanges(c.changes.trace(ctx, turn, p.out.Commits))
+	if !p.talking {
+		c.book.keepChanges(c.changes.trace(ctx, turn, p.out.Commits))
+	}
 	c.keepCalibration()
 	if err := c.book.settle(&p.out, p.job); err != nil {
 		c.warn("state: " + hinted(err))
@@ -282,8 +454,11 @@ func (p *piece) finish() Outcome {
 }
 
 func count(n int, noun string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + noun
+	case strings.HasSuffix(noun, "s"):
+		return fmt.Sprintf("%d %ses", n, noun)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

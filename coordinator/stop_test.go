@@ -139,7 +139,7 @@ func TestAStopAtEachPhase(t *testing.T) {
 			}
 			p.gapless()
 			p.wantRequests(c.requests)
-			if strings.Count(p.types(), "interrupt") != 1 {
+			if strings.Count(p.types(), "interrupt") != 2 {
 				t.Errorf("events %s", p.types())
 			}
 			if c.check != nil {
@@ -164,7 +164,7 @@ func TestAStopAtACheckpointCostsNoUndo(t *testing.T) {
 	}
 	p.want(c.Run(t.Context(), coordinator.Job{Task: "one", Chat: true}), coordinator.StatusInterrupted)
 	p.eye = nil
-	out := c.Run(t.Context(), coordinator.Job{Task: "two", Chat: true})
+	out := c.Run(t.Context(), coordinator.Job{Task: "two", Chat: true, Go: true})
 	p.want(out, coordinator.StatusCompleted)
 	if len(out.FilesChanged) != 1 || len(out.Warnings) != 0 {
 		t.Errorf("changed %+v, warnings %q", out.FilesChanged, out.Warnings)

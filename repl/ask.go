@@ -30,7 +30,7 @@ func (s *Shell) openQuestion(q *question) {
 	}
 	s.questions = append(s.questions, q)
 	if len(s.questions) == 1 {
-		s.stash = s.reader.SetText("")
+		s.reader.Edit(s.desk.ask())
 		s.showQuestion(q)
 	}
 }
@@ -50,10 +50,7 @@ func (s *Shell) closeQuestion(q *question, a answer) {
 		q.answer <- a
 		switch {
 		case len(s.questions) == 0:
-			if s.stash != "" {
-				s.reader.SetText(s.stash)
-				s.stash = ""
-			}
+			s.reader.Edit(s.desk.answered())
 		case i == 0:
 			s.showQuestion(s.questions[0])
 		}

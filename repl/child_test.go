@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ralph/coordinator"
 	"ralph/repl/ttytest"
 )
 
@@ -21,14 +22,33 @@ func child(name string) int {
 		return whole(dir, name)
 	}
 	f := &fake{model: "gpt-large", turn: echo}
-	if name == "hang" {
+	switch name {
+	case "hang":
 		f.turn = hang
+	case "asks":
+		f.turn = func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+			_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which?"})
+			return coordinator.Outcome{}
+		}
+	case "flood":
+		f.turn = flood
+	case "deaf flood":
+		f.turn = func(_ context.Context, f *fake, task string) coordinator.Outcome {
+			return flood(context.Background(), f, task)
+		}
+	case "frozen":
+		// Nothing answers: the turn is deaf, and so is every look at it.
+		f.turn = func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+			f.say(1, "deaf")
+			f.liveHangs = make(chan struct{})
+			f.mu.Lock()
+			select {}
+		}
 	}
 	code, err := Run(context.Background(), Options{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 		Open: func(_ context.Context, l Link) (Mind, error) {
-			f.link = l
-			return Mind{f, f, f, f, f}, nil
+			return f.attach(l), nil
 		},
 	})
 	if err != nil {
@@ -150,7 +170,7 @@ func TestSignalInterruptIsControlC(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Has("stopped; what was done")
-	p.Has("ralph ❯ ▏")
+	p.Has("ralph talk ❯ ▏")
 	p.Type("\x04")
 	p.exited(0)
 }
@@ -167,15 +187,16 @@ func TestResizeIsSeen(t *testing.T) {
 	p.exited(0)
 }
 
-// TestSuspend runs the chat under a shell with job control, as a user does.
-func TestSuspend(t *testing.T) {
+// job is the chat under a shell with job control, as a user runs it.
+func job(t *testing.T, name string) *process {
+	t.Helper()
 	shell, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash")
 	}
 	p := &process{TTY: ttytest.New(t, 80, 24), t: t}
 	p.cmd = exec.Command(shell, "--norc", "--noprofile", "-i")
-	p.cmd.Env = append(os.Environ(), "RALPH_TEST_CHAT=echo", "CHAT="+os.Args[0], "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1", "PS1=shell> ", "TMUX=", "HISTFILE=")
+	p.cmd.Env = append(os.Environ(), "RALPH_TEST_CHAT="+name, "CHAT="+os.Args[0], "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1", "PS1=shell> ", "TMUX=", "HISTFILE=")
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = p.Slave, p.Slave, p.Slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {
@@ -188,19 +209,81 @@ func TestSuspend(t *testing.T) {
 	p.Has("shell> ▏")
 	p.Type("\"$CHAT\"; echo left $?\r")
 	p.Has("ralph ❯ ▏")
+	return p
+}
+
+// ends waits until the screen ends with text.
+func (p *process) ends(text string) string {
+	p.t.Helper()
+	return p.Until("at the end "+text, func(s string) bool { return strings.HasSuffix(strings.TrimRight(s, "\n"), text) })
+}
+
+// suspended stops the chat by the key or by a signal from outside, changes the
+// size meanwhile and lets it go on.
+func (p *process) suspended(stop func()) {
+	p.t.Helper()
 	p.Type("half")
 	p.Has("half▏")
-	p.Type("\x1a")
+	stop()
 	p.Has("Stopped")
-	p.Until("the shell", func(s string) bool { return strings.HasSuffix(strings.TrimRight(s, "\n"), "shell> ▏") })
+	p.ends("shell> ▏")
+	if m := p.modes(); m.Lflag&unix.ECHO == 0 && m.Lflag&unix.ICANON == 0 && m.Oflag&unix.OPOST == 0 {
+		p.t.Error("the terminal is raw while the chat is stopped")
+	}
 	p.Type("echo al''ive\r")
 	p.Has("alive")
+	p.Resize(60, 20)
 	p.Type("fg\r")
-	p.Until("the half line again", func(s string) bool { return strings.HasSuffix(strings.TrimRight(s, "\n"), "ralph ❯ half▏") })
+	p.Until("the half line again", func(s string) bool { return strings.Contains(s, " half▏") })
+}
+
+func TestSuspend(t *testing.T) {
+	p := job(t, "echo")
+	p.suspended(func() { p.Type("\x1a") })
 	p.Type("!\r")
 	p.Has("You said **half!**.")
 	p.Has("ralph ❯ ▏")
 	p.Type("\x04")
-	p.Until("the shell", func(s string) bool { return strings.HasSuffix(strings.TrimRight(s, "\n"), "shell> ▏") })
+	p.ends("shell> ▏")
 	p.Type("exit\r")
+}
+
+// TestSuspendFromOutside stops a chat that works by a signal of somebody else; the
+// work is there when it goes on.
+func TestSuspendFromOutside(t *testing.T) {
+	p := job(t, "hang")
+	p.Type("work\r")
+	p.Has("thinking")
+	group := p.Foreground()
+	for range 2 {
+		p.suspended(func() { _ = unix.Kill(group, unix.SIGTSTP) })
+		p.Type("\x15")
+		p.Lacks("half▏")
+	}
+	p.Type("still typing")
+	p.Has("still typing▏")
+	p.Type("\x03")
+	p.Has("talk ❯ still typing▏")
+	p.Type("\x03\x04")
+	p.ends("shell> ▏")
+	p.Type("exit\r")
+}
+
+// TestOrphanGoesOn: where nobody could let the chat go on, Ctrl-Z does nothing.
+func TestOrphanGoesOn(t *testing.T) {
+	p := spawn(t, "echo") // the leader of its session
+	p.Has("ralph ❯ ▏")
+	p.Type("half")
+	p.Has("half▏")
+	p.Type("\x1a")
+	if err := p.cmd.Process.Signal(unix.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	p.Type("!")
+	p.Has("half!▏")
+	p.Type("\r")
+	p.Has("You said **half!**.")
+	p.Has("ralph ❯ ▏")
+	p.Type("\x04")
+	p.exited(0)
 }

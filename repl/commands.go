@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"ralph/coordinator"
 	"ralph/coordinator/slash"
@@ -35,6 +34,18 @@ func (s *Shell) command(name, args string) {
 		s.help(args)
 	case "status":
 		s.status()
+	case "now", "ask", "later":
+		s.message(c.Name, args)
+	case "queue":
+		s.queued(args)
+	case "stop":
+		s.halt(args)
+	case "go":
+		s.goOn(args)
+	case "resume":
+		s.resume(args)
+	case "pause":
+		s.pause()
 	case "cost":
 		s.note(s.spent())
 	case "exit":
@@ -104,8 +115,8 @@ func (s *Shell) help(args string) {
 		}
 		b.WriteString("\n")
 		for _, text := range []string{
-			"Anything else is said to Ralph; typed while it works, it waits for its turn.",
-			"Ctrl-C stops the work and keeps what you typed, Ctrl-D leaves, Ctrl-R searches; Alt-Enter, or a \\ at the end of a line, begins another line.",
+			"Anything else is said to Ralph; typed while it works, it is delivered after the tool that runs.",
+			"Ctrl-C stops the work and keeps what you typed, twice kills it, three times leaves; Ctrl-D leaves, Ctrl-Z suspends, Ctrl-R searches; Alt-Enter, or a \\ at the end of a line, begins another line.",
 		} {
 			b.WriteString(r.Rows("  "+text, 2))
 		}
@@ -127,28 +138,6 @@ func busyNote(c slash.Command) string {
 		return ""
 	}
 	return " (when no turn runs)"
-}
-
-func (s *Shell) status() {
-	end := s.mind.Models.Endpoint()
-	rows := []string{fmt.Sprintf("model %s at %s", named(end.Model), named(end.BaseURL))}
-	if id := s.mind.About.SessionID(); id != "" {
-		rows = append(rows, "session "+id)
-	}
-	doing := "idle"
-	if w := s.running(); w != nil {
-		doing = "working for " + render.Duration(time.Since(w.begun))
-		if tool, _ := s.ink.state(); tool != "" {
-			doing += ": " + tool
-		}
-	}
-	rows = append(rows, doing, s.spent())
-	for i, text := range s.queue {
-		rows = append(rows, fmt.Sprintf("waiting %d: %s", i+1, text))
-	}
-	for _, row := range rows {
-		s.note(row)
-	}
 }
 
 func named(text string) string {

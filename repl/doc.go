@@ -6,9 +6,10 @@
 // state files, to decide policy and to speak to a model; all that is the
 // coordinator's, which it sees only through the narrow interfaces of Mind.
 //
-// One goroutine, the caller of Run, owns the conversation. A turn runs beside
-// it; whatever that goroutine has to tell is posted to the loop. The stop
-// bypasses the loop: it happens on the goroutine that read the key.
+// One goroutine owns the conversation. A turn runs beside it; whatever that
+// goroutine has to tell is posted to the loop, and nothing that may wait, for a
+// disk or for a lock, is done on the loop. The stop bypasses it: it happens on
+// the goroutine that read the key, and the third one leaves whatever hangs.
 //
 //	code, err := repl.Run(ctx, repl.Options{
 //		In: os.Stdin, Out: os.Stdout, Getenv: os.Getenv,
@@ -17,7 +18,7 @@
 //			if err != nil {
 //				return repl.Mind{}, err
 //			}
-//			return repl.Mind{Turns: c, Models: c, Changes: c, About: c, State: c}, nil
+//			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c}, nil
 //		},
 //	})
 package repl
@@ -48,6 +49,27 @@ type Turns interface {
 	Stop(cause *interrupts.Stop)
 	Clear() error
 	Close() error
+}
+
+// Queue is the part that takes what is said while work runs. Say must not wait;
+// what becomes of a message is told by inbox events. A message said here is from
+// "chat".
+type Queue interface {
+	Say(m interrupts.Message) interrupts.Message
+	Waiting() []interrupts.Message
+	Amend(id string, a interrupts.Amendment) (interrupts.Message, error)
+}
+
+// Control is the part that has the work by the collar. Its methods may be called
+// at any time and from any goroutine; Kill must not wait.
+type Control interface {
+	// Kill ends at once what a stop has not ended yet.
+	Kill()
+	Pause()
+	Proceed() error
+	// StopAgent stops one agent, background call or job.
+	StopAgent(id string, cause *interrupts.Stop) error
+	Live() coordinator.Live
 }
 
 // Models is the part that knows models.
@@ -82,10 +104,12 @@ type State interface {
 	Sessions() ([]session.Info, error)
 }
 
-// Mind is a coordinator as the chat sees it. All five are usually one value;
-// none may be nil.
+// Mind is a coordinator as the chat sees it. All are usually one value; none may
+// be nil.
 type Mind struct {
 	Turns   Turns
+	Queue   Queue
+	Control Control
 	Models  Models
 	Changes Changes
 	About   About
@@ -134,6 +158,8 @@ type Options struct {
 
 var (
 	_ Turns   = (*coordinator.Coordinator)(nil)
+	_ Queue   = (*coordinator.Coordinator)(nil)
+	_ Control = (*coordinator.Coordinator)(nil)
 	_ Models  = (*coordinator.Coordinator)(nil)
 	_ Changes = (*coordinator.Coordinator)(nil)
 	_ About   = (*coordinator.Coordinator)(nil)

@@ -3,7 +3,10 @@ package repl
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ralph/coordinator"
@@ -22,49 +25,201 @@ type fake struct {
 	// turn does the work of a turn; it may use the link.
 	turn func(ctx context.Context, f *fake, task string) coordinator.Outcome
 
+	queue *interrupts.Queue
+	// A stop waits for nothing.
+	stops, kills atomic.Int32
+	// talk is the turn of conversation mode; nil means turn.
+	talk func(ctx context.Context, f *fake, task string) coordinator.Outcome
+	deaf bool // it never delivers what waits
+	// liveHangs, when set, keeps Live from answering.
+	liveHangs chan struct{}
+
 	mu     sync.Mutex // guards the fields below
 	tasks  []string
+	jobs   []coordinator.Job
+	live   coordinator.Live
+	heard  []string // messages that were delivered
+	full   bool     // the disk takes nothing
+	agents []string // stopped one by one
 	model  string
 	undone []int
-	stops  int
 	closed bool
 	totals coordinator.Totals
 }
 
+// attach gives the fake its link and its queue; waiting is what an earlier process left.
+func (f *fake) attach(l Link, waiting ...interrupts.Message) Mind {
+	f.link = l
+	f.queue = interrupts.NewQueue(interrupts.Options{Home: "chat", Waiting: waiting, Keep: func([]interrupts.Message) error { return f.diskErr() }, Notify: f.notify})
+	f.live.Mode, f.live.State = "autonomous", "idle"
+	return Mind{Turns: f, Queue: f, Control: f, Models: f, Changes: f, About: f, State: f}
+}
+
+func (f *fake) diskErr() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full {
+		return errors.New("disk full")
+	}
+	return nil
+}
+
+func (f *fake) notify(m interrupts.Message) {
+	status := string(m.State)
+	switch {
+	case m.Class == interrupts.ClassStop, m.State == interrupts.Answered:
+		return
+	case m.State == interrupts.Queued && !m.Kept:
+		status = "held"
+	case m.State == interrupts.Queued && m.Edited:
+		status = "edited"
+	}
+	f.link.Eyes(agent.Event{Type: agent.EventInbox, Ref: m.ID(), Class: m.Class.String(), From: m.From, Status: status, Text: m.Text})
+}
+
 func (f *fake) Run(ctx context.Context, j coordinator.Job) coordinator.Outcome {
+	guard := f.queue.Guard(ctx, "")
+	defer guard.Release()
+	ctx = guard.Context()
 	f.mu.Lock()
 	f.tasks = append(f.tasks, j.Task)
+	f.jobs = append(f.jobs, j)
 	f.totals.Turns++
+	talk := f.live.Mode == "conversation" && !j.Go
+	if j.Go {
+		f.live.Mode = "autonomous"
+	}
+	f.live.State = "running"
 	f.mu.Unlock()
-	out := f.turn(ctx, f, j.Task)
-	if stop, ok := interrupts.AsStop(context.Cause(ctx)); ok {
-		out.Status, out.Signal = coordinator.StatusInterrupted, int(stop.Signal)
+	if j.Go {
+		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "go"})
+	}
+	if j.Task == "" && !j.Go && !f.deaf {
+		j.Task = strings.Join(f.inbox(true), ", ")
+	}
+	turn := f.turn
+	if talk && f.talk != nil {
+		turn = f.talk
+	}
+	out := turn(ctx, f, j.Task)
+	stop, ok := interrupts.AsStop(context.Cause(ctx))
+	if ok {
+		out.Status, out.Signal, out.Rest = coordinator.StatusInterrupted, int(stop.Signal), "2 commands ended, nothing is left running"
+		f.mu.Lock()
+		f.live.Mode = "conversation"
+		f.mu.Unlock()
+		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "stopped", Text: out.Rest})
+		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "conversation"})
 	}
 	if out.Status == "" {
 		out.Status = coordinator.StatusCompleted
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.live.State = "idle"
 	f.totals.Usage = f.totals.Usage.Add(out.Usage)
 	f.totals.FilesChanged = append(f.totals.FilesChanged, out.FilesChanged...)
 	return out
 }
 
-func (f *fake) Stop(*interrupts.Stop) {
+// inbox delivers what waits, as a boundary does; all of it at the end of the work.
+func (f *fake) inbox(all bool) []string {
+	var texts []string
+	for _, m := range f.queue.Take(func(m interrupts.Message) bool {
+		return m.Class == interrupts.ClassUrgent || m.Class == interrupts.ClassSteer || all && m.Class == interrupts.ClassLater
+	}) {
+		if f.queue.Settle(m.ID(), interrupts.Delivered) == nil {
+			texts = append(texts, m.Text)
+		}
+	}
+	_ = f.queue.Flush(context.Background()) // what is told of it comes before what is done about it
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stops++
+	f.heard = append(f.heard, texts...)
+	return texts
 }
 
-func (f *fake) stopped() int {
+func (f *fake) Stop(cause *interrupts.Stop) {
+	f.Say(interrupts.Message{Class: interrupts.ClassStop, From: "chat", Signal: cause.Signal, Text: cause.Text})
+}
+
+func (f *fake) Say(m interrupts.Message) interrupts.Message {
+	m = f.queue.Push(m)
+	switch m.Class {
+	case interrupts.ClassStop:
+		f.stops.Add(1)
+		_ = f.queue.Settle(m.ID(), interrupts.Delivered)
+	case interrupts.ClassAsk:
+		go f.answer(m)
+	}
+	return m
+}
+
+// answer answers a side question; one about silence has no answer.
+func (f *fake) answer(m interrupts.Message) {
+	_ = f.queue.Flush(context.Background()) // a model takes longer than a disk
+	if m.Text == "silence" || len(f.queue.Take(func(x interrupts.Message) bool { return x.N == m.N })) == 0 {
+		return
+	}
+	f.link.Eyes(agent.Event{Type: agent.EventInbox, Ref: m.ID(), Class: "ask", From: m.From, Status: "answered", Text: m.Text,
+		Output: "I am in the **middle** of it.\n\n- one is done\n- two is not"})
+	_ = f.queue.Settle(m.ID(), interrupts.Answered)
+}
+
+func (f *fake) Waiting() []interrupts.Message { return f.queue.Waiting() }
+
+func (f *fake) Amend(id string, a interrupts.Amendment) (interrupts.Message, error) {
+	return f.queue.Amend(id, a)
+}
+
+func (f *fake) Kill() {
+	f.kills.Add(1)
+}
+
+func (f *fake) Pause() {
+	f.mu.Lock()
+	f.live.State = "paused"
+	f.mu.Unlock()
+	f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "paused", Text: "paused"})
+}
+
+func (f *fake) Proceed() error {
+	f.mu.Lock()
+	f.live.State = "running"
+	f.mu.Unlock()
+	f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "resumed", Text: "the work goes on"})
+	return nil
+}
+
+func (f *fake) StopAgent(id string, _ *interrupts.Stop) error {
+	if id != "bg-1" {
+		return fmt.Errorf("stop %q: there is no such agent; there is bg-1", id)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.stops
+	f.agents = append(f.agents, id)
+	return nil
 }
+
+func (f *fake) Live() coordinator.Live {
+	if f.liveHangs != nil {
+		<-f.liveHangs
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	live := f.live
+	live.Turn, live.Method, live.SessionID = f.totals.Turns, "session", "session-001-test"
+	return live
+}
+
+func (f *fake) stopped() int { return int(f.stops.Load()) }
 
 func (f *fake) Clear() error { return nil }
 
 func (f *fake) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = f.queue.Close(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

@@ -41,6 +41,7 @@ func (s *Shell) greet() {
 		b.WriteString(r.Rows(r.Dim("/help lists the commands; Ctrl-C stops work, Ctrl-D leaves"), 2))
 		return b.String()
 	})
+	s.tellEarly()
 }
 
 func firstRow(text string) string {

@@ -18,53 +18,93 @@ func (s *Shell) show() {
 		return
 	}
 	p := s.prompt()
-	now := fmt.Sprint(len(s.questions), s.running() != nil, s.stops(), len(s.queue))
+	now := fmt.Sprint(len(s.questions), s.busy(), s.stopsSoFar(), s.waits(), s.standing.Mode, s.standing.State)
 	p.Now = now != s.shown
 	s.shown = now
 	s.ink.show(p)
 }
 
 func (s *Shell) prompt() line.Prompt {
-	w := s.running()
 	if len(s.questions) > 0 {
 		options := ""
 		if o := s.questions[0].Options; len(o) > 0 {
 			options = fmt.Sprintf(" [%s]", render.SafeLine(o[0]))
 		}
-		return line.Prompt{Text: "answer" + options, Mark: s.mark("? ", "? ")}
+		return line.Prompt{Text: "answer" + options, Mark: s.mark("? ", "? ", "")}
 	}
-	if w == nil {
-		return line.Prompt{Text: "ralph", Mark: s.mark("❯ ", "> ")}
+	mark := s.mark("❯ ", "> ", s.mode())
+	if !s.busy() {
+		parts := []string{strings.TrimSpace("ralph " + s.mode())}
+		if n := s.waits(); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d queued", n))
+		}
+		if n := len(s.standing.Background); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d in background", n))
+		}
+		return line.Prompt{Text: strings.Join(parts, s.dot()), Mark: mark}
 	}
 	if !s.live {
 		return line.Prompt{}
 	}
+	return line.Prompt{Text: s.doing(), Mark: mark}
+}
+
+// mode is what the prompt says when a line does not simply become work.
+func (s *Shell) mode() string {
+	switch {
+	case s.holds():
+		return s.standing.State
+	case s.talks():
+		return "talk"
+	}
+	return ""
+}
+
+// waits is how much waits, in the queue and in the shell.
+func (s *Shell) waits() int { return len(s.letters.waiting) + len(s.queue) }
+
+// doing is the prompt's text while work runs.
+func (s *Shell) doing() string {
 	tool, parts := s.ink.state()
-	if n := len(s.queue); n > 0 {
+	if n := len(s.standing.Background); n > 0 {
+		parts = append([]string{fmt.Sprintf("%d in background", n)}, parts...)
+	}
+	if n := s.waits(); n > 0 {
 		parts = append([]string{fmt.Sprintf("%d queued", n)}, parts...)
 	}
-	if d := time.Since(w.begun); d >= patience {
-		parts = append([]string{elapsed(d)}, parts...)
-	}
 	head := "ralph " + s.spinner()
+	if w := s.running(); w != nil {
+		if d := time.Since(w.begun); d >= patience {
+			parts = append([]string{elapsed(d)}, parts...)
+		}
+		head = strings.TrimSpace(head + " " + w.label)
+	}
 	switch {
-	case s.stops() > 0:
+	case s.stopsSoFar() > 0 || s.standing.State == stateStopping:
 		head += " stopping"
-	case w.label != "":
-		head += " " + w.label
+	case s.mode() != "":
+		head += " " + s.mode()
 	}
 	cols, _ := s.size()
 	for len(parts) > 1 && len([]rune(head+strings.Join(parts, " · "))) > cols/2-3 {
 		parts = parts[:len(parts)-1]
 	}
-	rest := strings.Join(parts, " · ")
+	rest := strings.Join(parts, s.dot())
 	if tool != "" {
 		head += " " + shorten(tool, cols/2-len([]rune(head))-len([]rune(rest))-5)
 		if rest != "" {
-			head += " ·"
+			head += strings.TrimRight(s.dot(), " ")
 		}
 	}
-	return line.Prompt{Text: strings.TrimRight(head+" "+rest, " "), Mark: s.mark("❯ ", "> ")}
+	return strings.TrimRight(head+" "+rest, " ")
+}
+
+// dot stands between two facts.
+func (s *Shell) dot() string {
+	if render.PickASCII(s.o.Getenv) {
+		return " - "
+	}
+	return " · "
 }
 
 // elapsed is a time that is still running.
@@ -84,25 +124,22 @@ func shorten(text string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// mark is the end of the prompt; the plain one carries the name, because there
-// is no state before it.
-func (s *Shell) mark(live, plain string) string {
+// mark is the end of the prompt; the plain one carries the name and the mode,
+// because there is no state before it.
+func (s *Shell) mark(live, plain, mode string) string {
 	if s.live && !render.PickASCII(s.o.Getenv) {
 		return live
 	}
 	if s.live {
 		return plain
 	}
-	return "ralph" + plain
+	return strings.TrimSpace("ralph "+mode) + plain
 }
 
-func (s *Shell) stops() int {
+func (s *Shell) stopsSoFar() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.work == nil {
-		return 0
-	}
-	return s.work.stops
+	return s.stops
 }
 
 func (s *Shell) spinner() string {

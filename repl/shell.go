@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +27,8 @@ const (
 	leaveWait = 5 * time.Second
 	// liveRows is how many rows of an unfinished block are shown.
 	liveRows = 4
+	// forcedWait is how long leaving at once waits for what does not hang.
+	forcedWait = 100 * time.Millisecond
 )
 
 // Shell is one conversation on one terminal. Run makes it, runs it and ends it.
@@ -47,9 +48,12 @@ type Shell struct {
 	sequential bool // lines come from a pipe: one after the other
 
 	// What follows belongs to the loop.
-	queue     []string
+	queue     []waitingLine
+	letters   letters
+	standing  coordinator.Live // as far as known; see look
+	sight     sight
 	questions []*question
-	stash     string // the half-typed line, while a question is open
+	desk      desk
 	leaving   bool
 	code      int
 	gone      bool // the terminal vanished: nothing is printed any more
@@ -59,13 +63,17 @@ type Shell struct {
 	shown     string // the state that the prompt says
 	lastAside chan struct{}
 
-	wake chan struct{}
-	wg   sync.WaitGroup
+	wake  chan struct{}
+	force chan int // the exit code of those who leave at once
+	wg    sync.WaitGroup
 
-	mu     sync.Mutex // guards the fields below
-	posted []func()
-	work   *work
-	forced bool // a third Ctrl-C
+	mu      sync.Mutex // guards the fields below
+	posted  []func()
+	work    *work
+	outside bool   // the coordinator works for somebody else
+	kill    func() // ends at once what a stop has not ended; nil before there is a coordinator
+	forced  int    // the exit code of those who leave at once, else 0
+	stops   int    // of the work that runs
 	// keyed counts the stops by key whose place among the lines is still to
 	// come: a line that arrives before it was typed before the stop.
 	keyed int
@@ -77,44 +85,75 @@ type work struct {
 	turn   bool
 	cancel context.CancelCauseFunc
 	begun  time.Time
-	stops  int
 }
 
 // Run holds a conversation until the user leaves. The exit code is 0, 130 after
-// a third Ctrl-C or a Ctrl-C before the coordinator is there, 143 after SIGTERM
-// and 129 after SIGHUP or when the terminal vanished. An error means that there
-// was no conversation: from Open, to be explained with coordinator.Fail, or
-// from the terminal. The terminal is restored on every path.
+// a third Ctrl-C or a Ctrl-C before the coordinator is there, 143 after SIGTERM,
+// 129 after SIGHUP or when the terminal vanished, and 141 when nobody reads a
+// piped output any more. An error means that there was no conversation: from
+// Open, to be explained with coordinator.Fail, or from the terminal. The terminal
+// is restored on every path.
 func Run(ctx context.Context, o Options) (exitCode int, err error) {
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
 	}
-	s := &Shell{o: o, begun: time.Now(), wake: make(chan struct{}, 1)}
+	s := &Shell{o: o, begun: time.Now(), wake: make(chan struct{}, 1), force: make(chan int, 1)}
+	s.letters = newLetters()
 	s.ctx, s.end = context.WithCancel(ctx)
 	defer s.end()
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	ears := s.hear()
+	defer ears.close()
 	if err := s.take(); err != nil {
 		return 1, fmt.Errorf("open terminal: %w", err)
 	}
-	defer func() { _ = s.reader.Close() }()
+	var crash string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				crash = fmt.Sprintf("%v\n%s", r, debug.Stack())
+			}
+		}()
+		exitCode, err = s.converse()
+	}()
+	select {
+	case <-done:
+		if crash != "" {
+			panic(crash)
+		}
+		return exitCode, err
+	case code := <-s.force:
+		// Whatever hangs is left behind: the process is about to end.
+		select {
+		case <-done:
+		case <-time.After(forcedWait):
+		}
+		_ = s.reader.Close()
+		return code, nil
+	}
+}
+
+// converse is the conversation from the first word to the last.
+func (s *Shell) converse() (exitCode int, err error) {
 	defer s.history.close()
+	defer func() { _ = s.reader.Close() }()
 	defer s.settle()
-	if err := s.open(signals); err != nil || s.leaving {
+	if err := s.open(); err != nil || s.leaving {
 		return s.code, err
 	}
 	s.greet()
 	s.ready = true
 	s.next()
-	s.loop(signals)
+	s.loop()
 	s.farewell()
 	return s.code, nil
 }
 
 // take takes the terminal and the history.
 func (s *Shell) take() error {
-	lo := line.Options{In: s.o.In, Out: s.o.Out, Getenv: s.o.Getenv, Plain: s.o.Plain, OnInterrupt: s.onControlC}
+	lo := line.Options{In: s.o.In, Out: s.o.Out, Getenv: s.o.Getenv, Plain: s.o.Plain, OnInterrupt: s.onControlC,
+		OnGone: func(error) { s.post(func() { s.vanish(syscall.SIGPIPE) }) }}
 	s.live = line.Capable(lo)
 	var why error
 	s.history, why = openKeeper(s.o.History)
@@ -141,7 +180,7 @@ func (s *Shell) take() error {
 }
 
 // open makes the coordinator while signals and Ctrl-C still work.
-func (s *Shell) open(signals <-chan os.Signal) error {
+func (s *Shell) open() error {
 	var failed error
 	s.start("opening", false, func(ctx context.Context) func() {
 		l := Link{Ask: s.ask, Eyes: s.see}
@@ -153,17 +192,23 @@ func (s *Shell) open(signals <-chan os.Signal) error {
 		if err == nil {
 			m, err = s.o.Open(ctx, l)
 		}
+		if err != nil {
+			return func() { failed = err }
+		}
+		waiting, live := m.Queue.Waiting(), m.Control.Live()
 		return func() {
-			if failed = err; err == nil {
-				s.mind, s.opened = m, true
-			}
+			s.mind, s.opened, s.standing = m, true, live
+			s.letters.left(waiting)
+			s.mu.Lock()
+			s.kill = m.Control.Kill
+			s.mu.Unlock()
 		}
 	})
-	for s.running() != nil && !s.isForced() {
-		s.turnLoop(signals)
+	for s.running() != nil && s.mustLeave() == 0 {
+		s.step()
 	}
-	if s.isForced() {
-		s.leaving, s.code = true, 130
+	if code := s.mustLeave(); code != 0 {
+		s.leaving, s.code = true, code
 	}
 	if s.leaving {
 		return nil
@@ -183,11 +228,11 @@ func (s *Shell) open(signals <-chan os.Signal) error {
 }
 
 // loop runs the conversation.
-func (s *Shell) loop(signals <-chan os.Signal) {
+func (s *Shell) loop() {
 	late := time.Time{}
 	for {
-		if s.isForced() {
-			s.code = 130
+		if code := s.mustLeave(); code != 0 {
+			s.code = code
 			return
 		}
 		if s.leaving {
@@ -201,22 +246,27 @@ func (s *Shell) loop(signals <-chan os.Signal) {
 				return
 			}
 		}
-		s.turnLoop(signals)
+		s.step()
 	}
 }
 
-// turnLoop waits for one thing and does it.
-func (s *Shell) turnLoop(signals <-chan os.Signal) {
+// step waits for one thing and does it.
+func (s *Shell) step() {
 	s.show()
-	busy := s.running() != nil
+	busy := s.busy()
 	var tick <-chan time.Time
-	if busy {
+	switch {
+	case busy:
 		t := time.NewTimer(spinEvery)
+		defer t.Stop()
+		tick = t.C
+	case len(s.standing.Background) > 0:
+		t := time.NewTimer(lookEvery)
 		defer t.Stop()
 		tick = t.C
 	}
 	events := s.reader.Events()
-	if s.gone || s.ended || s.sequential && busy && len(s.questions) == 0 {
+	if s.gone || s.ended || s.sequential && s.running() != nil && len(s.questions) == 0 {
 		events = nil
 	}
 	done := s.ctx.Done()
@@ -231,12 +281,11 @@ func (s *Shell) turnLoop(signals <-chan os.Signal) {
 		if s.ended = !ok; ok {
 			s.onEvent(e)
 		} else if !s.leaving {
-			s.vanish()
+			s.vanish(syscall.SIGHUP)
 		}
-	case sig := <-signals:
-		s.onSignal(sig)
 	case <-tick:
 		s.spin++
+		s.lookAgain()
 	case <-done:
 		s.onEnd(context.Cause(s.ctx))
 	}
@@ -258,41 +307,25 @@ func (s *Shell) onEvent(e line.Event) {
 	case line.EventEOF:
 		s.failQuestions(ErrNobody)
 		if s.sequential && s.running() != nil {
-			s.queue, s.ended = append(s.queue, "/exit"), true
+			s.ended = true
+			s.enqueue("/exit")
 			return
 		}
 		s.leave(0)
 	case line.EventGone:
-		s.vanish()
+		s.vanish(syscall.SIGHUP)
 	case line.EventResize:
 		s.ink.resize(e.Cols)
 	}
 }
 
 // vanish leaves without a word: nobody can read it.
-func (s *Shell) vanish() {
+func (s *Shell) vanish(why syscall.Signal) {
 	s.gone = true
 	s.ink.mute()
 	s.failQuestions(ErrNobody)
-	s.stopWork(&interrupts.Stop{Signal: syscall.SIGHUP})
-	s.leave(128 + int(syscall.SIGHUP))
-}
-
-func (s *Shell) onSignal(sig os.Signal) {
-	num, _ := sig.(syscall.Signal) // every os.Signal here is one
-	switch num {
-	case syscall.SIGINT:
-		if !s.interrupt(false) {
-			s.onEvent(line.Event{Kind: line.EventInterrupt})
-			return
-		}
-		s.returnLines()
-	case syscall.SIGHUP:
-		s.vanish()
-	default:
-		s.stopWork(&interrupts.Stop{Signal: num})
-		s.leave(128 + int(num))
-	}
+	s.stopWork(&interrupts.Stop{Signal: why})
+	s.leave(128 + int(why))
 }
 
 // onEnd leaves because the caller's context ended.
@@ -322,7 +355,7 @@ func (s *Shell) settle() {
 		panic(r)
 	}
 	s.end()
-	if s.isForced() {
+	if s.mustLeave() != 0 {
 		return
 	}
 	done := make(chan struct{})
@@ -368,6 +401,7 @@ func (s *Shell) runPosted() {
 	for _, f := range list {
 		f()
 	}
+	s.giveBack()
 }
 
 func (s *Shell) running() *work {
@@ -376,15 +410,29 @@ func (s *Shell) running() *work {
 	return s.work
 }
 
-func (s *Shell) isForced() bool {
+// mustLeave is the exit code when everything is to be left behind, else 0.
+func (s *Shell) mustLeave() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.forced
 }
 
-// see is the coordinator's eyes. That it was stopped, the chat says itself.
+// see is the coordinator's eyes.
 func (s *Shell) see(e agent.Event) {
-	if e.Type != agent.EventInterrupt {
+	switch e.Type {
+	case agent.EventInbox:
+		s.ink.event(e)
+		s.post(func() { s.onInbox(e) })
+	case agent.EventInterrupt:
+		if e.Status == "" {
+			return // that a turn was stopped is told with its end
+		}
+		s.ink.event(e)
+		s.post(func() { s.onInterrupted(e) })
+	case agent.EventTurnStart:
+		s.ink.event(e)
+		s.post(s.lookOutside)
+	default:
 		s.ink.event(e)
 	}
 }

@@ -40,6 +40,8 @@ type chat struct {
 	f    *fake
 	code chan int
 	err  error
+	// waiting is what an earlier process left in the queue.
+	waiting []interrupts.Message
 }
 
 type turnFunc = func(context.Context, *fake, string) coordinator.Outcome
@@ -53,8 +55,7 @@ func open(t *testing.T, turn turnFunc, change ...func(*Options)) *chat {
 			return map[string]string{"TERM": "xterm", "LANG": "C.UTF-8", "NO_COLOR": "1"}[k]
 		},
 		Open: func(_ context.Context, l Link) (Mind, error) {
-			c.f.link = l
-			return Mind{c.f, c.f, c.f, c.f, c.f}, nil
+			return c.f.attach(l, c.waiting...), nil
 		},
 	}
 	for _, f := range change {
@@ -76,7 +77,9 @@ func open(t *testing.T, turn turnFunc, change ...func(*Options)) *chat {
 
 func (c *chat) idle() string {
 	c.t.Helper()
-	return c.Until("the idle prompt", func(s string) bool { return strings.Contains(s, "ralph ❯ ▏") })
+	return c.Until("the idle prompt", func(s string) bool {
+		return strings.Contains(s, "ralph ❯ ▏") || strings.Contains(s, "ralph talk ❯ ▏")
+	})
 }
 
 func (c *chat) left(want int) {
@@ -129,7 +132,7 @@ func TestStopKeepsTheLineAndIsImmediate(t *testing.T) {
 	c.Type("half a line")
 	golden(t, "busy", c.Until("the half line", func(s string) bool { return strings.Contains(s, "❯ half a line▏") }))
 	c.Type("\x03")
-	golden(t, "stopped", c.Until("the prompt", func(s string) bool { return strings.Contains(s, "ralph ❯ half a line▏") }))
+	golden(t, "stopped", c.Until("the prompt", func(s string) bool { return strings.Contains(s, "ralph talk ❯ half a line▏") }))
 	if n := c.f.stopped(); n != 1 {
 		t.Errorf("Stop was called %d times", n)
 	}
@@ -139,29 +142,48 @@ func TestStopKeepsTheLineAndIsImmediate(t *testing.T) {
 	c.left(0)
 }
 
-func TestLinesWaitAndAreNotSentAfterAStop(t *testing.T) {
-	release := make(chan struct{})
-	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+// listen works on a task and on what is said meanwhile, until it is stopped or let go.
+func listen(release <-chan struct{}) turnFunc {
+	return func(ctx context.Context, f *fake, task string) coordinator.Outcome {
 		f.say(1, "on "+task)
-		select {
-		case <-ctx.Done():
-		case <-release:
+		for {
+			select {
+			case <-ctx.Done():
+				return coordinator.Outcome{}
+			case <-release:
+			}
+			said := f.inbox(false)
+			if len(said) == 0 {
+				return coordinator.Outcome{}
+			}
+			f.say(2, "and on "+strings.Join(said, ", "))
 		}
-		return coordinator.Outcome{}
-	})
+	}
+}
+
+func TestLinesAreDeliveredAndNotSentAfterAStop(t *testing.T) {
+	release := make(chan struct{})
+	c := open(t, listen(release))
 	c.idle()
 	c.Type("one\r")
 	c.Has("on one")
 	c.Type("two\r")
-	c.Has("1 queued")
+	c.Has("m-1 queued: two")
+	c.Has("1 queued ❯")
 	release <- struct{}{}
-	c.Has("on two")
-	c.Type("three\r")
-	c.Has("(1 waiting)")
+	c.Has("\n❯ two  m-1\nand on two\n")
+	c.Lacks("1 queued ❯")
+	c.Type("three\r/later four\r/diff\r")
+	c.Has("m-3 later queued: four")
+	c.Has("3 queued ❯")
+	c.Type("half")
+	c.Has("❯ half▏")
 	c.Type("\x03")
 	c.Has("not sent: three")
-	c.Until("the line back in the prompt", func(s string) bool { return strings.Contains(s, "ralph ❯ three▏") })
-	if got := strings.Join(c.f.said(), " "); got != "one two" {
+	c.Until("the lines back in the prompt", func(s string) bool {
+		return strings.Contains(s, "ralph talk ❯ three\n/later four\n/diff\nhalf▏")
+	})
+	if got := strings.Join(c.f.said(), " "); got != "one" {
 		t.Errorf("sent %s", got)
 	}
 	c.Type("\x03\x04")
@@ -180,9 +202,12 @@ func TestThirdInterruptLeavesAtOnce(t *testing.T) {
 	c.Type("\x03")
 	c.Has("stopping")
 	c.Type("\x03")
-	c.Has("still stopping")
+	c.Has("what has not ended is killed")
 	c.Type("\x03")
 	c.left(130)
+	if c.f.kills.Load() != 1 || c.f.stopped() != 1 {
+		t.Errorf("%d stops and %d kills", c.f.stopped(), c.f.kills.Load())
+	}
 	close(release)
 }
 
@@ -238,7 +263,7 @@ func TestCommands(t *testing.T) {
 		{"/help xyzzy", "/help lists the commands"},
 		{"/", "tokens and money spent"},
 		{"/diff main.go", "/diff takes no argument"},
-		{"/status", "model gpt-large at"},
+		{"/status", "gpt-large at"},
 		{"/cost", "cost unknown"},
 		{"/model llama-tiny", "model is now llama-tiny"},
 		{"/undo", "taken back: main.go is as before (+1 −2)"},
@@ -288,7 +313,7 @@ func TestStateCommands(t *testing.T) {
 	c.Type("/compact\r")
 	c.Has("waits")
 	c.Type("\x03")
-	c.Has("ralph ❯ /compact▏")
+	c.Has("ralph talk ❯ /compact▏")
 	c.Type("\x03")
 	c.idle()
 	c.Type("\x04")
@@ -321,7 +346,7 @@ func TestBusyCommands(t *testing.T) {
 	c.Type("/undo\r")
 	c.Has("/undo waits until the turn ends (1 waiting)")
 	c.Type("/status\r")
-	c.Has("waiting 1: /undo")
+	c.Has("1 waits until the turn ends")
 	c.Type("/exit\r")
 	c.left(0)
 	if len(c.f.undone) != 0 {
@@ -434,8 +459,7 @@ func TestContextEnds(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		n, _ := Run(ctx, Options{In: y.Slave, Out: y.Slave, Getenv: func(string) string { return "xterm" }, Open: func(_ context.Context, l Link) (Mind, error) {
-			f.link = l
-			return Mind{f, f, f, f, f}, nil
+			return f.attach(l), nil
 		}})
 		code <- n
 	}()
@@ -472,8 +496,7 @@ func TestPiped(t *testing.T) {
 	io.WriteString(w, "one\n/undo\nask\nblue\n/cost\ntwo \x1b[2J\nask\n")
 	w.Close()
 	code, err := Run(t.Context(), Options{In: in, Out: out, Getenv: func(string) string { return "xterm" }, Open: func(_ context.Context, l Link) (Mind, error) {
-		f.link = l
-		return Mind{f, f, f, f, f}, nil
+		return f.attach(l), nil
 	}})
 	if code != 0 || err != nil {
 		t.Fatalf("left with %d, %v", code, err)
@@ -518,11 +541,11 @@ func TestStopIsQuick(t *testing.T) {
 		c.Has(fmt.Sprintf("❯ kept %d▏", i))
 		begin := time.Now()
 		c.Type("\x03")
-		c.Has(fmt.Sprintf("ralph ❯ kept %d▏", i))
+		c.Has(fmt.Sprintf("ralph talk ❯ kept %d▏", i))
 		worst = max(worst, time.Since(begin))
 		c.Has("stopped; what was done") // the turn's last line: what comes after it is cleared away
 		c.Type("\x15\x0c")
-		c.Until("an empty prompt", func(s string) bool { return strings.HasPrefix(s, "\nralph ❯ ▏") })
+		c.Until("an empty prompt", func(s string) bool { return strings.HasPrefix(s, "\nralph talk ❯ ▏") })
 	}
 	t.Logf("worst of 10: %v", worst)
 	if worst > 2*time.Second {
@@ -593,35 +616,20 @@ func TestOneLineForAnAnswer(t *testing.T) {
 	c.left(0)
 }
 
-// TestWaitingLines: a line that had to wait stands above its answer, and of many
-// that were not sent only some are named.
-func TestWaitingLines(t *testing.T) {
-	release := make(chan struct{})
-	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
-		f.say(1, "on "+task)
-		select {
-		case <-ctx.Done():
-		case <-release:
-		}
-		return coordinator.Outcome{}
-	})
+// TestManyReturned: of many lines that were not sent only some are named, and all
+// are in the prompt.
+func TestManyReturned(t *testing.T) {
+	c := open(t, listen(nil))
 	c.idle()
 	c.Type("one\r")
 	c.Has("on one")
-	c.Type("two\r")
-	c.Has("waits until the turn ends: two (1 waiting)")
-	release <- struct{}{}
-	c.Has("\n❯ two\non two\n")
 	for i := range 7 {
 		c.Type(fmt.Sprintf("line %d\r", i))
 	}
-	c.Has("(7 waiting)")
+	c.Has("m-7 queued: line 6")
 	c.Type("\x0c\x03")
-	s := c.Has("not sent: 2 lines more")
-	if strings.Contains(s, "not sent: line 5") {
-		t.Errorf("too many lines are named:\n%s", s)
-	}
 	c.Has("❯ line 0\nline 1\n")
+	c.Has("line 6▏")
 	c.Type("\x03\x04")
 	c.left(0)
 }

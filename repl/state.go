@@ -183,7 +183,7 @@ func traceTable(steps []coordinator.TraceStep) [][]string {
 		if t.Commit != "" {
 			commit = t.Commit[:min(len(t.Commit), 8)]
 		}
-		table = append(table, []string{t.Time.Local().Format("2006-01-02 15:04"), fmt.Sprintf("%s/%d", t.Session, t.Turn), what, commit, brief(t.Said)})
+		table = append(table, []string{t.Time.Local().Format("2006-01-02 15:04"), fmt.Sprintf("%s/%d", t.Session, t.Turn), what, commit, render.Brief(t.Said)})
 	}
 	return table
 }

@@ -32,7 +32,7 @@ func whole(dir, session string) int {
 				return Mind{}, err
 			}
 			facts = c.Standing()
-			return Mind{Turns: c, Models: c, Changes: c, About: c, State: c}, nil
+			return Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c}, nil
 		},
 	})
 	if err != nil {
@@ -75,12 +75,12 @@ func TestWhole(t *testing.T) {
 	p.Has("half a line▏")
 	began := time.Now()
 	p.Type("\x03")
-	p.Has("ralph ❯ half a line▏")
+	p.Has("ralph talk ❯ half a line▏")
 	t.Logf("^C to the prompt: %v", time.Since(began))
 	if n := strings.Count(p.Screen(), "stopped; what was done until then is kept"); n != 1 || strings.Contains(p.Screen(), "SIGINT") {
 		t.Errorf("the stop is told %d times:\n%s", n, p.Screen())
 	}
-	p.Type("\x15more\r")
+	p.Type("\x15/go more\r")
 	p.Has("I hang")
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestWhole(t *testing.T) {
 		said = append(said, m.Role+" "+strings.TrimSpace(m.Content))
 	}
 	got := strings.Join(said, "\n")
-	for _, want := range []string{"user make a file\nassistant I make a file.\ntool ", "assistant The file is made.\nuser and then\nassistant It beg", "(stopped here, before the reply was complete", "user more\nassistant (no answer was given: that turn ended before)\nuser what was it?"} {
+	for _, want := range []string{"user make a file\nassistant I make a file.\ntool ", "assistant The file is made.\nuser and then\nassistant It beg", "(stopped here, before the reply was complete", "\nuser more\n", "The user stopped the work", "\nassistant (no answer was given: that turn ended before)\nuser what was it?"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the model was not sent %q but\n%s", want, got)
 		}

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"ralph/coordinator"
-	"ralph/coordinator/slash"
-	"ralph/interrupts"
 	"ralph/repl/render"
 )
 
@@ -20,7 +17,7 @@ func (s *Shell) start(label string, turn bool, f func(context.Context) func()) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	w := &work{label: label, turn: turn, cancel: cancel, begun: time.Now()}
 	s.mu.Lock()
-	s.work = w
+	s.work, s.outside, s.stops = w, false, 0
 	s.mu.Unlock()
 	s.wg.Add(1)
 	go func() {
@@ -29,7 +26,7 @@ func (s *Shell) start(label string, turn bool, f func(context.Context) func()) {
 		after := s.guarded(ctx, f)
 		s.post(func() {
 			s.mu.Lock()
-			s.work = nil
+			s.work, s.stops = nil, 0
 			s.mu.Unlock()
 			if after != nil {
 				after()
@@ -54,116 +51,18 @@ func (s *Shell) guarded(ctx context.Context, f func(context.Context) func()) (af
 	return f(ctx)
 }
 
-// onControlC runs on the goroutine that read the key.
-func (s *Shell) onControlC() bool { return s.interrupt(true) }
-
-// interrupt stops the work and waits for nothing: its contexts are cancelled
-// before interrupt returns. False means that there was nothing to stop.
-func (s *Shell) interrupt(byKey bool) bool {
-	s.mu.Lock()
-	w := s.work
-	if w == nil {
-		s.mu.Unlock()
-		return false
-	}
-	w.stops++
-	stops := w.stops
-	s.forced = s.forced || stops >= 3
-	if byKey {
-		s.keyed++
-	}
-	s.mu.Unlock()
-	stop := &interrupts.Stop{Signal: syscall.SIGINT}
-	w.cancel(stop)
-	if w.turn {
-		s.mind.Turns.Stop(stop)
-	}
-	s.post(func() { s.stopped(stops) })
-	return true
-}
-
-// stopped tells the user about a stop.
-func (s *Shell) stopped(stops int) {
-	s.show()
-	s.ink.say(func(r *render.Renderer) string {
-		switch {
-		case stops == 2:
-			return r.Warning("still stopping; Ctrl-C once more leaves at once")
-		case stops > 2:
-			return r.Warning("leaving at once")
-		case !s.live:
-			return r.Flush() + r.Warning("stopping")
-		}
-		return r.Flush() // the prompt says it
-	})
-}
-
-// shownReturned is how many of the lines that were not sent are named.
-const shownReturned = 5
-
-// brief is a line as it is spoken of.
-func brief(text string) string {
-	row, rest, more := strings.Cut(strings.TrimSpace(text), "\n")
-	if r := []rune(row); len(r) > 60 {
-		return string(r[:59]) + "…"
-	}
-	if more && strings.TrimSpace(rest) != "" {
-		row += " …"
-	}
-	return row
-}
-
-// returnLines gives the lines that were waiting at a stop back to the user:
-// nothing is sent after a stop that was typed before it.
-func (s *Shell) returnLines() {
-	returned := s.queue
-	s.queue = nil
-	if len(returned) == 0 {
-		return
-	}
-	s.ink.say(func(r *render.Renderer) string {
-		out := ""
-		for i, text := range returned {
-			if i == shownReturned {
-				out += r.Note(fmt.Sprintf("not sent: %s more", count(len(returned)-i, "line", "lines")))
-				break
-			}
-			out += r.Note("not sent: " + brief(text))
-		}
-		return out
-	})
-	if len(s.questions) > 0 {
-		return
-	}
-	if half := s.reader.SetText(strings.Join(returned, "\n")); half != "" {
-		s.reader.SetText(half)
-	}
-}
-
-// stopComing reports whether a stop was typed after the line that is looked at.
-func (s *Shell) stopComing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keyed > 0
-}
-
-// stopWork stops what runs, for another reason than Ctrl-C.
-func (s *Shell) stopWork(stop *interrupts.Stop) {
-	w := s.running()
-	if w == nil {
-		return
-	}
-	w.cancel(stop)
-	if w.turn {
-		s.mind.Turns.Stop(stop)
-	}
-}
-
 // turn gives a task to the coordinator.
-func (s *Shell) turn(task string) {
+func (s *Shell) turn(task string) { s.run(coordinator.Job{Task: task, Chat: true}, nil) }
+
+// run gives a job to the coordinator, unless needed says that there is none after
+// all; nil says nothing.
+func (s *Shell) run(j coordinator.Job, needed func() bool) {
 	s.ink.begin(s.mind.Changes.Totals())
 	s.start("", true, func(ctx context.Context) func() {
-		out := s.mind.Turns.Run(ctx, coordinator.Job{Task: task, Chat: true})
+		if needed != nil && !needed() {
+			return s.ink.end
+		}
+		out := s.mind.Turns.Run(ctx, j)
 		return func() { s.turnEnded(out) }
 	})
 }
@@ -171,11 +70,14 @@ func (s *Shell) turn(task string) {
 // turnEnded shows what came of a turn.
 func (s *Shell) turnEnded(out coordinator.Outcome) {
 	s.ink.end()
+	s.look()
+	if out.Status == coordinator.StatusInterrupted {
+		s.turnStopped(out)
+		return
+	}
 	s.ink.say(func(r *render.Renderer) string {
 		text := r.Flush()
 		switch {
-		case out.Status == coordinator.StatusInterrupted:
-			return text + r.Warning("stopped; what was done until then is kept ("+summary(out)+")")
 		case out.Failure != nil:
 			text += r.Error(out.Failure.Message, hint(out.Failure))
 		case out.Status != coordinator.StatusCompleted && out.Reason != "":
@@ -183,6 +85,9 @@ func (s *Shell) turnEnded(out coordinator.Outcome) {
 		}
 		return text + r.Note(summary(out))
 	})
+	if out.Failure != nil {
+		s.letters.waitOn() // what failed now would fail again
+	}
 }
 
 // hint is the way out of a failure that the chat has.
@@ -217,86 +122,4 @@ func count(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// next does what was waiting for the work to end.
-func (s *Shell) next() {
-	for len(s.queue) > 0 && s.ready && s.running() == nil && !s.leaving && !s.stopComing() {
-		text := s.queue[0]
-		s.queue = s.queue[1:]
-		s.do(text)
-	}
-}
-
-// onLine is a submitted line.
-func (s *Shell) onLine(text string) {
-	if s.stopComing() {
-		s.queue = append(s.queue, text) // it goes back to the user in a moment
-		return
-	}
-	if len(s.questions) > 0 && !s.leaving {
-		s.onAnswer(text)
-		return
-	}
-	if strings.TrimSpace(text) == "" || s.leaving {
-		return
-	}
-	s.history.add(text)
-	if !s.ready {
-		s.queue = append(s.queue, text)
-		return
-	}
-	if s.running() == nil {
-		s.do(text)
-		return
-	}
-	if name, args, ok := splitCommand(text); ok {
-		if c, _, found := slash.Find(name); found && !c.WhileBusy {
-			s.enqueue(text, fmt.Sprintf("/%s waits until the turn ends", c.Name))
-			return
-		}
-		s.said(text)
-		s.command(name, args)
-		return
-	}
-	s.enqueue(text, "waits until the turn ends: "+brief(text))
-}
-
-// enqueue keeps a line until the work has ended.
-func (s *Shell) enqueue(text, why string) {
-	s.queue = append(s.queue, text)
-	s.note(fmt.Sprintf("%s (%d waiting)", why, len(s.queue)))
-}
-
-// said repeats a line where it is acted on; a person on a plain terminal sees
-// it where it was typed.
-func (s *Shell) said(text string) {
-	if s.live || s.sequential {
-		s.ink.say(func(r *render.Renderer) string { return r.Said(text) })
-	}
-}
-
-// do acts on a line while nothing runs.
-func (s *Shell) do(text string) {
-	s.said(text)
-	if name, args, ok := splitCommand(text); ok {
-		s.command(name, args)
-		return
-	}
-	s.turn(strings.TrimSpace(text))
-}
-
-// splitCommand recognizes a slash command: a slash and a word without another
-// slash, so that a line may begin with a path.
-func splitCommand(text string) (name, args string, ok bool) {
-	text = strings.TrimSpace(text)
-	rest, ok := strings.CutPrefix(text, "/")
-	if !ok || strings.HasPrefix(rest, "/") {
-		return "", "", false
-	}
-	name, args, _ = strings.Cut(rest, " ")
-	if strings.ContainsAny(name, "/\n\t.") {
-		return "", "", false
-	}
-	return name, strings.TrimSpace(args), true
 }

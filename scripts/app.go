@@ -43,6 +43,10 @@ type App struct {
 	// Connect chooses the endpoint as a run would and returns a client for it;
 	// the client may be used until ctx ends. An error says why there is none.
 	Connect func(context.Context, *config.Config) (model.Endpoint, Client, error)
+	// Again is handed what further signals do, once, before any work begins: 2 is
+	// kill now, 3 is leave at once, after which the caller ends the process. It
+	// may be called from any goroutine, also after Main; nil: nobody calls it.
+	Again func(do func(n int))
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -110,6 +114,8 @@ type invocation struct {
 
 	code int
 	done bool // the result is out
+
+	leaving leaving
 }
 
 // Main runs the program with the arguments that follow its name, and returns
@@ -131,6 +137,9 @@ func Main(ctx context.Context, app App, args []string) (code int) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	inv.out.broke = cancel
+	if app.Again != nil {
+		app.Again(inv.again)
+	}
 	if err := inv.dispatch(ctx, args); err != nil {
 		return inv.fail(err)
 	}

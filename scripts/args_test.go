@@ -59,7 +59,7 @@ func TestUsageErrors(t *testing.T) {
 		{"no arguments", nil, []string{"ralph: error: no task given", "ralph --help"}},
 		{"empty task", []string{""}, []string{"no task given"}},
 		{"blank task", []string{" \n\t "}, []string{"no task given"}},
-		{"near miss", []string{"statsu"}, []string{`"statsu"`, `"status"`, "ralph -- statsu"}},
+		{"near miss", []string{"statsu"}, []string{`"statsu"`, `"ralph status"`, "ralph -- statsu"}},
 		{"near miss with a flag", []string{"docter", "--json"}, []string{`did you mean "ralph doctor"?`, "ralph -- docter --json"}},
 		{"near miss with what it takes", []string{"shcema", "result"}, []string{`"ralph schema"`}},
 		{"a beginning", []string{"ver"}, []string{`"ralph version"`}},
@@ -79,7 +79,7 @@ func TestUsageErrors(t *testing.T) {
 		{"directory", []string{"-C", "nowhere", "x"}, []string{"no such file or directory", "nowhere"}},
 		{"dash with words", []string{"version", "now"}, []string{`takes no "now"`}},
 		{"schema of what", []string{"schema", "reslt"}, []string{`did you mean "result"?`}},
-		{"schema needs", []string{"schema"}, []string{"needs one of: result, events"}},
+		{"schema needs", []string{"schema"}, []string{"needs one of: result, events, status"}},
 		{"undo", []string{"undo", "all"}, []string{`"all" is not a number`}},
 		{"chat flags", []string{"chat", "--new", "--continue"}, []string{"exclude each other"}},
 		{"chat words", []string{"chat", "hello"}, []string{`takes no "hello"`}},
@@ -215,7 +215,7 @@ func TestNoEarlyTouch(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	names := append(later(), "chat", "version", "config", "doctor", "demo", "undo", "schema", "completion", "help")
+	names := append(later(), "status", "send", "stop", "pause", "resume", "attach", "chat", "version", "config", "doctor", "demo", "undo", "schema", "completion", "help")
 	for word, want := range map[string]string{
 		"statsu": "status", "stauts": "status", "verison": "version", "chta": "chat", "hlep": "help", "demon": "demo", "undoo": "undo",
 		"lint": "", "fix": "", "test": "", "refactor": "", "commit": "", "build": "", "x": "", "improve": "", "format": "", "hello": "", "explain": "", "shell": "", "runs": "run", "docs": "",

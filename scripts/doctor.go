@@ -230,8 +230,12 @@ func (d *doctor) git(ctx context.Context, path string) {
 
 // system says what the kernel and the terminal offer.
 func (d *doctor) system() {
-	m := proc.Detect()
-	d.add("processes", checkOK, "", "%s; %s", m.Name, m.Detail)
+	switch m := proc.Detect(); {
+	case m.Survives:
+		d.add("processes", checkOK, "", "%s: nothing that a command started outlives Ralph, also not after kill -9; %s", m.Name, m.Detail)
+	default:
+		d.add("processes", checkOK, "", "%s: what outlives a kill -9 of Ralph is ended when Ralph starts here next; %s", m.Name, m.Detail)
+	}
 	state := "commands run unsandboxed: needs --sandbox off or a yes on a terminal"
 	if d.inv.cfg != nil && d.inv.cfg.Sandbox == "off" {
 		state = "off: commands run unsandboxed"

@@ -110,6 +110,12 @@ func (b *bench) run(args ...string) int { return b.runCtx(b.Context(), args...) 
 
 func (b *bench) runCtx(ctx context.Context, args ...string) int {
 	b.Helper()
+	return b.runWith(ctx, App{Open: b.fake.open}, args...)
+}
+
+// runWith runs the program with an App of which Open and Again are given.
+func (b *bench) runWith(ctx context.Context, app App, args ...string) int {
+	b.Helper()
 	b.out.Reset()
 	b.err.Reset()
 	var environ []string
@@ -123,7 +129,7 @@ func (b *bench) runCtx(ctx context.Context, args ...string) int {
 	return Main(ctx, App{
 		Version: "1.2.3", Commit: "abc", Date: "2026-11-21", Stdin: b.stdin, Stdout: stdout, Stderr: &b.err,
 		Getenv: func(k string) string { return b.env[k] }, Environ: environ, Dir: b.dir,
-		Open: b.fake.open, Chat: b.chat, Connect: b.connect,
+		Open: app.Open, Again: app.Again, Chat: b.chat, Connect: b.connect,
 	}, args)
 }
 

@@ -52,41 +52,54 @@ func checkTask(task, empty, hint string) error {
 	return nil
 }
 
-// readStdin reads standard input when it is one to read. wanted says that it
-// was asked for by name; otherwise only a pipe, a socket or a file is read,
-// and one that stays silent because nobody is going to write is left alone.
-func (inv *invocation) readStdin(ctx context.Context, wanted bool, limit int) (string, error) {
+// openStdin opens standard input when it is one to read; it is nil otherwise.
+// wanted says that it was asked for by name; otherwise only a pipe, a socket or
+// a file is read, and one that stays silent because nobody is going to write is
+// left alone. waiting is what a person is told who is waited for. done is called
+// when it was read.
+func (inv *invocation) openStdin(ctx context.Context, wanted bool, waiting string) (in io.Reader, done func(), err error) {
+	done = func() {}
 	if inv.Stdin == nil {
-		return "", nil
+		return nil, done, nil
 	}
-	var in io.Reader = inv.Stdin
-	if f, ok := inv.Stdin.(*os.File); ok {
-		info, err := f.Stat()
-		if err != nil {
-			if wanted {
-				return "", unreadable(err)
-			}
-			return "", nil // closed: nothing came along
-		}
-		piped := info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
-		if !wanted && !piped && !info.Mode().IsRegular() {
-			return "", nil
-		}
-		if !info.Mode().IsRegular() {
-			r, err := newPatientReader(ctx, f)
-			if err != nil {
-				return "", unreadable(err)
-			}
-			defer r.close()
-			waiting := "reading standard input; < /dev/null goes on without it"
-			if wanted {
-				waiting = "reading the task from standard input"
-			}
-			r.notice = func() { inv.note(waiting) }
-			r.leave = !wanted
-			in = r
-		}
+	f, ok := inv.Stdin.(*os.File)
+	if !ok {
+		return inv.Stdin, done, nil
 	}
+	info, err := f.Stat()
+	if err != nil {
+		if wanted {
+			return nil, done, unreadable(err)
+		}
+		return nil, done, nil // closed: nothing came along
+	}
+	piped := info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
+	switch {
+	case info.Mode().IsRegular():
+		return f, done, nil
+	case !wanted && !piped:
+		return nil, done, nil
+	}
+	r, err := newPatientReader(ctx, f)
+	if err != nil {
+		return nil, done, unreadable(err)
+	}
+	r.notice = func() { inv.note(waiting) }
+	r.leave = !wanted
+	return r, r.close, nil
+}
+
+// readStdin reads standard input when it is one to read: see openStdin.
+func (inv *invocation) readStdin(ctx context.Context, wanted bool, limit int) (string, error) {
+	waiting := "reading standard input; < /dev/null goes on without it"
+	if wanted {
+		waiting = "reading the task from standard input"
+	}
+	in, done, err := inv.openStdin(ctx, wanted, waiting)
+	if err != nil || in == nil {
+		return "", err
+	}
+	defer done()
 	text, err := readText(in, limit)
 	switch {
 	case errors.Is(err, errSilent):

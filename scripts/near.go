@@ -12,7 +12,7 @@ import (
 // its meaning when they come.
 func later() []string {
 	return []string{
-		"run", "script", "status", "monitor", "logs", "attach", "send", "pause", "stop", "plan",
+		"run", "script", "monitor", "logs", "plan",
 		"report", "analyze", "insights", "compare", "init",
 	}
 }

@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ralph/coordinator"
+	"ralph/memory"
 	"ralph/memory/config"
 	"ralph/workers/agent"
 	"ralph/workers/git"
@@ -178,39 +180,79 @@ func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []st
 	if err != nil {
 		return err
 	}
-	return inv.perform(ctx, job)
+	return inv.perform(ctx, job, true)
 }
 
-// perform has the coordinator do one job, and brings the result out.
-func (inv *invocation) perform(ctx context.Context, job coordinator.Job) error {
+// perform has the coordinator do one job, and brings the result out. hand says
+// that a Ralph that holds the project already may do it instead.
+func (inv *invocation) perform(ctx context.Context, job coordinator.Job, hand bool) error {
 	if inv.form == outputJSONL {
 		inv.out.events = newEventWriter(inv.out, inv.result.RunID, inv.Now)
 	}
 	p := inv.newProgress()
+	defer p.close()
+	inv.depart()
+	if hand && inv.listening() {
+		if done, err := inv.delegate(ctx, job, p); done {
+			return err
+		}
+	}
 	co, err := inv.open(ctx, "one-shot", p)
+	// One that came at the same time listens by now; another worktree's, and one
+	// that only keeps order, never does here.
+	if hand && errors.Is(err, memory.ErrLocked) && inv.listening() {
+		if done, err := inv.delegate(ctx, job, p); done {
+			return err
+		}
+	}
 	if err != nil {
-		p.close()
 		return err
 	}
 	// Closing waits for what the work started; the result goes out first.
 	defer inv.shut(co)
+	defer inv.killing(co)()
 	outcome := inv.run(ctx, co, job, p)
+	ep := co.Endpoint()
+	inv.result.Model, inv.result.Provider = optional(ep.Model), optional(ep.Provider)
+	inv.conclude(outcome, job, p, co.Record)
+	return nil
+}
+
+// delegate has the Ralph that runs in the project do the job; it reports
+// whether that settles it, because it was done or may not be done here.
+func (inv *invocation) delegate(ctx context.Context, job coordinator.Job, p *progress) (done bool, err error) {
+	outcome, caller, err := inv.handOver(ctx, job, p)
+	var f *fault
+	switch {
+	case errors.Is(err, errNobody):
+		return false, nil
+	case errors.As(err, &f) && f.kind == kindForeign:
+		inv.warning(err.Error())
+		return false, nil
+	case err != nil:
+		return true, err
+	}
+	defer caller.close()
+	p.close()
+	inv.conclude(outcome, job, p, func(doc json.RawMessage) error { return caller.record(context.WithoutCancel(ctx), doc) })
+	return true, nil
+}
+
+// conclude brings the result out; record keeps it among the project's runs.
+func (inv *invocation) conclude(outcome coordinator.Outcome, job coordinator.Job, p *progress, record func(json.RawMessage) error) {
 	for _, w := range outcome.Warnings {
 		inv.showWarningOnce(w)
 	}
 	inv.result.fill(outcome)
 	inv.tellOutput()
-	ep := co.Endpoint()
-	inv.result.Model, inv.result.Provider = optional(ep.Model), optional(ep.Provider)
 	inv.stamp()
 	if !job.DryRun {
-		inv.record(co)
+		inv.record(record)
 	}
 	if inv.out.events == nil {
 		p.summary(inv.result)
 	}
 	inv.code = inv.finish()
-	return nil
 }
 
 // tellOutput puts it in the document when standard output took no more: whatever
@@ -248,7 +290,7 @@ const holderUndo = "undo"
 
 // open opens the project's coordinator.
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
-	runner := proc.New(proc.Options{})
+	runner := proc.New(proc.Options{Method: inv.Getenv("RALPH_PROC")})
 	ask := inv.newAsker(p.suspend)
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{

@@ -105,6 +105,9 @@ func (inv *invocation) stamp() {
 // output, and what went wrong to standard error. It returns the exit code.
 func (inv *invocation) finish() int {
 	r, o := inv.result, inv.out
+	if !inv.claim() {
+		return r.ExitCode // the user left at once, and the result is out
+	}
 	inv.stamp()
 	if o.lastMessage != "" {
 		if text := r.answer(); text != "" {
@@ -282,10 +285,10 @@ func (inv *invocation) fromHere(path string) string {
 }
 
 // record has the coordinator keep the document among the project's runs.
-func (inv *invocation) record(co Coordinator) {
+func (inv *invocation) record(keep func(json.RawMessage) error) {
 	doc, err := inv.result.encode()
 	if err == nil {
-		err = co.Record(json.RawMessage(doc))
+		err = keep(doc)
 	}
 	if err != nil {
 		inv.warning("keep the result among the project's runs: " + err.Error())

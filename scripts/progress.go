@@ -28,7 +28,10 @@ type progress struct {
 	warning func(string)
 	asks    bool // the person is asked directly, and sees the question there
 
+	says bool // what the model says is shown too
+
 	done chan struct{}
+	once sync.Once // closes done
 	wg   sync.WaitGroup
 
 	mu        sync.Mutex // guards the fields below
@@ -62,9 +65,10 @@ func (inv *invocation) newProgress() *progress {
 	return p
 }
 
-// close takes the live line away and waits for the goroutine.
+// close takes the live line away and waits for the goroutine. It may be called
+// more than once.
 func (p *progress) close() {
-	close(p.done)
+	p.once.Do(func() { close(p.done) })
 	p.wg.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +169,7 @@ func (p *progress) event(e agent.Event) {
 	case agent.EventMessage:
 		// What the model says between tool calls tells a person more than the
 		// calls; the last message is the answer and goes to standard output.
-		if p.verbose {
+		if p.verbose || p.says {
 			p.line("ralph: %s", oneLine(e.Text, 200))
 		}
 	case agent.EventToolStart:
@@ -198,7 +202,7 @@ func (p *progress) rare(e agent.Event) {
 		p.line("ralph: try %d failed: %s; next in %s", e.Attempt, oneLine(e.Reason, 120),
 			spanText(time.Duration(e.WaitMS)*time.Millisecond))
 	case agent.EventInbox:
-		p.line("ralph: %s", oneLine(strings.TrimSpace(e.Status+" "+e.Text), 120))
+		p.line("ralph: %s", inboxText(e))
 	case agent.EventCompact:
 		p.line("ralph: %s", oneLine(orWord(e.Text, "the conversation was compacted"), 120))
 	case agent.EventGate:
@@ -208,8 +212,32 @@ func (p *progress) rare(e agent.Event) {
 	case agent.EventChildStart, agent.EventChildEnd:
 		p.line("ralph: agent %s %s %s", visible.Text(e.Agent), orWord(visible.Text(e.Status), "begins"), oneLine(e.Text, 100))
 	case agent.EventInterrupt:
-		p.line("ralph: %s", oneLine(orWord(e.Reason, "interrupted"), 120))
+		p.line("ralph: %s", interruptText(e))
 	}
+}
+
+// inboxText says what became of a message of the human.
+func inboxText(e agent.Event) string {
+	words := []string{visible.Line(e.Ref), visible.Line(e.Status)}
+	if e.Class != "" {
+		words = append(words, "("+visible.Line(e.Class)+")")
+	}
+	text := strings.TrimSpace(strings.Join(words, " "))
+	if said := oneLine(orWord(e.Output, e.Text), 120); said != "" {
+		text += ": " + said
+	}
+	return text
+}
+
+// interruptText says what a stop, a pause or an urgent message did.
+func interruptText(e agent.Event) string {
+	switch {
+	case e.Status == "stopped" && e.Text != "":
+		return "stopped: " + oneLine(e.Text, 200)
+	case e.Text != "":
+		return oneLine(e.Text, 200)
+	}
+	return oneLine(orWord(e.Reason, orWord(e.Status, "interrupted")), 120)
 }
 
 func (p *progress) toolEnd(e agent.Event) {

@@ -137,6 +137,9 @@ func (r *Result) fill(o coordinator.Outcome) {
 	r.Denials = o.Denials
 	r.Check = o.Check
 	r.Tasks = o.Tasks
+	for _, m := range o.Messages {
+		r.Messages = append(r.Messages, Message{m.ID(), m.Class.String(), string(m.State)})
+	}
 	r.StateFiles = o.StateFiles
 	for _, w := range o.Warnings {
 		if !slices.Contains(r.Warnings, w) {

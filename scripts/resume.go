@@ -26,7 +26,8 @@ func (inv *invocation) resumeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume [SESSION|FEATURE] [--force]",
 		Short: "go on with a session that was paused, interrupted or cut off",
-		Long: "Go on with a session that was paused, interrupted or cut off: the newest one, or the one that a unique beginning of its id or name tells.\n" +
+		Long: "Go on with a session that was paused, interrupted or cut off: the newest one, or the one that a unique beginning of its id or name tells. " +
+			"When the Ralph that runs here was paused (ralph pause), it goes on.\n" +
 			"On a terminal the chat opens there. Elsewhere, or with --output json, the session must be named, and its interrupted work is gone on with as one task.\n" +
 			"Exits with 1 when there is none, with 8 when another Ralph holds the project.",
 		Args: cobra.ArbitraryArgs,
@@ -71,6 +72,9 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 	case len(open) > 0:
 		id = open[0].ID
 	}
+	if done, err := inv.resumeLive(ctx, which, id); done {
+		return err
+	}
 	s, err := inv.assess(ctx, id)
 	if err != nil {
 		return err
@@ -104,7 +108,7 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 	}
 	inv.cfg.Session = id
 	inv.taking = situation(s)
-	return inv.perform(ctx, coordinator.Job{Task: goOn(s)})
+	return inv.perform(ctx, coordinator.Job{Task: goOn(s)}, false)
 }
 
 // The verdicts of coordinator.Assess that matter here.

@@ -11,4 +11,6 @@ var (
 	resultSchema string
 	//go:embed events.schema.json
 	eventsSchema string
+	//go:embed status.schema.json
+	statusSchema string
 )

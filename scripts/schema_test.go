@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"ralph/coordinator"
+	"ralph/workers"
 	"ralph/workers/agent"
 )
 
@@ -28,6 +30,7 @@ func resolve(text string) *jsonschema.Resolved {
 
 var (
 	resultChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(resultSchema) })
+	statusChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(statusSchema) })
 	eventsChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(eventsSchema) })
 )
 
@@ -107,6 +110,27 @@ func TestSchemasNameEveryField(t *testing.T) {
 	same("messages", jsonNames(reflect.TypeFor[Message]()), keysOf(result.Properties["messages"].Items.Properties))
 	same("error", jsonNames(reflect.TypeFor[Failure]()), keysOf(result.Properties["error"].AnyOf[1].Properties))
 
+	var status struct {
+		Properties map[string]struct {
+			Items      *struct{ Properties map[string]any }
+			AnyOf      []struct{ Properties map[string]any }
+			Properties map[string]any
+		}
+		Required []string
+	}
+	if err := json.Unmarshal([]byte(statusSchema), &status); err != nil {
+		t.Fatal(err)
+	}
+	same("status", jsonNames(reflect.TypeFor[statusDocument]()), keysOf(status.Properties))
+	same("status, required", jsonNames(reflect.TypeFor[statusDocument]()), status.Required)
+	same("holder", jsonNames(reflect.TypeFor[statusHolder]()), keysOf(status.Properties["holder"].AnyOf[1].Properties))
+	same("last", jsonNames(reflect.TypeFor[statusLast]()), keysOf(status.Properties["last"].AnyOf[1].Properties))
+	same("recovery", jsonNames(reflect.TypeFor[statusRecovery]()), keysOf(status.Properties["recovery"].AnyOf[1].Properties))
+	same("agents", jsonNames(reflect.TypeFor[workers.Status]()), keysOf(status.Properties["agents"].Items.Properties))
+	same("background", jsonNames(reflect.TypeFor[coordinator.Background]()), keysOf(status.Properties["background"].Items.Properties))
+	same("queue", jsonNames(reflect.TypeFor[coordinator.Waiting]()), keysOf(status.Properties["queue"].Items.Properties))
+	same("tasks", jsonNames(reflect.TypeFor[coordinator.TaskCount]()), keysOf(status.Properties["tasks"].Properties))
+
 	var events struct {
 		Properties map[string]struct{ Enum []string }
 		Else       struct{ Properties map[string]any }
@@ -132,7 +156,7 @@ func keysOf[V any](m map[string]V) []string {
 
 func TestSchemaCommand(t *testing.T) {
 	b := newBench(t)
-	for _, name := range []string{"result", "events"} {
+	for _, name := range []string{"result", "events", "status"} {
 		b.run("schema", name)
 		golden(t, name+".schema.json", b.out.String())
 		resolve(b.out.String())
@@ -166,7 +190,7 @@ func TestHelpText(t *testing.T) {
 	if b.run("help"); b.out.String() != whole {
 		t.Error("ralph help and ralph --help differ")
 	}
-	for _, name := range []string{"chat", "doctor", "undo", "schema"} {
+	for _, name := range []string{"chat", "doctor", "undo", "schema", "send", "stop", "pause", "attach", "status", "resume"} {
 		b.run("help", name)
 		golden(t, "help-"+name+".txt", b.out.String())
 		text := b.out.String()

@@ -86,6 +86,7 @@ func (inv *invocation) tree() *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { inv.help(c) })
 	root.SetHelpCommand(inv.helpCommand())
 	root.AddCommand(inv.chatCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
+		inv.statusCommand(), inv.attachCommand(), inv.sendCommand(), inv.stopCommand(), inv.pauseCommand(),
 		inv.resumeCommand(), inv.recoverCommand(), inv.sessionsCommand(),
 		inv.schemaCommand(), inv.completionCommand(), inv.versionCommand())
 	for _, k := range inv.keys {
@@ -191,18 +192,20 @@ func (inv *invocation) undoCommand() *cobra.Command {
 }
 
 func (inv *invocation) schemaCommand() *cobra.Command {
-	names := []string{"result", "events"}
+	names := []string{"result", "events", "status"}
 	return &cobra.Command{
-		Use:       "schema result|events",
-		Short:     "print the JSON Schema of the result document or of the events",
+		Use:       "schema result|events|status",
+		Short:     "print the JSON Schema of the result document, of the events or of the status",
 		ValidArgs: names,
 		Args:      wordsOf(1, 1, names...),
 		RunE: func(_ *cobra.Command, args []string) error {
-			text := resultSchema
-			if args[0] == "events" {
-				text = eventsSchema
+			switch args[0] {
+			case "events":
+				return inv.out.print(eventsSchema)
+			case "status":
+				return inv.out.print(statusSchema)
 			}
-			return inv.out.print(text)
+			return inv.out.print(resultSchema)
 		},
 	}
 }

@@ -31,3 +31,15 @@ func Summarize(p Part) (system, user string, err error) {
 	user, err = render("part.md", map[string]any{"Before": p.Before, "Part": p.Text, "Cut": p.Cut})
 	return system, user, err
 }
+
+// Aside renders what the model is asked beside the work.
+func Aside(question, state string) (string, error) {
+	return render("aside.md", map[string]any{"Question": question, "State": state})
+}
+
+// Stopped renders what the model is told of work that the user stopped: while
+// they only talk, or, with goes, when it goes on. instruction says that the user
+// said what to do instead.
+func Stopped(facts string, goes, instruction bool) (string, error) {
+	return render("stopped.md", map[string]any{"Facts": facts, "Go": goes, "Instruction": instruction})
+}

@@ -36,13 +36,20 @@ type LineReader interface {
 	// Show sets what stands below the printed text. Calls that change only the
 	// look are painted at most ten times a second.
 	Show(p Prompt)
-	// SetText replaces the half-typed line and returns the old one, with pastes
-	// unfolded.
-	SetText(text string) string
+	// Edit replaces the half-typed line by what change makes of it. change is
+	// called once, later, on the goroutine that paints, in the order of the calls
+	// to Edit and never two at a time; it must not block. It is not called when
+	// the reader ended before, nor where nobody can edit a line.
+	Edit(change Change)
 	// Close prints what is pending, takes the prompt off the screen and gives
 	// the terminal back as it was found.
 	Close() error
 }
+
+// Change makes a new line of the half-typed one, in which a long paste stands
+// as a token. fold makes such a token of a text that is to go into the line,
+// when it is long.
+type Change func(line string, fold func(text string) string) string
 
 // EventKind says what the user did.
 type EventKind int
@@ -100,6 +107,9 @@ type Options struct {
 	// must not block. True means that work was stopped: the half-typed line is
 	// kept and EventStopped follows.
 	OnInterrupt func() bool
+	// OnGone is called at most once when a write fails, on the goroutine that
+	// wrote: nobody reads what is printed any more. It must not block.
+	OnGone func(error)
 }
 
 // Open takes the terminal. It returns the plain reader when In or Out is not a

@@ -1,9 +1,9 @@
 package line
 
 import (
-	"context"
 	"strings"
-	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // key does what one key asks for.
@@ -58,7 +58,8 @@ func (t *Term) controlKey(r rune) {
 	case 20: // Ctrl-T; readline puts the cursor behind the end of a single character
 		t.transpose()
 	case 26: // Ctrl-Z
-		t.suspend()
+		// As the terminal does for a program in cooked mode: to the whole group.
+		_ = unix.Kill(0, unix.SIGTSTP)
 	case 0, 15, 17, 22, 24, 27, 28, 29, 30, 31:
 		// no meaning, and nothing that readline should see
 	default:
@@ -90,6 +91,22 @@ func (t *Term) submit() {
 	text := l.fold.unfold(l.engine.enter())
 	l.now = l.engine.snapshot()
 	t.emit(Event{Kind: EventLine, Text: text})
+}
+
+// edit replaces the line by what change makes of it. The cursor keeps its place
+// when the old line is the end of the new one.
+func (t *Term) edit(change Change) {
+	l := &t.loop
+	old, fromEnd := string(l.now.line), 0
+	text := change(old, l.fold.fold)
+	if text == old {
+		return
+	}
+	if strings.HasSuffix(text, old) {
+		fromEnd = len(l.now.line) - l.now.pos
+	}
+	next := []rune(text)
+	l.now = l.engine.set(next, len(next)-fromEnd)
 }
 
 // insert puts text at the cursor in one step.
@@ -187,89 +204,6 @@ func altBytes(r rune) string {
 		return "\x1b" + string(r)
 	case 0x08:
 		return "\x1b\x7f"
-	}
-	return ""
-}
-
-// Keys delivers the keys of a loan of the terminal.
-type Keys interface {
-	// Next returns the bytes of the next key, nil when none waits. It never
-	// blocks. Ctrl-C is the byte 3.
-	Next() []byte
-}
-
-// modal is a loan of the terminal.
-type modal struct {
-	ready   chan struct{}
-	entered bool // used by the painting goroutine only
-	cancel  context.CancelCauseFunc
-
-	mu    sync.Mutex // guards queue
-	queue [][]byte
-}
-
-// enterModal shows what was printed before the loan, takes the frame off the
-// screen and lets the borrower begin.
-func (t *Term) enterModal(m *modal, text string) {
-	if m.entered {
-		return
-	}
-	m.entered = true
-	t.write(t.loop.screen.erase() + strings.ReplaceAll(text, "\n", "\r\n"))
-	close(m.ready)
-}
-
-// Next returns the bytes of the next key.
-func (m *modal) Next() []byte {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.queue) == 0 {
-		return nil
-	}
-	b := m.queue[0]
-	m.queue = m.queue[1:]
-	return b
-}
-
-func (m *modal) put(k key) {
-	b := terminalBytes(k)
-	if b == "" {
-		return
-	}
-	m.mu.Lock()
-	m.queue = append(m.queue, []byte(b))
-	m.mu.Unlock()
-}
-
-// terminalBytes is what a plain VT terminal sends for a key.
-func terminalBytes(k key) string {
-	switch k.code {
-	case keyRune, keyControl:
-		return string(k.r)
-	case keyEnter, keyNewline:
-		return "\r"
-	case keyTab:
-		return "\t"
-	case keyBackTab:
-		return "\x1b[Z"
-	case keyBackspace:
-		return "\x7f"
-	case keyDelete:
-		return "\x1b[3~"
-	case keyUp:
-		return "\x1b[A"
-	case keyDown:
-		return "\x1b[B"
-	case keyRight, keyWordRight:
-		return "\x1b[C"
-	case keyLeft, keyWordLeft:
-		return "\x1b[D"
-	case keyHome:
-		return "\x01"
-	case keyEnd:
-		return "\x05"
-	case keyEscape:
-		return "\x1b"
 	}
 	return ""
 }

@@ -28,6 +28,7 @@ type Plain struct {
 	mu     sync.Mutex // guards the fields below
 	asked  string     // the prompt that stands at the end of the output
 	prompt string
+	deaf   bool // nobody reads the output any more
 }
 
 func newPlain(o Options) (LineReader, error) {
@@ -92,9 +93,9 @@ func (p *Plain) ask() {
 	p.asked = p.prompt
 }
 
-// SetText does nothing: the line that is being typed belongs to the terminal's
+// Edit does nothing: the line that is being typed belongs to the terminal's
 // driver.
-func (p *Plain) SetText(string) string { return "" }
+func (p *Plain) Edit(Change) {}
 
 // Close stops reading.
 func (p *Plain) Close() error {
@@ -112,9 +113,16 @@ func (p *Plain) Close() error {
 	return nil
 }
 
+// write sends text; after the first error nothing more is sent. mu is held.
 func (p *Plain) write(s string) {
-	if p.o.Out != nil {
-		_, _ = io.WriteString(p.o.Out, s)
+	if p.o.Out == nil || p.deaf {
+		return
+	}
+	if _, err := io.WriteString(p.o.Out, s); err != nil {
+		p.deaf = true
+		if p.o.OnGone != nil {
+			p.o.OnGone(err)
+		}
 	}
 }
 

@@ -1,16 +1,12 @@
 package line
 
 import (
-	"context"
 	"errors"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -38,7 +34,7 @@ type Term struct {
 	saved  *term.State
 	fd     int
 	events chan Event
-	sigs   chan os.Signal
+	sigs   signals
 	wake   chan struct{}
 	quit   chan struct{}
 	read   chan struct{} // closed when the reading goroutine ended
@@ -51,17 +47,11 @@ type Term struct {
 	want    Prompt
 	changed bool
 	urgent  bool
-	sets    []setRequest
+	edits   []Change
 	gone    error
 	modal   *modal
 
 	loop loopState // used by the painting goroutine only
-}
-
-// setRequest asks for another line; the old one goes to old.
-type setRequest struct {
-	text string
-	old  chan<- string
 }
 
 // loopState belongs to the painting goroutine.
@@ -88,7 +78,7 @@ func openTerm(o Options) (LineReader, error) {
 	}
 	t := &Term{
 		o: o, fd: fd, saved: saved,
-		events: make(chan Event), sigs: make(chan os.Signal, 4), wake: make(chan struct{}, 1), quit: make(chan struct{}),
+		events: make(chan Event), sigs: newSignals(), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		read: make(chan struct{}), served: make(chan struct{}),
 	}
 	t.in, err = newSource(o.In)
@@ -133,19 +123,12 @@ func (t *Term) Show(p Prompt) {
 	t.signal()
 }
 
-// SetText replaces the half-typed line and returns the old one.
-func (t *Term) SetText(text string) string {
-	answer := make(chan string, 1)
+// Edit replaces the half-typed line by what change makes of it.
+func (t *Term) Edit(change Change) {
 	t.mu.Lock()
-	t.sets = append(t.sets, setRequest{text: text, old: answer})
+	t.edits = append(t.edits, change)
 	t.mu.Unlock()
 	t.signal()
-	select {
-	case old := <-answer:
-		return old
-	case <-t.served:
-		return ""
-	}
 }
 
 // Close gives the terminal back. It may be called more than once.
@@ -232,8 +215,8 @@ func (t *Term) serve() {
 	defer close(t.served)
 	defer close(t.events)
 	defer t.leave()
-	signal.Notify(t.sigs, unix.SIGWINCH, unix.SIGCONT)
-	defer signal.Stop(t.sigs)
+	t.sigs.watch()
+	defer t.sigs.ignore()
 	l := &t.loop
 	l.timer = time.NewTimer(time.Hour)
 	defer l.timer.Stop()
@@ -256,8 +239,12 @@ func (t *Term) serve() {
 			l.due = true
 		case out <- first:
 			l.outbox = l.outbox[1:]
-		case s := <-t.sigs:
-			t.onSignal(s)
+		case <-t.sigs.resized:
+			t.resized()
+		case <-t.sigs.stop:
+			t.suspend()
+		case <-t.sigs.proceed:
+			t.resume()
 		}
 	}
 }
@@ -282,21 +269,22 @@ func (t *Term) drain() {
 	t.loop.want = t.want
 	changed, urgent := t.changed, t.urgent
 	t.changed, t.urgent = false, false
-	sets, inModal := t.sets, t.modal
-	t.keys, t.sets = nil, nil
+	edits, inModal := t.edits, t.modal
+	t.keys, t.edits = nil, nil
 	if inModal == nil || !inModal.entered {
 		t.printed.Reset() // what was printed before the loan is shown before it
 	} else {
 		text = ""
 	}
 	t.mu.Unlock()
+	if t.loop.ended {
+		return // nothing is written to a terminal that is gone
+	}
 	if len(keys) > 0 || text != "" {
 		t.resized() // the signal may still be on its way
 	}
-	for _, r := range sets {
-		r.old <- t.loop.fold.unfold(string(t.loop.now.line))
-		next := []rune(t.loop.fold.fold(r.text))
-		t.loop.now = t.loop.engine.set(next, len(next))
+	for _, change := range edits {
+		t.edit(change)
 	}
 	for _, k := range keys {
 		if inModal != nil {
@@ -305,7 +293,7 @@ func (t *Term) drain() {
 		}
 		t.key(k)
 	}
-	if gone != nil && !t.loop.ended {
+	if gone != nil {
 		t.loop.ended = true
 		t.loop.outbox = append(t.loop.outbox, Event{Kind: EventGone, Err: gone})
 		if inModal != nil {
@@ -322,15 +310,12 @@ func (t *Term) drain() {
 		t.loop.painted = time.Now()
 		return
 	}
-	t.repaint(len(keys) > 0 || len(sets) > 0 || urgent, changed)
+	t.repaint(len(keys) > 0 || len(edits) > 0 || urgent, changed)
 }
 
 // repaint paints what changed; without now it keeps to paintEvery.
 func (t *Term) repaint(now, changed bool) {
 	l := &t.loop
-	if l.ended {
-		return
-	}
 	if !now && !l.due {
 		if !changed {
 			return
@@ -354,14 +339,6 @@ func (t *Term) layout() frame {
 
 func (t *Term) emit(e Event) { t.loop.outbox = append(t.loop.outbox, e) }
 
-func (t *Term) onSignal(s os.Signal) {
-	if s == unix.SIGCONT {
-		t.resume()
-		return
-	}
-	t.resized()
-}
-
 func (t *Term) resized() {
 	l := &t.loop
 	cols, rows := Size(t.o.Out)
@@ -377,75 +354,4 @@ func (t *Term) resized() {
 		t.write(erase + l.screen.paint(t.layout()))
 	}
 	t.emit(Event{Kind: EventResize, Cols: cols, Rows: rows})
-}
-
-// suspend gives the terminal back and stops the process group, as the terminal
-// itself does for a program in cooked mode; it returns when the group goes on.
-// In an orphaned group the kernel ignores the signal, no SIGCONT comes, and
-// work goes on after suspendWait.
-func (t *Term) suspend() {
-	t.write(t.loop.screen.erase() + pasteOff)
-	_ = term.Restore(t.fd, t.saved)
-	_ = unix.Kill(0, unix.SIGTSTP)
-	late := time.NewTimer(suspendWait)
-	defer late.Stop()
-	for resumed := false; !resumed; {
-		select {
-		case s := <-t.sigs:
-			resumed = s == unix.SIGCONT
-		case <-late.C:
-			resumed = true
-		case <-t.quit:
-			return
-		}
-	}
-	t.resume()
-}
-
-// resume takes the terminal again after a stop. The rows that were shown before
-// it belong to the past: whatever the shell printed since stands below them.
-func (t *Term) resume() {
-	l := &t.loop
-	if _, err := term.MakeRaw(t.fd); err != nil {
-		return
-	}
-	erase := "\r\x1b[J"
-	if time.Since(l.resumed) < suspendWait {
-		erase = l.screen.erase() // the same stop, noticed twice
-	}
-	l.resumed = time.Now()
-	l.cols, l.rows = Size(t.o.Out)
-	l.screen.shown = frame{}
-	t.write(erase + pasteOn + l.screen.paint(t.layout()))
-}
-
-// Modal lends the terminal to f, on the caller's goroutine: keys arrive as the
-// bytes a terminal sends for them, output of others waits, and the prompt comes
-// back when f returns. Only one loan runs at a time; ctx ending cancels it.
-func (t *Term) Modal(ctx context.Context, f func(ctx context.Context, keys Keys, out io.Writer) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	m := &modal{ready: make(chan struct{}), cancel: cancel}
-	t.mu.Lock()
-	if t.modal != nil {
-		t.mu.Unlock()
-		return errors.New("the terminal is lent already")
-	}
-	t.modal = m
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		t.modal, t.urgent = nil, true
-		t.mu.Unlock()
-		t.signal()
-	}()
-	t.signal()
-	select {
-	case <-m.ready:
-	case <-t.served:
-		return os.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return f(ctx, m, t.o.Out)
 }

@@ -283,20 +283,30 @@ func TestTallInputShowsTheRowOfTheCursor(t *testing.T) {
 	y.Has("above")
 }
 
-func TestSetText(t *testing.T) {
+func TestEdit(t *testing.T) {
 	y := openTTY(t, 60, 10)
 	y.reader.Show(idle())
 	y.Type("half")
 	y.Has("half▏")
-	if old := y.reader.SetText(""); old != "half" {
-		t.Fatalf("the old text is %q", old)
-	}
+	old := ""
+	y.reader.Edit(func(line string, _ func(string) string) string { old = line; return "" })
+	y.Has("❯ ▏")
 	y.Type("answer\r")
 	y.line("answer")
-	y.reader.SetText("half")
+	if old != "half" {
+		t.Fatalf("the old text is %q", old)
+	}
+	y.reader.Edit(func(string, func(string) string) string { return "half" })
 	y.Has("half▏")
-	y.Type("!\r")
-	y.line("half!")
+	y.Type("!\x1b[D\x1b[D")
+	y.Has("hal▏f!")
+	// What is put before the line leaves the cursor where it is, and only that is
+	// folded.
+	long := strings.Repeat("a returned line\n", 20)
+	y.reader.Edit(func(line string, fold func(string) string) string { return fold(long) + " " + line })
+	y.Has("[pasted 20 lines] hal▏f!")
+	y.Type("\r")
+	y.line(long + " half!")
 }
 
 func TestModalLendsTheTerminal(t *testing.T) {

@@ -77,6 +77,10 @@ func (r *Renderer) Event(e agent.Event) string {
 		return r.Flush() + r.apart(r.tool(e))
 	case agent.EventRetry:
 		return r.retry(e)
+	case agent.EventInbox:
+		return r.inbox(e)
+	case agent.EventInterrupt:
+		return r.interrupt(e)
 	}
 	line := r.note(e)
 	if line == "" {
@@ -253,8 +257,6 @@ func (r *Renderer) note(e agent.Event) string {
 			return "" // the question and its answer, or the line of the call, tell it
 		}
 		return r.mark(markDenied, strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", SafeLine(e.Status), SafeLine(e.Tool), text, r.dim(SafeLine(e.Rule)))))
-	case agent.EventInbox:
-		return r.mark(markNote, strings.TrimSpace(SafeLine(e.Status)+" "+text))
 	case agent.EventCompact:
 		return r.mark(markNote, "context shortened: "+text)
 	case agent.EventGate:
@@ -270,8 +272,27 @@ func (r *Renderer) note(e agent.Event) string {
 		return r.mark(markNote, strings.TrimSpace("task "+SafeLine(e.TaskID)+" "+text))
 	case agent.EventTaskEnd:
 		return r.mark(markNote, strings.TrimSpace("task "+SafeLine(e.TaskID)+" "+SafeLine(e.Status)+" "+text))
-	case agent.EventInterrupt:
-		return r.mark(markWarning, SafeLine(e.Reason))
+	}
+	return ""
+}
+
+// interrupt tells what the human's word did to the work. How a stop went is told
+// with the end of the turn, and a mode by the prompt. Only what cut the text off
+// ends the block that is being written.
+func (r *Renderer) interrupt(e agent.Event) string {
+	text := SafeLine(e.Text)
+	if text == "" {
+		text = SafeLine(e.Reason)
+	}
+	switch e.Status {
+	case "":
+		return r.Flush() + r.apart(r.mark(markWarning, text))
+	case "preempted":
+		return r.Flush() + r.apart(r.mark(markNote, r.dim(text)))
+	case "pausing", "paused", "resumed":
+		return r.apart(r.mark(markNote, r.dim(text)))
+	case "late":
+		return r.apart(r.mark(markNote, r.dim("late, not used: "+text)))
 	}
 	return ""
 }

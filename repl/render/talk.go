@@ -6,23 +6,39 @@ import (
 )
 
 // Said repeats what the user said, so that it can be found in the scrollback.
-func (r *Renderer) Said(text string) string {
-	sign := r.paint("36", r.pick("❯", ">"))
-	rows := strings.Split(strings.TrimRight(Safe(text), "\n"), "\n")
-	const shown = 12
-	if len(rows) > shown {
-		rows = append(rows[:shown-1:shown-1], fmt.Sprintf("%s (%d more lines)", r.pick("…", "..."), len(rows)-shown+1))
+func (r *Renderer) Said(text string) string { return r.said(text, "") }
+
+// said is Said with a word about the message. Of a long text only the beginning
+// is shown.
+func (r *Renderer) said(text, about string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lead := r.paint("36", r.pick("❯", ">")) + " "
+	var rows []string
+	whole := 0 // how many of the lines are shown
+	for _, line := range lines {
+		line = Safe(strings.ToValidUTF8(line[:min(len(line), maxSaidBytes)], ""))
+		rows = append(rows, strings.Split(strings.TrimSuffix(r.Rows(lead+line, 2), "\n"), "\n")...)
+		if len(rows) > shownRows {
+			break
+		}
+		lead = "  "
+		whole++
+	}
+	if len(rows) > shownRows {
+		rows = append(rows[:shownRows-1:shownRows-1], fmt.Sprintf("  %s (%s)", r.pick("…", "..."), more(len(lines)-whole)))
+	}
+	if about != "" && (r.o.Raw || columns(rows[0])+2+columns(about) < r.o.Width) {
+		rows[0] += "  " + r.dim(about)
 	}
 	r.Begin()
-	out := "\n"
-	for i, row := range rows {
-		lead := "  "
-		if i == 0 {
-			lead = sign + " "
-		}
-		out += r.Rows(lead+row, 2)
+	return "\n" + strings.Join(rows, "\n") + "\n"
+}
+
+func more(lines int) string {
+	if lines == 1 {
+		return "1 more line"
 	}
-	return out
+	return fmt.Sprintf("%d more lines", lines)
 }
 
 // Question shows what is asked and the answers; the first is the one that an

@@ -57,8 +57,9 @@ func New(t testing.TB, cols, rows int) *TTY {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A descriptor that does not block, so that Close ends a running Read.
-	fd, err := unix.Dup(int(opened.Fd()))
+	// A descriptor that does not block, so that Close ends a running Read, and that
+	// no program on the terminal inherits, so that Close hangs it up.
+	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +217,16 @@ func (y *TTY) Resize(cols, rows int) {
 	y.model.Resize(cols, rows)
 	y.mu.Unlock()
 	y.setSize(cols, rows)
+}
+
+// Foreground is the process group that the terminal belongs to now.
+func (y *TTY) Foreground() int {
+	y.t.Helper()
+	group, err := unix.IoctlGetInt(y.fd, unix.TIOCGPGRP)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return group
 }
 
 func (y *TTY) setSize(cols, rows int) {

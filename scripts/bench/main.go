@@ -26,11 +26,12 @@ import (
 func main() {
 	ralph := flag.String("ralph", "./bin/ralph", "the binary to measure")
 	n := flag.Int("n", 15, "runs of each figure, after one warm-up")
-	only := flag.String("only", "", "one part: work, state or kills")
+	stops := flag.Int("runs", 200, "stops of each shape, urgent messages of each kind")
+	only := flag.String("only", "", "one part: work, state, kills, stop, survivors or urgent")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	defer stop()
-	if err := measure(ctx, *ralph, *only, *n); err != nil {
+	if err := measure(ctx, *ralph, *only, *n, *stops); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -44,6 +45,7 @@ type lab struct {
 	ralph, bare, empty string
 	server             *server
 	runs               int
+	stopping           // what the stops need
 }
 
 // sample is one run of one program.
@@ -53,15 +55,15 @@ type sample struct {
 	trace     *trace
 }
 
-func measure(ctx context.Context, ralph, only string, n int) (err error) {
-	l := &lab{ctx: ctx, n: n}
+func measure(ctx context.Context, ralph, only string, n, stops int) (err error) {
+	l := &lab{ctx: ctx, n: n, stopping: stopping{stopRuns: stops}}
 	if l.ralph, err = filepath.Abs(ralph); err != nil {
 		return err
 	}
 	if l.dir, err = os.MkdirTemp("", "ralph-bench-"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
+	defer func() { err = errors.Join(err, l.rest(), os.RemoveAll(l.dir)) }()
 	l.bare, l.empty = filepath.Join(l.dir, "bare"), filepath.Join(l.dir, "empty")
 	for path, pkg := range map[string]string{l.bare: "ralph/scripts/bench/bare", l.empty: "ralph/scripts/bench/empty"} {
 		if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
@@ -80,6 +82,9 @@ func measure(ctx context.Context, ralph, only string, n int) (err error) {
 		{"work", []func() error{l.startUp, l.oneShot, l.toolRounds, l.longAnswer, l.interrupt}},
 		{"state", []func() error{l.acknowledge, l.events, l.change, l.openProject}},
 		{"kills", []func() error{l.kills}},
+		{"stop", []func() error{l.stops}},
+		{"survivors", []func() error{l.survivors}},
+		{"urgent", []func() error{l.urgent}},
 	} {
 		for _, figure := range part.of {
 			if only != "" && only != part.name {

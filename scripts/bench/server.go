@@ -25,9 +25,10 @@ type server struct {
 	url  string
 	done chan struct{}
 
-	// mu guards runs.
-	mu   sync.Mutex
-	runs map[string]*trace
+	// mu guards runs and parts.
+	mu    sync.Mutex
+	runs  map[string]*trace
+	parts map[string]http.Handler
 }
 
 // trace is what the server saw of one run.
@@ -44,7 +45,7 @@ func serve() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{url: "http://" + ln.Addr().String(), done: make(chan struct{}), runs: map[string]*trace{}}
+	s := &server{url: "http://" + ln.Addr().String(), done: make(chan struct{}), runs: map[string]*trace{}, parts: map[string]http.Handler{}}
 	s.http.Handler = http.HandlerFunc(s.answer)
 	go func() {
 		defer close(s.done)
@@ -69,9 +70,26 @@ func (s *server) run(name string) *trace {
 	return s.runs[name]
 }
 
+// cast gives a run to somebody else.
+func (s *server) cast(name string, h http.Handler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parts[name] = h
+}
+
+func (s *server) part(name string) http.Handler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parts[name]
+}
+
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	arrived := time.Now()
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if h := s.part(name); h != nil {
+		h.ServeHTTP(w, r)
+		return
+	}
 	tr := s.run(name)
 	var body struct{ Model string }
 	counted := &counter{r: r}
@@ -139,8 +157,12 @@ func callTask(w http.ResponseWriter, n int) {
 }
 
 func call(w http.ResponseWriter, n int, name, args string) {
+	callAt(w, 0, fmt.Sprint("call_", n), name, args)
+}
+
+func callAt(w http.ResponseWriter, index int, id, name, args string) {
 	quoted, _ := json.Marshal(args) // a string always encodes
-	fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","model":"bench","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_%d","type":"function","function":{"name":%q,"arguments":%s}}]},"finish_reason":null}]}`+"\n\n", n, name, quoted)
+	fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","model":"bench","choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}]},"finish_reason":null}]}`+"\n\n", index, id, name, quoted)
 }
 
 // long streams a Markdown answer of 20,000 tokens.

@@ -19,23 +19,44 @@ const (
 	pipeGrace = 100 * time.Millisecond  // for a pipe that something outside our tree holds open
 )
 
+// family is a command with all that it started: a tree, or on Linux a space.
+type family interface {
+	// exited is closed when the leader is dead.
+	exited() <-chan struct{}
+	// signal sends to the leader's process group; SIGKILL may go to all.
+	signal(syscall.Signal)
+	// reap takes the leader's status and says who it was; false when it is not
+	// known to be dead.
+	reap() (status syscall.WaitStatus, who Process, dead bool)
+	// sweep ends what is left and proves that nothing is. It names what had to
+	// be killed after the leader, and what could not be. It is called once,
+	// after reap, with what that said.
+	sweep(dead bool) (killed, left []Process)
+}
+
 // command is one started command, in the foreground or in the background.
 type command struct {
 	spec  Spec
+	tag   tag
 	began time.Time
-	tree  *tree
+	tree  family
 	rec   *recorder
 
 	stop     chan struct{} // closed by halt
 	stopOnce sync.Once
+	kill     chan struct{} // closed by killNow
+	killOnce sync.Once
 
 	pipes   []*os.File // read ends, one for each stream
 	readers sync.WaitGroup
 	stdin   *os.File      // write end of the pipe that feeds a Reader; may be nil
 	fed     chan struct{} // closed when the Reader is done; nil without stdin
 
-	// survivors is set before finished is closed.
+	// killed and survivors are set before rested is closed, which is when nothing
+	// of the command runs any more; finished is closed when its output is whole.
+	killed    []Process
 	survivors []Process
+	rested    chan struct{}
 	finished  chan struct{}
 }
 
@@ -49,15 +70,21 @@ const (
 	endTimeout
 )
 
+func newCommand(s Spec) *command {
+	return &command{
+		spec: s, tag: newTag(), rec: newRecorder(s), stop: make(chan struct{}), kill: make(chan struct{}),
+		rested: make(chan struct{}), finished: make(chan struct{}),
+	}
+}
+
 // start starts the command and the readers of its output.
-func start(s Spec) (*command, error) {
-	tag := newTag()
-	env := environ(s, tag.text())
+func (c *command) start(start starter) error {
+	s := c.spec
+	env := environ(s, c.tag.text())
 	path, err := resolve(s, env)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := &command{spec: s, rec: newRecorder(s), stop: make(chan struct{}), finished: make(chan struct{})}
 	files, err := c.openStdio()
 	defer func() {
 		for _, f := range files.ours {
@@ -66,15 +93,19 @@ func start(s Spec) (*command, error) {
 	}()
 	if err != nil {
 		c.closePipes()
-		return nil, &Error{Op: "open pipes for", Path: s.name(), Err: err, Hint: startError("", err).Hint}
+		return &Error{Op: "open pipes for", Path: s.name(), Err: err, Hint: startError("", err).Hint}
+	}
+	if c.halted() {
+		c.closePipes()
+		return fmt.Errorf("run %q: %w", s.name(), ErrHalted)
 	}
 	c.began = time.Now()
-	c.tree, err = startTree(tag, path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: env, Files: files.child[:]})
+	c.tree, err = start(c.tag, path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: env, Files: files.child[:]})
 	if err != nil {
 		c.closePipes()
 		e := startError(path, err)
 		e.Path = s.name()
-		return nil, e
+		return e
 	}
 	for i, p := range c.pipes {
 		c.readers.Add(1)
@@ -84,7 +115,16 @@ func start(s Spec) (*command, error) {
 		c.fed = make(chan struct{})
 		go c.feed()
 	}
-	return c, nil
+	return nil
+}
+
+// starter starts a program and gives its family.
+type starter func(g tag, path string, argv []string, attr *syscall.ProcAttr) (family, error)
+
+// dud settles a command that was never started.
+func (c *command) dud() {
+	close(c.rested)
+	close(c.finished)
 }
 
 // stdio is the files of a child; ours are those to be closed after the fork.
@@ -206,14 +246,34 @@ func (c *command) feed() {
 // halt asks for a hard stop. It does not wait and may be called often.
 func (c *command) halt() { c.stopOnce.Do(func() { close(c.stop) }) }
 
+// killNow cuts every grace of an end short. It does not wait.
+func (c *command) killNow() {
+	c.halt()
+	c.killOnce.Do(func() { close(c.kill) })
+}
+
+func (c *command) halted() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // wait brings the command to its end and collects what is known. It is called
 // once.
 func (c *command) wait(ctx context.Context) (Result, error) {
 	defer close(c.finished)
-	why := c.await(ctx)
+	why, killed := c.await(ctx)
 	var res Result
-	status, dead := c.tree.reap()
+	status, leader, dead := c.tree.reap()
 	res.Killed, c.survivors = c.tree.sweep(dead)
+	if killed {
+		c.killed = append(c.killed, leader)
+	}
+	c.killed = append(c.killed, res.Killed...)
+	close(c.rested)
 	c.drain()
 	res.OutputErr = c.rec.close()
 	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
@@ -232,8 +292,8 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	switch {
 	case why == endContext, why == endTimeout && ctx.Err() != nil:
 		err = fmt.Errorf("run %q: %w", c.spec.name(), context.Cause(ctx))
-	case why == endHalt:
-		err = fmt.Errorf("run %q: %w", c.spec.name(), ErrClosed)
+	case why == endHalt, why == endTimeout && c.halted():
+		err = fmt.Errorf("run %q: %w", c.spec.name(), ErrHalted)
 	}
 	if len(c.survivors) > 0 {
 		err = errors.Join(err, fmt.Errorf("run %q: %w", c.spec.name(), &SurvivorError{Processes: c.survivors}))
@@ -241,18 +301,18 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	return res, err
 }
 
-// await returns when the leader is dead, or could not be killed.
-func (c *command) await(ctx context.Context) end {
+// await returns when the leader is dead, or could not be killed, and says why it
+// was ended and whether that took a KILL.
+func (c *command) await(ctx context.Context) (why end, killed bool) {
 	var timeout <-chan time.Time
 	if c.spec.Timeout > 0 {
 		t := time.NewTimer(c.spec.Timeout)
 		defer t.Stop()
 		timeout = t.C
 	}
-	why := endItself
 	select {
-	case <-c.tree.exited:
-		return why
+	case <-c.tree.exited():
+		return endItself, false
 	case <-ctx.Done():
 		why = endContext
 	case <-c.stop:
@@ -261,8 +321,8 @@ func (c *command) await(ctx context.Context) end {
 		why = endTimeout
 	}
 	select {
-	case <-c.tree.exited: // it was first after all
-		return endItself
+	case <-c.tree.exited(): // it was first after all
+		return endItself, false
 	default:
 	}
 	c.tree.signal(syscall.SIGINT)
@@ -270,20 +330,25 @@ func (c *command) await(ctx context.Context) end {
 		// A stopped process acts on INT and TERM only when it goes on.
 		c.tree.signal(syscall.SIGCONT)
 		if c.pause(ctx, intGrace) {
-			return why
+			return why, false
 		}
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !c.halted() {
 			c.tree.signal(syscall.SIGTERM)
 			if c.pause(ctx, termGrace) {
-				return why
+				return why, false
 			}
 		}
 	} else if c.linger(hardGrace) {
-		return why
+		return why, false
 	}
 	c.tree.signal(syscall.SIGKILL)
-	c.linger(killGrace)
-	return why
+	t := time.NewTimer(killGrace)
+	defer t.Stop()
+	select {
+	case <-c.tree.exited():
+	case <-t.C:
+	}
+	return why, true
 }
 
 // pause waits for the leader's death for at most d, less when a hard stop comes
@@ -292,7 +357,7 @@ func (c *command) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-c.tree.exited:
+	case <-c.tree.exited():
 		return true
 	case <-t.C:
 	case <-ctx.Done():
@@ -301,15 +366,18 @@ func (c *command) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
+// linger waits for the leader's death for at most d, less when it is to be
+// killed now, and says whether it died.
 func (c *command) linger(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-c.tree.exited:
+	case <-c.tree.exited():
 		return true
 	case <-t.C:
-		return false
+	case <-c.kill:
 	}
+	return false
 }
 
 // drain ends the readers. Nothing of ours writes any more, so they are at the

@@ -9,8 +9,40 @@ import (
 )
 
 // Detect says how trees of processes are ended here and what else the kernel
-// offers. It starts nothing.
+// offers. The first call tries it out.
 func Detect() Method {
+	_, err := spaces()
+	if err != nil {
+		m := sessions()
+		m.Detail = fmt.Sprintf("no namespaces: %v; %s; the kernel offers %s", err, m.Detail, offers())
+		return m
+	}
+	m := Method{Name: "pid+mount namespaces", Survives: true}
+	if os.Geteuid() != 0 {
+		m.Name = "user+pid+mount namespaces"
+	}
+	m.Detail = "an init of ours in each, parent-death signal, lifeline, limit and environment tags; the kernel offers " + offers()
+	tb := children()
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	if tb.misses > 0 {
+		m.Detail = fmt.Sprintf("%d commands ran without, the last because of %v; %s", tb.misses, tb.missErr, m.Detail)
+	}
+	return m
+}
+
+// method is what this Runner uses.
+func (r *Runner) method() Method {
+	if r.plain {
+		m := sessions()
+		m.Detail = "chosen; " + m.Detail
+		return m
+	}
+	return Detect()
+}
+
+// sessions is the method without namespaces.
+func sessions() Method {
 	tb := children()
 	tb.mu.Lock()
 	subreaper, tagged := tb.subreaper, tb.tagged
@@ -28,7 +60,7 @@ func Detect() Method {
 		used = append(used, "inherited limit tag")
 	}
 	used = append(used, "environment tag")
-	return Method{Name: name, Detail: fmt.Sprintf("uses %s; the kernel offers %s", strings.Join(used, ", "), offers())}
+	return Method{Name: name, Detail: "uses " + strings.Join(used, ", ")}
 }
 
 // offers names what a sandbox could use.

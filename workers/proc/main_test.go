@@ -16,17 +16,35 @@ import (
 
 // TestMain also is the Ralph that a test kills.
 func TestMain(m *testing.M) {
-	if secs := os.Getenv("PROC_TEST_VICTIM"); secs != "" {
-		_, err := New(Options{}).Run(context.Background(), Spec{Argv: []string{"sleep", secs}})
-		fmt.Println(err)
+	if part := parts()[os.Getenv("PROC_TEST_PART")]; part != nil {
+		part(context.Background())
 		return
 	}
 	goleak.VerifyTestMain(m)
 }
 
+// parts are what the test binary plays for a test.
+func parts() map[string]func(context.Context) {
+	return map[string]func(context.Context){"victim": playVictim, "ralph": playRalph, "detect": playDetect}
+}
+
+// playVictim is a Ralph with one command that runs.
+func playVictim(ctx context.Context) {
+	_, err := New(testOptions()).Run(ctx, Spec{Argv: []string{"sleep", os.Getenv("PROC_TEST_MARK")}})
+	fmt.Println(err)
+}
+
+// testOptions are those that the suite runs with: see TestOtherWays.
+func testOptions() Options { return Options{Method: os.Getenv("PROC_TEST_METHOD")} }
+
 func newRunner(t testing.TB) *Runner {
 	t.Helper()
-	r := New(Options{})
+	return newRunnerWith(t, testOptions())
+}
+
+func newRunnerWith(t testing.TB, o Options) *Runner {
+	t.Helper()
+	r := New(o)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

@@ -375,7 +375,7 @@ func TestJob(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	r := New(Options{})
+	r := New(testOptions())
 	mark := marker()
 	var wg sync.WaitGroup
 	started := make(chan struct{}, 2)

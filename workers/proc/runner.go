@@ -5,29 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // ErrClosed is returned by a Runner after Close, also by the calls of Run that
 // Close has ended.
 var ErrClosed = errors.New("the process runner is closed")
 
-// Options of a Runner. The zero value is the only one so far.
-type Options struct{}
+// ErrHalted is returned by the calls of Run that Halt or Kill has ended.
+var ErrHalted = errors.New("stopped with all that ran")
+
+// Options of a Runner. The zero value takes the best way to end processes that
+// works here.
+type Options struct {
+	// Method is "" for the best that works (see Detect), or "session" for the
+	// one without namespaces.
+	Method string
+}
 
 // Runner runs commands. It is safe for concurrent use; who made it closes it.
 // It starts nothing, not even a goroutine, before the first Run.
 type Runner struct {
-	mu       sync.Mutex // guards all below
+	plain bool // without namespaces
+	start starter
+
+	mu       sync.Mutex // guards all below; never held while something is started or waited for
 	closed   bool
-	commands map[*command]struct{}
+	commands map[*command]struct{} // from before their start until their end is collected
+	halts    []*command            // what was halted and not reported yet
+	haltedAt time.Time             // of the first of them
 	jobs     []*Job
 	nextJob  int
 }
 
 // New makes a Runner. It does nothing yet.
-func New(Options) *Runner {
-	return &Runner{commands: map[*command]struct{}{}}
+func New(o Options) *Runner {
+	r := &Runner{commands: map[*command]struct{}{}, start: startBest}
+	if o.Method == methodSession {
+		r.plain, r.start = true, startTree
+	}
+	return r
 }
+
+// Method is how this Runner ends what it starts; see Detect.
+func (r *Runner) Method() Method { return r.method() }
 
 // Run runs a command to its end. A non-zero exit and a timeout are no errors.
 //
@@ -45,26 +66,36 @@ func (r *Runner) Run(ctx context.Context, s Spec) (Result, error) {
 		return Result{}, err
 	}
 	defer r.forget(c)
-	return c.wait(ctx)
+	res, err := c.wait(ctx)
+	return res, r.blame(err)
 }
 
-// launch starts a command and registers it, so that Close finds it.
+// blame says ErrClosed of what Close has halted.
+func (r *Runner) blame(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed && errors.Is(err, ErrHalted) {
+		return errors.Join(ErrClosed, err)
+	}
+	return err
+}
+
+// launch registers a command, so that a stop finds it, and starts it.
 func (r *Runner) launch(s Spec) (*command, error) {
+	c := newCommand(s)
 	r.mu.Lock()
 	closed := r.closed
+	if !closed {
+		r.commands[c] = struct{}{}
+	}
 	r.mu.Unlock()
 	if closed {
 		return nil, fmt.Errorf("run %q: %w", s.name(), ErrClosed)
 	}
-	c, err := start(s)
-	if err != nil {
+	if err := c.start(r.start); err != nil {
+		c.dud()
+		r.forget(c)
 		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.commands[c] = struct{}{}
-	if r.closed {
-		c.halt()
 	}
 	return c, nil
 }

@@ -152,18 +152,22 @@ func environTags(pid int) []string {
 
 // commandLine is a command line for people.
 func commandLine(pid int) string {
-	const most = 200
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err == nil && len(b) > 0 {
-		s := strings.TrimRight(strings.ReplaceAll(string(b), "\x00", " "), " ")
-		if len(s) > most {
-			s = strings.ToValidUTF8(s[:most], "") + "…"
-		}
-		return s
+		return shown(strings.TrimRight(strings.ReplaceAll(string(b), "\x00", " "), " "))
 	}
 	b, err = os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
 		return "gone"
 	}
 	return "[" + strings.TrimSpace(string(b)) + "]"
+}
+
+// shown cuts a command line to what a Process holds of it.
+func shown(s string) string {
+	const most = 200
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
 }

@@ -150,6 +150,12 @@ func (e *SurvivorError) Error() string {
 type Method struct {
 	// Name of what is used, such as "session+subreaper+tag sweep".
 	Name string
-	// Detail says which helpers are active and what else the kernel offers.
+	// Detail says which helpers are active, why a better method is not used, and
+	// what else the kernel offers.
 	Detail string
+	// Survives says that nothing is left even when Ralph itself is killed.
+	Survives bool
 }
+
+// methodSession is the Options.Method that uses no namespaces.
+const methodSession = "session"

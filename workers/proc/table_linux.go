@@ -1,8 +1,6 @@
 package proc
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,14 +15,15 @@ import (
 
 // A tag marks the processes of one command in two places that children inherit:
 // the environment, which they may clear, and the soft limit RLIMIT_RTTIME, which
-// concerns only real-time schedulers, is 142 years here, and which nobody
-// touches. Bits of the number: mark 48…, process 28…47, serial 0…27.
+// concerns only real-time schedulers, is 200,000 years here, and which nobody
+// touches. Bits of the number: mark 56…63, owner 24…55, serial 0…23.
 type tag struct{ n uint64 }
 
 const (
-	tagMark     = 0x10
-	tagMarkBit  = 48
-	tagOwnerBit = 28
+	tagMark     = 0x5a
+	tagMarkBit  = 56
+	tagOwnerBit = 24
+	tagOwners   = 1<<(tagMarkBit-tagOwnerBit) - 1
 	tagSerials  = 1<<tagOwnerBit - 1
 )
 
@@ -43,12 +42,13 @@ type table struct {
 	self      stat
 	subreaper bool
 	tagged    bool
-	owner     uint64
 	serial    uint64
 	foreign   map[Process]bool // children that were there before us
 	active    map[tag]*tree
 	killed    map[int]bool // children that we killed and have not reaped yet
 	reaper    *reaper
+	misses    int   // how often a space could not be made although they work here
+	missErr   error // why, the last time
 }
 
 var children = sync.OnceValue(newTable)
@@ -61,10 +61,6 @@ func newTable() *table {
 		self.sid, _ = unix.Getsid(0)
 	}
 	tb.self = self
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	r := binary.LittleEndian.Uint64(b[:])
-	tb.owner, tb.serial = r&0xfffff, r>>40
 	for _, p := range processes() {
 		if p.ppid == self.pid {
 			tb.foreign[Process{PID: p.pid, Start: p.start}] = true
@@ -74,13 +70,15 @@ func newTable() *table {
 	var lim unix.Rlimit
 	if unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim) == nil {
 		try := unix.Rlimit{Cur: tb.tagFor(0).n, Max: lim.Max}
-		tb.tagged = unix.Prlimit(0, unix.RLIMIT_RTTIME, &try, nil) == nil && unix.Prlimit(0, unix.RLIMIT_RTTIME, &lim, nil) == nil
+		var got unix.Rlimit // a 32-bit kernel takes it for no limit
+		tb.tagged = unix.Prlimit(0, unix.RLIMIT_RTTIME, &try, nil) == nil &&
+			unix.Prlimit(0, unix.RLIMIT_RTTIME, &lim, &got) == nil && got.Cur == try.Cur
 	}
 	return tb
 }
 
 func (tb *table) tagFor(serial uint64) tag {
-	return tag{tagMark<<tagMarkBit | tb.owner<<tagOwnerBit | serial&tagSerials}
+	return tag{tagMark<<tagMarkBit | ownerBits()<<tagOwnerBit | serial&tagSerials}
 }
 
 func (tb *table) newTag() tag {
@@ -116,6 +114,14 @@ func (tb *table) fork(t *tree, path string, argv []string, attr *syscall.ProcAtt
 		tb.reaper = startReaper(tb)
 	}
 	return nil
+}
+
+// missed notes that a command had to do without a space.
+func (tb *table) missed(err error) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.misses++
+	tb.missErr = err
 }
 
 // leave forgets a tree that has been swept.

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -11,10 +12,11 @@ import (
 
 // tree is a leader and all that descends from it.
 type tree struct {
-	tag    tag
-	pid    int
-	start  uint64
-	exited chan struct{} // closed when the leader is dead; it is not reaped yet
+	tag   tag
+	pid   int
+	start uint64
+	who   Process
+	over  chan struct{} // closed when the leader is dead; it is not reaped yet
 
 	mu        sync.Mutex // guards all below, and the leader's pid while it is used
 	reaped    bool
@@ -23,28 +25,34 @@ type tree struct {
 
 // startTree forks on a thread that stays parked until the leader is dead: the
 // parent-death signal follows the thread that forked, not the process.
-func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr) (*tree, error) {
+func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr) (family, error) {
 	attr.Sys = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	t := &tree{tag: g, exited: make(chan struct{})}
+	t := &tree{tag: g, over: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := children().fork(t, path, argv, attr)
+		t.who = Process{PID: t.pid, Start: t.start, Command: shown(strings.Join(argv, " "))}
 		started <- err
 		if err == nil {
 			t.watch()
 		}
 	}()
-	return t, <-started
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return t, nil
 }
+
+func (t *tree) exited() <-chan struct{} { return t.over }
 
 // watch waits for the leader's death without reaping it, so that its pid names
 // it, its group and its session as long as they are in use.
 func (t *tree) watch() {
 	for unix.Waitid(unix.P_PID, t.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
-	close(t.exited)
+	close(t.over)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned {
@@ -65,15 +73,15 @@ func (t *tree) signal(s syscall.Signal) {
 
 // reap takes the leader's status. It is false when the leader is still alive;
 // it is then reaped whenever it dies.
-func (t *tree) reap() (syscall.WaitStatus, bool) {
+func (t *tree) reap() (status syscall.WaitStatus, who Process, dead bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	select {
-	case <-t.exited:
-		return t.reapLocked(), true
+	case <-t.over:
+		return t.reapLocked(), t.who, true
 	default:
 		t.abandoned = true
-		return 0, false
+		return 0, t.who, false
 	}
 }
 

@@ -20,21 +20,21 @@ func (g tag) text() string { return g.s }
 
 // tree is a leader and its process group.
 type tree struct {
-	pid    int
-	exited chan struct{} // closed when the leader is dead and reaped
+	pid  int
+	over chan struct{} // closed when the leader is dead and reaped
 
 	mu     sync.Mutex // guards all below
 	status syscall.WaitStatus
 	dead   bool
 }
 
-func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr) (*tree, error) {
+func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr) (family, error) {
 	attr.Sys = &syscall.SysProcAttr{Setsid: true}
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{pid: pid, exited: make(chan struct{})}
+	t := &tree{pid: pid, over: make(chan struct{})}
 	go func() {
 		var ws syscall.WaitStatus
 		for {
@@ -45,18 +45,25 @@ func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr) (*tree
 		t.mu.Lock()
 		t.status, t.dead = ws, true
 		t.mu.Unlock()
-		close(t.exited)
+		close(t.over)
 	}()
 	return t, nil
+}
+
+func (t *tree) exited() <-chan struct{} { return t.over }
+
+// startBest starts a tree: there are no namespaces here.
+func startBest(g tag, path string, argv []string, attr *syscall.ProcAttr) (family, error) {
+	return startTree(g, path, argv, attr)
 }
 
 // signal sends to the group, which outlives its leader.
 func (t *tree) signal(s syscall.Signal) { _ = syscall.Kill(-t.pid, s) }
 
-func (t *tree) reap() (syscall.WaitStatus, bool) {
+func (t *tree) reap() (syscall.WaitStatus, Process, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.status, t.dead
+	return t.status, Process{PID: t.pid, Command: "leader"}, t.dead
 }
 
 // sweep ends what is left of the group.
@@ -83,6 +90,9 @@ func pipe() (r, w int, err error) {
 	syscall.CloseOnExec(p[1])
 	return p[0], p[1], nil
 }
+
+// method is the only one there is.
+func (r *Runner) method() Method { return Detect() }
 
 // Detect says how trees of processes are ended here.
 func Detect() Method {

@@ -177,7 +177,7 @@ func TestOtherChildrenAreLeftAlone(t *testing.T) {
 func TestParentDeath(t *testing.T) {
 	mark := marker()
 	ralph := exec.Command(os.Args[0])
-	ralph.Env = append(os.Environ(), "PROC_TEST_VICTIM="+mark)
+	ralph.Env = append(os.Environ(), "PROC_TEST_PART=victim", "PROC_TEST_MARK="+mark)
 	if err := ralph.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -208,25 +208,29 @@ func until(t *testing.T, what string, ok func() bool) {
 // A pipe that something outside the tree holds open does not delay the end, and
 // what was written before it is not lost.
 func TestForeignHolderOfThePipe(t *testing.T) {
-	dir := t.TempDir()
-	holder := exec.Command("sh", "-c", `while [ ! -e pid ]; do sleep 0.01; done; exec 3>/proc/$(cat pid)/fd/1; touch held; sleep 3`)
-	holder.Dir = dir
-	if err := holder.Start(); err != nil {
+	dir, mark := t.TempDir(), marker()
+	r := newRunner(t)
+	start := time.Now()
+	j, err := r.Start(t.Context(), Spec{Argv: []string{"sh", "-c", "while [ ! -e held ]; do sleep 0.01; done; head -c 60000 /dev/zero # " + mark}, Dir: dir, Timeout: 10 * time.Second})
+	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
-	script := `echo $$ >p; mv p pid; while [ ! -e held ]; do sleep 0.01; done; head -c 60000 /dev/zero`
-	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"sh", "-c", script}, Dir: dir, Timeout: 10 * time.Second})
-	if err != nil || res.Stdout.Bytes != 60000 || res.TimedOut {
-		t.Errorf("%d bytes, %v", res.Stdout.Bytes, err)
+	pid, _, _ := strings.Cut(alive(t, mark)[0], ":")
+	held, err := os.OpenFile("/proc/"+pid+"/fd/1", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	if err := os.WriteFile(filepath.Join(dir, "held"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-j.Done()
+	if res, _ := j.Result(); res.Stdout.Bytes != 60000 || res.TimedOut {
+		t.Errorf("%d bytes, %+v", res.Stdout.Bytes, res)
 	}
 	if took := time.Since(start); took > 2500*time.Millisecond {
 		t.Errorf("took %v", took)
 	}
-	if err := holder.Process.Kill(); err != nil {
-		t.Error(err)
-	}
-	_ = holder.Wait()
 }
 
 func TestNestedTag(t *testing.T) {
@@ -238,11 +242,15 @@ func TestNestedTag(t *testing.T) {
 }
 
 func TestDetect(t *testing.T) {
-	m := Detect()
-	if !strings.Contains(m.Name, "session") || m.Detail == "" {
+	m := newRunner(t).Method()
+	t.Logf("%+v", m)
+	if m.Detail == "" || m.Survives != strings.Contains(m.Name, "namespaces") || m.Survives == strings.Contains(m.Name, "session") {
 		t.Errorf("%+v", m)
 	}
-	t.Log(m)
+	plain := New(Options{Method: methodSession}).Method()
+	if plain.Survives || !strings.Contains(plain.Name, "session") || !strings.Contains(plain.Detail, "chosen") {
+		t.Errorf("%+v", plain)
+	}
 }
 
 func TestThread(t *testing.T) {

@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"ralph/interrupts"
+	"ralph/workers/agent"
+)
+
+// urgentNote follows an urgent message, so that the model knows why its work was
+// cut short.
+const urgentNote = "\n\n" + noteTitle + "\nThe user said this urgently, in the middle of your work. Answer it first, in words."
+
+// resumedNote goes on with the work when an urgent message was answered.
+const resumedNote = "The urgent message is answered. Go on with the work that it interrupted, unless your answer changed the plan or the user asked you to stop."
+
+// mine says that a message is for this piece of work.
+func (p *piece) mine(m interrupts.Message) bool {
+	return m.To == p.c.box() && (m.Session == "" || m.Session == p.c.SessionID())
+}
+
+// box is the name under which the queue knows this one: the coordinator has
+// none.
+func (c *Coordinator) box() string {
+	if c.host == nil {
+		return ""
+	}
+	return c.name
+}
+
+// inbox is the loop's: what came in since it was last asked, as one message, and
+// what Ralph itself has to say.
+func (p *piece) inbox(ctx context.Context) []agent.Message {
+	held := p.c.mail.ready(ctx)
+	got := p.c.mail.queue.Take(func(m interrupts.Message) bool {
+		return p.mine(m) && (m.Kept || held) && (m.Class == interrupts.ClassUrgent || m.Class == interrupts.ClassSteer)
+	})
+	news := p.c.edits.inbox()
+	if m, ok := p.deliver(got); ok {
+		return append(news, m)
+	}
+	return news
+}
+
+// deliver makes one message for the model of what the human said. Each part is
+// settled here, so that it is either this message's or a stop's, never both; the
+// queue's file learns of it after the journal has it.
+func (p *piece) deliver(got []interrupts.Message) (agent.Message, bool) {
+	m := agent.Message{Role: agent.RoleUser}
+	var texts, ids []string
+	urgent := false
+	for _, x := range got {
+		if !p.c.mail.settle(x.ID(), interrupts.Delivered) {
+			continue // a stop was faster
+		}
+		texts, ids = append(texts, x.Text), append(ids, x.ID())
+		urgent = urgent || x.Class == interrupts.ClassUrgent
+		x.State = interrupts.Delivered
+		p.out.Messages = append(p.out.Messages, x)
+	}
+	if len(ids) == 0 {
+		return m, false
+	}
+	m.Text, m.Inbox = strings.Join(texts, "\n\n"), strings.Join(ids, " ")
+	if urgent {
+		p.urgent, m.Text = true, m.Text+urgentNote
+	}
+	return m, true
+}
+
+// record is the loop's Record.
+func (p *piece) record(ctx context.Context, m agent.Message) error {
+	if m.Role == agent.RoleAssistant && len(m.Calls) > 0 {
+		p.urgent = false // the work goes on by itself
+	}
+	defer p.c.mail.recorded(strings.Fields(m.Inbox)...)
+	return p.c.book.record(ctx, m)
+}
+
+// resumed is the loop's: after an urgent message was answered in words the work
+// goes on.
+func (p *piece) resumed() string {
+	if !p.urgent {
+		return ""
+	}
+	p.urgent = false
+	return resumedNote
+}
+
+// waiting takes what is to be delivered when the work has ended, or when there
+// was none: everything that is for it.
+func (p *piece) waiting(ctx context.Context) (agent.Message, bool) {
+	held := p.c.mail.ready(ctx)
+	got := p.c.mail.queue.Take(func(m interrupts.Message) bool {
+		return p.mine(m) && (m.Kept || held) && m.Class != interrupts.ClassAsk && m.Class != interrupts.ClassStop
+	})
+	return p.deliver(got)
+}
+
+// errNothingSaid ends a piece of work that was to deliver what waits, when
+// nothing does any more.
+var errNothingSaid = errors.New("nothing waits to be delivered")
+
+// Say accepts a message of the human and returns it with its number. It never
+// waits: a stop has ended the work it concerns when Say returns, an urgent
+// message its present step. That a message is on disk is told by an inbox event.
+func (c *Coordinator) Say(m interrupts.Message) interrupts.Message {
+	if m.To == agentName {
+		m.To = ""
+	}
+	if m.Class == interrupts.ClassStop && m.To == "" {
+		c.catch()
+	}
+	m = c.mail.queue.Push(m)
+	switch m.Class {
+	case interrupts.ClassStop:
+		c.halted(m)
+	case interrupts.ClassAsk:
+		c.asides.answer(m)
+	}
+	return m
+}
+
+// Waiting lists what was said and not delivered yet, in the order of delivery.
+func (c *Coordinator) Waiting() []interrupts.Message {
+	c.mail.amended()
+	return c.mail.queue.Waiting()
+}
+
+// Amend changes a message that waits.
+func (c *Coordinator) Amend(id string, a interrupts.Amendment) (interrupts.Message, error) {
+	c.mail.amended()
+	return c.mail.queue.Amend(id, a)
+}

@@ -1,0 +1,93 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+
+	"ralph/memory"
+	"ralph/memory/markdown"
+	"ralph/workers/proc"
+)
+
+// keeps says that what is accepted can be kept on disk.
+func (b *book) keeps() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.store != nil && !b.dry && !b.readOnly
+}
+
+// journalPath is the journal that is open, "" for none.
+func (b *book) journalPath() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.journal == nil {
+		return ""
+	}
+	return b.journal.Path()
+}
+
+// keepRecord lets a record wait for the next flush.
+func (b *book) keepRecord(kind string, payload []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.dry {
+		b.keep(kind, payload)
+	}
+}
+
+// flushEvents writes what waits now: it is worth a sync of its own.
+func (b *book) flushEvents() {
+	b.mu.Lock()
+	defer b.leave()
+	if !b.dry {
+		b.flush()
+	}
+}
+
+// sweep ends what the commands of a Ralph that was killed left running, where the
+// system could not end them with it. mu is held, and the project's lock.
+func (b *book) sweep(ctx context.Context, found memory.Recovery) {
+	if found.Crashed == nil || found.Crashed.Tag == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, restTime)
+	defer cancel()
+	ended, err := proc.Sweep(ctx, found.Crashed.Tag)
+	if len(ended) > 0 {
+		b.note(fmt.Sprintf("ended %s that the last Ralph, which was killed, had left running: %s", count(len(ended), "process"), processNames(ended)))
+	}
+	if err != nil {
+		b.note("what the last Ralph left running: " + err.Error())
+	}
+}
+
+// tally counts the project's tasks, as far as they can be read.
+func (b *book) tally() TaskCount {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.store == nil {
+		return TaskCount{}
+	}
+	tasks, err := b.store.Tasks()
+	if err != nil {
+		return TaskCount{}
+	}
+	return tally(tasks)
+}
+
+func tally(tasks []memory.Task) TaskCount {
+	var n TaskCount
+	for _, t := range tasks {
+		switch t.Status {
+		case markdown.Done:
+			n.Done++
+		case markdown.Failed:
+			n.Failed++
+		case markdown.Skipped:
+			n.Skipped++
+		default:
+			n.Open++
+		}
+	}
+	return n
+}

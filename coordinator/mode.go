@@ -1,0 +1,132 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"ralph/coordinator/prompt"
+	"ralph/memory/session"
+	"ralph/workers/agent"
+)
+
+// The kinds of journal records about a stop.
+const (
+	// recordInterrupted holds what was stopped: from there on the user and Ralph
+	// only talk.
+	recordInterrupted = "interrupted"
+	// recordGo ends that: the user said go.
+	recordGo = "go"
+	// recordLate holds a result that came after the stop; it never reaches the
+	// model.
+	recordLate = "late"
+)
+
+// goText is what the model reads when the user said only go.
+const goText = "Go on."
+
+// interruption is the truth about work that was stopped, as the journal keeps
+// it. It is a value.
+type interruption struct {
+	At   time.Time `json:"at"`
+	Task string    `json:"task"`
+	// Requests were made of the model until then.
+	Requests int `json:"requests"`
+	// Partial is what had arrived of the reply, Open are the calls whose outcome
+	// is not known, Background what ran beside it.
+	Partial    string   `json:"partial,omitempty"`
+	Open       []string `json:"open,omitempty"`
+	Background []string `json:"background,omitempty"`
+	// Report says in a sentence what was ended, and whether anything survives.
+	Report string `json:"report"`
+	By     string `json:"by"` // "Ctrl-C", "SIGTERM", "/stop"
+}
+
+// text tells it, one fact a line.
+func (s *interruption) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Stopped at %s by %s.\n", s.At.Local().Format(time.DateTime), s.By)
+	if s.Task != "" {
+		fmt.Fprintf(&b, "The work was: %s\n", head(s.Task, maxToldBytes))
+	}
+	fmt.Fprintf(&b, "Until then %s had been made of the model.\n", count(s.Requests, "request"))
+	for _, o := range s.Open {
+		fmt.Fprintf(&b, "It was in the middle of: %s (outcome unknown)\n", head(o, maxToldBytes))
+	}
+	for _, o := range s.Background {
+		fmt.Fprintf(&b, "In the background ran: %s (ended)\n", head(o, maxToldBytes))
+	}
+	if s.Partial != "" {
+		fmt.Fprintf(&b, "A reply was cut off; it ended with: %s\n", tail(s.Partial, maxToldBytes))
+	}
+	b.WriteString(s.Report)
+	return b.String()
+}
+
+// interruption is the work that was stopped, nil when the user and Ralph do not
+// only talk.
+func (c *Coordinator) interruption() *interruption {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
+}
+
+// converse begins conversation mode. Its record goes to disk with everything
+// else that waits, in one flush.
+func (c *Coordinator) converse(s interruption) {
+	c.mu.Lock()
+	c.stopped = &s
+	c.mu.Unlock()
+	payload, err := json.Marshal(s)
+	if err != nil {
+		return // strings always encode
+	}
+	c.book.keepRecord(recordInterrupted, payload)
+}
+
+// released ends conversation mode: the user said go. It returns what was
+// stopped, nil for nothing.
+func (c *Coordinator) released() *interruption {
+	c.mu.Lock()
+	s := c.stopped
+	c.stopped = nil
+	c.mu.Unlock()
+	if s != nil {
+		c.book.keepRecord(recordGo, []byte("{}"))
+		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: "go", Text: "the work goes on"})
+	}
+	return s
+}
+
+// mode takes up what a journal says of the mode.
+func (f *fold) mode(r session.Record) {
+	switch r.Kind {
+	case recordGo, recordCleared:
+		f.stopped = nil
+	case recordInterrupted:
+		var s interruption
+		if json.Unmarshal(r.Payload, &s) == nil {
+			f.stopped = &s
+		}
+	}
+}
+
+// aboutStop is what the model is told of a stop with a turn, empty when there
+// was none, and whether the turn is only talk: without tools.
+func (p *piece) aboutStop() (note string, talk bool, err error) {
+	c := p.c
+	var s *interruption
+	switch {
+	case p.job.Go:
+		s = c.released()
+	case p.job.Chat:
+		s = c.interruption()
+		talk = s != nil
+	}
+	if s == nil {
+		return "", false, nil
+	}
+	text, err := prompt.Stopped(s.text(), p.job.Go, p.job.Go && p.job.Task != "")
+	return "\n\n" + noteTitle + "\n" + text, talk, err
+}

@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"ralph/interrupts"
+	"ralph/workers/agent"
+)
+
+// errNotPaused says that there is nothing to go on with.
+var errNotPaused = errors.New("nothing is paused")
+
+// pause holds the work at its next boundary until the user lets it go on.
+type pause struct {
+	c *Coordinator
+
+	// mu guards what follows; it is not held while something waits.
+	mu      sync.Mutex
+	wanted  chan struct{} // closed when the work may go on; nil when it is not to pause
+	reached bool
+}
+
+// Pause has the work stop at its next boundary, before the next request, until
+// Proceed; a tool that runs is finished. It does not wait.
+func (c *Coordinator) Pause() {
+	p := &c.pausing
+	p.mu.Lock()
+	first := p.wanted == nil
+	if first {
+		p.wanted = make(chan struct{})
+	}
+	p.mu.Unlock()
+	if first {
+		c.start()
+		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: livePausing, Text: "the work pauses before the next request"})
+	}
+}
+
+// Proceed ends a pause. Its error says that there is none.
+func (c *Coordinator) Proceed() error {
+	p := &c.pausing
+	p.mu.Lock()
+	wanted := p.wanted
+	p.wanted, p.reached = nil, false
+	p.mu.Unlock()
+	if wanted == nil {
+		return fmt.Errorf("resume: %w", errNotPaused)
+	}
+	close(wanted)
+	c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: "resumed", Text: "the work goes on"})
+	return nil
+}
+
+// state is "", pausing or paused.
+func (p *pause) state() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.wanted == nil:
+		return ""
+	case p.reached:
+		return livePaused
+	}
+	return livePausing
+}
+
+// hold is the loop's: it waits at a boundary while the work is paused. What is
+// urgent goes by.
+func (p *pause) hold(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		wanted, first := p.wanted, !p.reached
+		p.reached = wanted != nil
+		p.mu.Unlock()
+		if wanted == nil {
+			return nil
+		}
+		if first {
+			p.c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: livePaused, Text: "paused"})
+		}
+		if slices.ContainsFunc(p.c.mail.queue.Waiting(), func(m interrupts.Message) bool { return m.Class == interrupts.ClassUrgent && m.To == p.c.box() }) {
+			return nil
+		}
+		select {
+		case <-wanted:
+			return nil
+		case <-p.c.mail.queue.Changed():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

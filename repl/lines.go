@@ -1,0 +1,116 @@
+package repl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ralph/coordinator/slash"
+	"ralph/interrupts"
+	"ralph/repl/render"
+)
+
+// waitingLine is a line that waits in the shell: a command that does not work
+// while a turn runs, or what was typed before the coordinator was there.
+type waitingLine returned
+
+// onLine is a submitted line.
+func (s *Shell) onLine(text string) {
+	if s.stopComing() {
+		s.enqueue(text) // it goes back to the user in a moment
+		return
+	}
+	if s.leaving {
+		return
+	}
+	name, args, slashed := splitCommand(text)
+	c, _, known := slash.Find(name)
+	now := slashed && known && c.WhileBusy
+	if len(s.questions) > 0 && !(now && s.ready) {
+		s.onAnswer(text)
+		return
+	}
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	s.history.add(text)
+	switch {
+	case !s.ready:
+		s.enqueue(text)
+	case s.running() == nil:
+		s.do(text)
+	case !slashed:
+		s.speak(interrupts.ClassSteer, strings.TrimSpace(text))
+	case known && !now && !s.proceedsBy(c.Name):
+		s.wait(text, "/"+c.Name)
+	default:
+		if !spoken(c.Name) {
+			s.said(text)
+		}
+		s.command(name, args)
+	}
+}
+
+// spoken says that a command is a message, which is shown when it is accepted.
+func spoken(name string) bool { return slices.Contains([]string{"now", "ask", "later"}, name) }
+
+// enqueue keeps a line in the shell.
+func (s *Shell) enqueue(text string) {
+	s.letters.typed++
+	s.queue = append(s.queue, waitingLine{s.letters.typed, text})
+}
+
+// wait keeps a command until the work has ended.
+func (s *Shell) wait(text, name string) {
+	s.enqueue(text)
+	s.note(fmt.Sprintf("%s waits until the turn ends (%d waiting)", name, len(s.queue)))
+}
+
+// next does what was waiting for the work to end: messages first, for one that
+// came while the work still went on would have been part of it.
+func (s *Shell) next() {
+	for s.ready && !s.leaving && !s.gone && !s.stopComing() && s.running() == nil && (s.deliver() || len(s.queue) > 0) {
+		if s.running() != nil {
+			return
+		}
+		text := s.queue[0].text
+		s.queue = s.queue[1:]
+		s.do(text)
+	}
+}
+
+// said repeats a line where it is acted on; a person on a plain terminal sees
+// it where it was typed.
+func (s *Shell) said(text string) {
+	if s.live || s.sequential {
+		s.ink.say(func(r *render.Renderer) string { return r.Said(text) })
+	}
+}
+
+// do acts on a line while nothing runs.
+func (s *Shell) do(text string) {
+	s.said(text)
+	if name, args, ok := splitCommand(text); ok {
+		s.command(name, args)
+		return
+	}
+	s.turn(strings.TrimSpace(text))
+}
+
+// splitCommand recognizes a slash command: a slash and a word without another
+// slash, so that a line may begin with a path.
+func splitCommand(text string) (name, args string, ok bool) {
+	text = strings.TrimSpace(text)
+	rest, ok := strings.CutPrefix(text, "/")
+	if !ok || strings.HasPrefix(rest, "/") {
+		return "", "", false
+	}
+	name, args = rest, ""
+	if i := strings.IndexAny(rest, " \t\n"); i >= 0 {
+		name, args = rest[:i], rest[i+1:]
+	}
+	if strings.ContainsAny(name, "/.") {
+		return "", "", false
+	}
+	return name, strings.TrimSpace(args), true
+}

@@ -1,0 +1,98 @@
+package render
+
+import (
+	"strings"
+
+	"ralph/workers/agent"
+)
+
+const (
+	// shownRows bounds how much of what was said is repeated.
+	shownRows = 12
+	// briefWidth is how wide a message is when only spoken of.
+	briefWidth = 60
+	// maxSaidBytes bounds what is looked at of a message to show its beginning.
+	maxSaidBytes = 16 << 10
+)
+
+// inbox tells what became of a message of the human. A message that a stop gave
+// back is the prompt's affair: it stands there again. Nothing here ends the
+// block that is being written, but for a delivery, which comes between two.
+func (r *Renderer) inbox(e agent.Event) string {
+	text := strings.TrimSpace(SafeLine(e.Ref) + " " + foreign(e.From))
+	if e.Class != "steer" {
+		text = strings.TrimSpace(text + " " + SafeLine(e.Class))
+	}
+	switch e.Status {
+	case "queued", "edited", "cancelled":
+		return r.apart(r.mark(markNote, r.dim(text+" "+e.Status+": "+Brief(e.Text))))
+	case "held":
+		return r.apart(r.mark(markWarning, text+" held, not saved: "+Brief(e.Text)))
+	case "delivered":
+		return r.said(e.Text, strings.TrimSpace(SafeLine(e.Ref)+" "+foreign(e.From)))
+	case "answered":
+		return r.aside(text+": "+Brief(e.Text), e.Output)
+	case "returned":
+		return ""
+	}
+	return r.Flush() + r.apart(r.mark(markNote, strings.TrimSpace(SafeLine(e.Status)+" "+SafeLine(e.Text))))
+}
+
+// foreign names a sender that is not this conversation.
+func foreign(from string) string {
+	if from == "" || from == "chat" {
+		return ""
+	}
+	return "from " + SafeLine(from)
+}
+
+// aside is the answer to a question beside the work, apart from the work's own
+// text behind a bar.
+func (r *Renderer) aside(head, answer string) string {
+	bar := r.paint("36", r.pick("┃", "|"))
+	out := "\n" + bar + " " + r.dim(clip(head, r.o.Width-4, r.pick("…", "..."))) + "\n"
+	text := Safe(strings.Trim(answer, "\n"))
+	var split Splitter
+	md := markdown{theme: r.o.Theme, ascii: r.o.ASCII, width: max(r.o.Width-1-2, minWrap)}
+	for i, block := range append(split.Write(text), split.Close()) {
+		if strings.TrimSpace(block) == "" {
+			continue
+		}
+		rows := strings.Trim(block, "\n")
+		if !r.o.Raw {
+			rows = md.render(block)
+		}
+		if i > 0 {
+			out += bar + "\n"
+		}
+		for row := range strings.SplitSeq(rows, "\n") {
+			for _, part := range r.broken(row, 2) {
+				out += strings.TrimRight(bar+" "+part, " ") + "\n"
+			}
+		}
+	}
+	r.last = kindText
+	return out
+}
+
+// broken is a row as rows that fit beside a margin.
+func (r *Renderer) broken(row string, margin int) []string {
+	if r.o.Raw {
+		return []string{row}
+	}
+	return fold(row, r.o.Width-1-margin)
+}
+
+// Brief is a message as it is spoken of: the beginning of its first line, safe.
+func Brief(text string) string {
+	text = strings.TrimSpace(text[:min(len(text), maxSaidBytes)])
+	row, rest, _ := strings.Cut(text, "\n")
+	row = SafeLine(strings.ToValidUTF8(row, ""))
+	if columns(row) > briefWidth {
+		return clip(row, briefWidth, "…")
+	}
+	if strings.TrimSpace(rest) != "" {
+		row += " …"
+	}
+	return row
+}

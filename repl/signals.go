@@ -1,0 +1,77 @@
+package repl
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"ralph/interrupts"
+	"ralph/repl/line"
+)
+
+// leaveHard is how long leaving after a signal may take, whatever hangs.
+const leaveHard = 2*leaveWait + time.Second
+
+// ears hear the signals of one conversation, on a goroutine of their own, so
+// that a stop does not wait for the loop.
+type ears struct {
+	s       *Shell
+	signals chan os.Signal
+	pipe    chan os.Signal
+	quit    chan struct{}
+	done    chan struct{}
+	late    *time.Timer
+}
+
+func (s *Shell) hear() *ears {
+	e := &ears{s: s, signals: make(chan os.Signal, 4), pipe: make(chan os.Signal, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	signal.Notify(e.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	// Caught, so that a write to a closed pipe is an error and not the end.
+	signal.Notify(e.pipe, syscall.SIGPIPE)
+	go e.run()
+	return e
+}
+
+func (e *ears) run() {
+	defer close(e.done)
+	for {
+		select {
+		case sig := <-e.signals:
+			num, _ := sig.(syscall.Signal) // every os.Signal here is one
+			e.heard(num)
+		case <-e.quit:
+			return
+		}
+	}
+}
+
+func (e *ears) heard(num syscall.Signal) {
+	s := e.s
+	switch {
+	case num != syscall.SIGINT:
+		if e.late == nil {
+			e.late = time.AfterFunc(leaveHard, func() { s.leaveAtOnce(128 + int(num)) })
+		}
+		s.stopWork(&interrupts.Stop{Signal: num})
+		if num == syscall.SIGHUP {
+			s.post(func() { s.vanish(num) })
+			return
+		}
+		s.post(func() { s.leave(128 + int(num)) })
+	case s.interrupt(false, &interrupts.Stop{Signal: num}):
+		s.post(s.returnLines)
+	default:
+		s.post(func() { s.onEvent(line.Event{Kind: line.EventInterrupt}) })
+	}
+}
+
+func (e *ears) close() {
+	signal.Stop(e.signals)
+	signal.Stop(e.pipe)
+	close(e.quit)
+	<-e.done
+	if e.late != nil {
+		e.late.Stop()
+	}
+}

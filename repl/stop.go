@@ -1,0 +1,160 @@
+package repl
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"ralph/coordinator"
+	"ralph/interrupts"
+	"ralph/repl/render"
+)
+
+// onControlC runs on the goroutine that read the key.
+func (s *Shell) onControlC() bool { return s.interrupt(true, &interrupts.Stop{Signal: syscall.SIGINT}) }
+
+// interrupt stops the work and waits for nothing: its contexts are cancelled
+// before interrupt returns. The second one for the same work ends at once what
+// the first has not ended, the third leaves. False means that there was nothing
+// to stop.
+func (s *Shell) interrupt(byKey bool, stop *interrupts.Stop) bool {
+	s.mu.Lock()
+	w := s.work
+	if w == nil && !s.outside {
+		s.mu.Unlock()
+		return false
+	}
+	s.stops++
+	stops, kill := s.stops, s.kill
+	if byKey {
+		s.keyed++
+	}
+	s.mu.Unlock()
+	switch {
+	case stops >= 3:
+		s.leaveAtOnce(128 + int(syscall.SIGINT))
+		return true
+	case stops == 2 && kill != nil:
+		kill()
+	}
+	s.endWork(w, stop, stops == 1)
+	s.post(func() { s.stopping(stops) })
+	return true
+}
+
+// endWork ends a piece of work, nil for that of somebody else; first says that
+// the coordinator was not told before.
+func (s *Shell) endWork(w *work, stop *interrupts.Stop, first bool) {
+	if w != nil && !w.turn {
+		w.cancel(stop)
+		return
+	}
+	if first {
+		s.mind.Turns.Stop(stop)
+	}
+	if w != nil {
+		// For a turn that has not begun yet. It is not the stop again: that would
+		// cover what is said from here on.
+		w.cancel(context.Canceled)
+	}
+}
+
+// stopWork stops what runs, for another reason than Ctrl-C.
+func (s *Shell) stopWork(stop *interrupts.Stop) {
+	s.mu.Lock()
+	w, outside := s.work, s.outside
+	s.mu.Unlock()
+	if w != nil || outside {
+		s.endWork(w, stop, true)
+	}
+}
+
+// leaveAtOnce makes Run return with the code, even when everything hangs.
+func (s *Shell) leaveAtOnce(code int) {
+	s.mu.Lock()
+	s.forced = code
+	s.mu.Unlock()
+	select {
+	case s.force <- code:
+	default:
+	}
+	s.post(func() {}) // wakes the loop
+}
+
+// stopping tells the user about a stop that was just asked for.
+func (s *Shell) stopping(stops int) {
+	s.show()
+	s.ink.say(func(r *render.Renderer) string {
+		switch {
+		case stops == 2:
+			return r.Warning("what has not ended is killed; Ctrl-C once more leaves at once")
+		case !s.live:
+			return r.Flush() + r.Warning("stopping")
+		}
+		return r.Flush() // the prompt says it
+	})
+}
+
+// howToGoOn says what can be done after a stop.
+const howToGoOn = "nothing is done until you say so: /go goes on, /go TEXT does that instead; a plain line is only talk"
+
+// turnStopped tells what a stop did to a turn.
+func (s *Shell) turnStopped(out coordinator.Outcome) {
+	s.standing.Mode = modeTalk // look says so too, in a moment
+	text := fmt.Sprintf("stopped; what was done until then is kept (%s)", summary(out))
+	if out.Rest != "" {
+		text += "; " + out.Rest
+	}
+	s.tellStopped(text)
+}
+
+func (s *Shell) tellStopped(text string) {
+	s.ink.say(func(r *render.Renderer) string {
+		out := r.Flush() + r.Warning(text)
+		if !s.leaving {
+			out += r.Note(howToGoOn)
+		}
+		return out
+	})
+}
+
+// returnLines gives the lines that were waiting at a stop back to the user:
+// nothing is sent after a stop that was typed before it.
+func (s *Shell) returnLines() {
+	for _, l := range s.queue {
+		s.letters.back = append(s.letters.back, returned(l))
+	}
+	s.queue = nil
+	s.giveBack()
+}
+
+// shownReturned is how many of the lines that were not sent are named.
+const shownReturned = 5
+
+// giveBack puts what was not sent back into the prompt.
+func (s *Shell) giveBack() {
+	list := s.letters.back
+	s.letters.back = nil
+	if len(list) == 0 || s.gone {
+		return
+	}
+	s.ink.say(func(r *render.Renderer) string {
+		out := ""
+		for i, l := range list {
+			if i == shownReturned {
+				out += r.Note(fmt.Sprintf("not sent: %s more", count(len(list)-i, "line", "lines")))
+				break
+			}
+			out += r.Note("not sent: " + render.Brief(l.text))
+		}
+		return out
+	})
+	s.reader.Edit(s.desk.giveBack(list))
+}
+
+// stopComing reports whether a stop was typed after the line that is looked at.
+func (s *Shell) stopComing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keyed > 0
+}
