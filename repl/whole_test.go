@@ -42,10 +42,10 @@ func whole(dir, session string) int {
 }
 
 // converse starts the whole chat in a project.
-func converse(t *testing.T, srv *modeltest.Server, dir, session string) *process {
+func converse(t *testing.T, srv *modeltest.Server, dir, session string, more ...string) *process {
 	t.Helper()
-	return begin(t, 70, 40, []string{"RALPH_TEST_CHAT=" + session, "RALPH_TEST_PROJECT=" + dir, "RALPH_BASE_URL=" + srv.URL(), "RALPH_MODEL=test", "RALPH_API_KEY=k",
-		"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1"})
+	return begin(t, 70, 40, append(more, "RALPH_TEST_CHAT="+session, "RALPH_TEST_PROJECT="+dir, "RALPH_BASE_URL="+srv.URL(), "RALPH_MODEL=test", "RALPH_API_KEY=k",
+		"HOME="+t.TempDir(), "PATH="+os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1"))
 }
 
 // TestWhole holds a conversation with the real coordinator and real tools: a

@@ -1,0 +1,68 @@
+package repl
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ralph/workers/model/modeltest"
+)
+
+// TestWholeStop is the promise, over the real coordinator and real processes: a
+// long task runs; half a line is typed; Ctrl-C; the half line is there, nothing
+// runs; Ralph answers from what its journal has; /go continues.
+func TestWholeStop(t *testing.T) {
+	const sleeping = "sleep 4711.25"
+	dir := t.TempDir()
+	srv := modeltest.New(t)
+	srv.Handle(func(r modeltest.Request) modeltest.Reply {
+		last := r.Messages[len(r.Messages)-1]
+		switch {
+		case len(r.Tools) == 0:
+			// What a model can answer is what it was told: the answer is made of it.
+			was := regexp.MustCompile(`(?m)^It was in the middle of: (.*)$`).FindStringSubmatch(last.Content)
+			if was == nil {
+				return modeltest.Text("I do not know.")
+			}
+			return modeltest.Text("I was in the middle of `" + was[1] + "` when you stopped me.")
+		case strings.HasPrefix(last.Content, "build"):
+			return modeltest.Calls(modeltest.Call{Name: "shell", Args: `{"command":"trap '' INT TERM; (setsid ` + sleeping + ` &); ` + sleeping + `"}`}).Saying("I build it.")
+		case strings.HasPrefix(last.Content, "Go on."):
+			return modeltest.Text("The build goes on where it was.")
+		}
+		return modeltest.Text("what?")
+	})
+	runs := func() bool { return exec.Command("pgrep", "-f", "--", "^"+sleeping).Run() == nil }
+	p := converse(t, srv, dir, "new", "RALPH_SANDBOX=off")
+	p.Has("ralph ❯ ▏")
+	p.Type("build it\r")
+	p.Until("the command runs", func(string) bool { return runs() })
+	p.Type("what were you do")
+	screen := func(name, text string) { golden(t, "whole-stop-"+name, turning(text)) }
+	screen("1-running", p.Until("the half line under the tool", func(s string) bool {
+		return strings.Contains(s, "what were you do▏") && strings.Contains(s, "shell trap")
+	}))
+	p.Type("\x03")
+	screen("2-stopped", p.Has("ralph talk ❯ what were you do▏"))
+	if runs() {
+		t.Error("a command survives the stop")
+	}
+	p.Type("ing?\r")
+	p.Has("when you stopped me.")
+	screen("3-answered", p.Has("ralph talk ❯ ▏"))
+	p.Type("/go\r")
+	p.Has("The build goes on")
+	screen("4-gone-on", p.Has("ralph ❯ ▏"))
+	p.Type("\x04")
+	p.exited(0)
+}
+
+// turning takes out of a screen what is not the same each time.
+func turning(screen string) string {
+	screen = regexp.MustCompile(`[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]`).ReplaceAllString(screen, "*")
+	screen = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(screen, "127.0.0.1:N")
+	screen = regexp.MustCompile(`\d+ tok`).ReplaceAllString(screen, "N tok")
+	screen = regexp.MustCompile(`\d+ killed`).ReplaceAllString(screen, "N killed")
+	return regexp.MustCompile(`(?: · )?\d+ s\b`).ReplaceAllString(screen, "")
+}
