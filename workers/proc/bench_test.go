@@ -12,6 +12,9 @@ import (
 // TestCost prints what a command costs by each method, in a process that has as
 // much memory in use as Ralph, and bounds it loosely.
 func TestCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("figures")
+	}
 	const n = 200
 	ballast := make([]byte, 40<<20)
 	for i := 0; i < len(ballast); i += 4096 {

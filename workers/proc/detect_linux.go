@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detect says how trees of processes are ended here and what else the kernel
-// offers. The first call tries it out.
-func Detect() Method {
+// detect is Detect.
+func detect() Method {
 	_, err := spaces()
 	if err != nil {
 		m := sessions()

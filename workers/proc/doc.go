@@ -3,12 +3,21 @@
 // nothing that the command started is running, however it tried to get away
 // (cmd &, setsid, double forks, process substitution, a cleared environment).
 //
-// On Linux a command is the leader of its own session, Ralph is the subreaper
-// of all orphans, and each command carries a tag in its environment and in a
-// resource limit that its descendants inherit. An orphan is told from another
-// command's by tag, session and ancestry, ended by pid and start time, and the
-// absence of survivors is read from the kernel, not from a list of ours.
-// Elsewhere the command's process group is ended.
+// On Linux each command runs, where the kernel allows it, below an init of ours,
+// the first process of a pid namespace of its own. The init ends with a stop and
+// with Ralph, also when Ralph is killed, and the kernel ends everything in the
+// namespace with it before it reports its death: that is the proof of rest.
+//
+// Where there are no namespaces a command is the leader of its own session and
+// Ralph is the subreaper of all orphans; an orphan is told from another command's
+// by tag, session and ancestry, ended by pid and start time, and the absence of
+// survivors is read from the kernel, not from a list of ours. What is left by a
+// Ralph that was killed is swept by the next one.
+//
+// By either method each process carries the tag of its command in its
+// environment and in a resource limit that its descendants inherit, so that
+// Leaks finds in the process table what no list of ours knows. On other systems
+// the command's process group is ended.
 //
 // It refuses to know what it runs: no shell is added, no output is parsed, no
 // non-zero exit is an error.

@@ -74,20 +74,17 @@ func (c *command) running() []Process {
 	return carriers(func(n uint64) bool { return n == c.tag.n })
 }
 
-// Leaks are the live processes that carry a tag of this Ralph process and
-// belong to no command that runs: what got away from a command that has ended.
-// They are read from the process table by the tags that they inherited,
-// whatever their session, parent, name or, as a rule, environment is now.
-func Leaks() []Process {
+// leaks is Leaks.
+func leaks() []Process {
 	found := carriers(func(n uint64) bool { return ownerOfTag(n) == ownerBits() && !children().runs(tag{n}) })
 	// What was on its way out while its command ended has gone by now.
-	leaks := found[:0]
+	still := found[:0]
 	for _, p := range found {
 		if p.alive() {
-			leaks = append(leaks, p)
+			still = append(still, p)
 		}
 	}
-	return leaks
+	return still
 }
 
 func (tb *table) runs(g tag) bool {
@@ -96,9 +93,8 @@ func (tb *table) runs(g tag) bool {
 	return tb.active[g] != nil
 }
 
-// Owner names this process's tags for a later Sweep: the tags' number, and the
-// pid, start time, pid namespace and boot that tell whether it lives.
-func Owner() string {
+// ownerName is Owner.
+func ownerName() string {
 	self, _ := readStat(os.Getpid())
 	return strings.Join([]string{
 		strconv.FormatUint(ownerBits(), 36), strconv.Itoa(os.Getpid()), strconv.FormatUint(self.start, 10),
@@ -106,12 +102,8 @@ func Owner() string {
 	}, ".")
 }
 
-// Sweep kills what a dead Ralph with that Owner left running, with what
-// descends from it, and names it. Nothing of a live one is touched, nor this
-// process and those it descends from: an owner that lives, or of which that
-// cannot be told, and that has processes, is an error that matches ErrUnproven.
-// What could not be killed is a *SurvivorError.
-func Sweep(ctx context.Context, owner string) ([]Process, error) {
+// sweepOf is Sweep.
+func sweepOf(ctx context.Context, owner string) ([]Process, error) {
 	f := strings.SplitN(owner, ".", 5)
 	if len(f) != 5 || f[4] == "" || f[4] != bootID() {
 		return nil, nil // nobody, or ended with that boot
@@ -217,11 +209,8 @@ func descends(pid int, parent map[int]int, roots, spared map[int]bool) bool {
 	return false
 }
 
-// Carries says that a process belongs to a command of some Ralph, by its tags
-// or those of the processes that it descends from, or by descending from this
-// one in another session: it must not speak as the human. It is true also of a
-// process that is gone, of which nothing can be told any more.
-func Carries(pid int) bool {
+// carried is Carries.
+func carried(pid int) bool {
 	self := children().self
 	for p, most := pid, 1<<16; p > 1 && most > 0; most-- {
 		st, ok := readStat(p)

@@ -7,27 +7,21 @@ import (
 	"errors"
 )
 
-// canScan says that Leaks can find what it looks for.
+// canScan says that Leaks can find what it looks for: this system does not show
+// whose a process is.
 const canScan = false
 
-// running cannot be told here.
-func (c *command) running() []Process {
-	return []Process{{Command: c.spec.name()}}
-}
+func (c *command) running() []Process { return []Process{{Command: c.spec.name()}} }
 
-// Leaks is empty: this system does not show whose a process is.
-func Leaks() []Process { return nil }
+func leaks() []Process { return nil }
 
-// Owner is empty: see Leaks.
-func Owner() string { return "" }
+func ownerName() string { return "" }
 
-// Sweep ends nothing: see Leaks.
-func Sweep(_ context.Context, owner string) ([]Process, error) {
+func sweepOf(_ context.Context, owner string) ([]Process, error) {
 	if owner != "" {
 		return nil, errors.ErrUnsupported
 	}
 	return nil, nil
 }
 
-// Carries is false: see Leaks.
-func Carries(int) bool { return false }
+func carried(int) bool { return false }

@@ -51,7 +51,7 @@ func TestLeaksFindsPlanted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mark := marker()
-			plant(t, strings.ReplaceAll(script, "M", mark))
+			plant(t, marked(script, mark))
 			until(t, "it is there", func() bool { return len(alive(t, mark)) > 0 })
 			rep := newRunner(t).Rest(t.Context())
 			if len(rep.Survivors) == 0 || !rep.Checked {
@@ -110,6 +110,16 @@ func TestCarries(t *testing.T) {
 				t.Errorf("%s: not recognised (%v)", p, err)
 			}
 		}
+		// One without any mark is not taken for that of a command in namespaces.
+		beside := newRunnerWith(t, Options{})
+		startMarked(t, beside, marker(), "sleep M; sleep M")
+		r.Halt()
+		if rep := r.Rest(t.Context()); rep.Ended != 1 || len(rep.Survivors) > 0 {
+			t.Errorf("%+v", rep)
+		}
+		if beside.Method().Survives {
+			noneAlive(t, mark)
+		}
 	}
 	other := exec.Command("sleep", marker())
 	if err := other.Start(); err != nil {
@@ -167,9 +177,9 @@ func TestWithoutNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to set the scene")
 	}
+	self := again(t, 65534)
 	detect := func(script string) []string {
 		t.Helper()
-		self := again(t, 65534)
 		cmd := exec.Command("unshare", "-m", "sh", "-c", script)
 		cmd.Dir = self.Dir
 		cmd.Env = append(self.Env, "PROC_TEST_PART=detect", "SELF="+self.Path)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,16 +17,11 @@ import (
 
 // TestMain also is the Ralph that a test kills.
 func TestMain(m *testing.M) {
-	if part := parts()[os.Getenv("PROC_TEST_PART")]; part != nil {
-		part(context.Background())
+	if part := os.Getenv("PROC_TEST_PART"); part != "" {
+		play(context.Background(), part)
 		return
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// parts are what the test binary plays for a test.
-func parts() map[string]func(context.Context) {
-	return map[string]func(context.Context){"victim": playVictim, "ralph": playRalph, "detect": playDetect}
 }
 
 // playVictim is a Ralph with one command that runs.
@@ -57,6 +53,11 @@ func newRunnerWith(t testing.TB, o Options) *Runner {
 
 // marker is an argument for sleep that nobody else uses, about 2000 s.
 func marker() string { return fmt.Sprintf("2000.%d", time.Now().UnixNano()) }
+
+// marked puts a marker in place of each M that is a word.
+func marked(script, mark string) string {
+	return regexp.MustCompile(`\bM\b`).ReplaceAllLiteralString(script, mark)
+}
 
 // alive lists the processes with a marker on their command line, by a look at
 // the process table that has nothing to do with the package.

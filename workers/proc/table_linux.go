@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,9 +154,42 @@ func (tb *table) quiet(t *tree) bool {
 	if len(tb.active) == 1 && len(tb.foreign) == 0 {
 		return false // there is a child, and it can only be ours
 	}
-	quiet := true
+	quiet := !tb.strangers()
 	everyPID(func(pid int) { quiet = quiet && !tb.carries(pid, t) })
 	return quiet
+}
+
+// strangers says that there is a child that we adopted and that no mark gives to
+// a command that runs; where the system does not list children, that there may be.
+func (tb *table) strangers() bool {
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		return true
+	}
+	for _, list := range lists {
+		b, _ := os.ReadFile(list) // of a thread that has ended since, none
+		for _, f := range strings.Fields(string(b)) {
+			pid, err := strconv.Atoi(f)
+			if err == nil && tb.strange(pid) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (tb *table) strange(pid int) bool {
+	sid, err := unix.Getsid(pid)
+	if err != nil || sid == tb.self.sid || tb.active[tag{limitTag(pid)}] != nil {
+		return false
+	}
+	for _, t := range tb.active {
+		if t.pid == pid || t.pid == sid {
+			return false
+		}
+	}
+	st, ok := readStat(pid)
+	return ok && st.alive() && !tb.foreign[Process{PID: pid, Start: st.start}]
 }
 
 // childless reaps dead orphans and says whether there is no child at all.
@@ -317,7 +351,7 @@ func (tb *table) ownerOf(p stat) *tree {
 		if p.pid == t.pid || p.sid == t.pid || limit == t.tag.n {
 			return t
 		}
-		if p.start >= t.start {
+		if p.start >= t.start && !t.closed {
 			maybe = append(maybe, t)
 		}
 	}

@@ -12,11 +12,12 @@ import (
 
 // tree is a leader and all that descends from it.
 type tree struct {
-	tag   tag
-	pid   int
-	start uint64
-	who   Process
-	over  chan struct{} // closed when the leader is dead; it is not reaped yet
+	tag    tag
+	pid    int
+	start  uint64
+	who    Process
+	closed bool          // it is the init of a space: what descends from it is never our child
+	over   chan struct{} // closed when the leader is dead; it is not reaped yet
 
 	mu        sync.Mutex // guards all below, and the leader's pid while it is used
 	reaped    bool
@@ -105,8 +106,10 @@ func (t *tree) sweep(dead bool) (killed, left []Process) {
 	if dead && tb.quiet(t) {
 		return nil, nil
 	}
-	seen := map[Process]bool{}
-	deadline := time.Now().Add(killGrace)
+	// What is killed has killGrace to go. With many trees to sweep at a time, that
+	// is not the time since the sweep began.
+	seen := map[Process]time.Time{}
+	deadline := time.Now().Add(5 * killGrace)
 	for clean := 0; ; {
 		members := tb.round(t)
 		if len(members) == 0 {
@@ -120,14 +123,19 @@ func (t *tree) sweep(dead bool) (killed, left []Process) {
 			continue
 		}
 		clean = 0
+		now := time.Now()
 		for _, m := range members {
-			if key := (Process{PID: m.PID, Start: m.Start}); !seen[key] {
-				seen[key] = true
+			key := Process{PID: m.PID, Start: m.Start}
+			if seen[key].IsZero() {
+				seen[key] = now
 				killed = append(killed, m)
 			}
+			if now.Sub(seen[key]) > killGrace || now.After(deadline) {
+				left = append(left, m)
+			}
 		}
-		if time.Now().After(deadline) {
-			return killed, members
+		if len(left) > 0 {
+			return killed, left
 		}
 		awaitDeath(members)
 	}

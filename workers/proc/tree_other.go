@@ -94,7 +94,7 @@ func pipe() (r, w int, err error) {
 // method is the only one there is.
 func (r *Runner) method() Method { return Detect() }
 
-// Detect says how trees of processes are ended here.
-func Detect() Method {
+// detect is Detect.
+func detect() Method {
 	return Method{Name: "session+process group", Detail: runtime.GOOS + ": what leaves its process group (setsid, double forks) is not found; " + os.DevNull + " is the standard input"}
 }

@@ -44,7 +44,6 @@ func TestNothingIsLeft(t *testing.T) {
 		cancel  time.Duration
 	}{
 		"normal end": {},
-		"late end":   {wait: "sleep 0.1"},
 		"timeout":    {wait: "while :; do sleep M; done", timeout: 150 * time.Millisecond},
 		"cancel":     {wait: "while :; do sleep M; done", cancel: 100 * time.Millisecond},
 	}
@@ -54,7 +53,7 @@ func TestNothingIsLeft(t *testing.T) {
 				t.Run(shape+"/"+how, func(t *testing.T) {
 					t.Parallel()
 					mark := marker()
-					text := strings.ReplaceAll(script+"\n"+end.wait+"\nexit 7", "M", mark)
+					text := marked(script+"\n"+end.wait+"\nexit 7", mark)
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					if end.cancel > 0 {
@@ -92,7 +91,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 func TestKilledNamesWhatWasLeft(t *testing.T) {
 	mark := marker()
-	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"sh", "-c", "sleep " + mark + " & exec 1>&- 2>&-; sleep 0.05"}})
+	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"sh", "-c", "sleep " + mark + " & while [ \"$(cat /proc/$!/comm)\" != sleep ]; do :; done"}})
 	if err != nil || len(res.Killed) != 1 || res.Killed[0].Command != "sleep "+mark || res.Killed[0].PID == 0 || res.Killed[0].Start == 0 {
 		t.Errorf("%+v %v", res.Killed, err)
 	}
@@ -102,7 +101,7 @@ func TestKilledNamesWhatWasLeft(t *testing.T) {
 func TestUnmarkedOrphan(t *testing.T) {
 	mark := marker()
 	script := `bash -c 'ulimit -R unlimited 2>/dev/null; exec env -i setsid /bin/sh -c "setsid sleep M & exit 0"' & sleep 0.1`
-	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"bash", "-c", strings.ReplaceAll(script, "M", mark)}})
+	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"bash", "-c", marked(script, mark)}})
 	if err != nil || len(res.Killed) != 1 {
 		t.Errorf("%+v %v", res, err)
 	}
