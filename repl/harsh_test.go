@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,8 +75,9 @@ func TestThirdInterruptOnAStuckTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mark := filepath.Join(t.TempDir(), "began")
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "RALPH_TEST_CHAT=deaf flood", "TERM=xterm", "LANG=C.UTF-8")
+	cmd.Env = append(os.Environ(), "RALPH_TEST_CHAT=deaf flood", "RALPH_TEST_MARK="+mark, "TERM=xterm", "LANG=C.UTF-8")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -98,19 +100,21 @@ func TestThirdInterruptOnAStuckTerminal(t *testing.T) {
 		defer close(ended)
 		_ = cmd.Wait()
 	}()
-	time.Sleep(300 * time.Millisecond) // until the terminal is full
-	began, presses := time.Now(), 0
-	for left := false; !left; presses++ {
-		_, _ = io.WriteString(master, "\x03")
-		select {
-		case <-ended:
-			left = true
-		case <-time.After(30 * time.Millisecond):
+	for end := time.Now().Add(ttytest.Patience); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(mark); err == nil || time.Now().After(end) {
+			break
 		}
 	}
-	t.Logf("left after %v and %d presses", time.Since(began), presses)
+	time.Sleep(200 * time.Millisecond) // until the terminal is full
+	began := time.Now()
+	for range 3 { // a fourth would be a signal for the terminal that was given back
+		_, _ = io.WriteString(master, "\x03")
+		time.Sleep(50 * time.Millisecond)
+	}
+	<-ended
+	t.Logf("left after %v", time.Since(began))
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("left with %d", code)
+		t.Errorf("left with %v after %v", cmd.ProcessState, time.Since(began))
 	}
 	after, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 	if err != nil || *after != *before {

@@ -106,23 +106,27 @@ func Run(ctx context.Context, o Options) (exitCode int, err error) {
 	if err := s.take(); err != nil {
 		return 1, fmt.Errorf("open terminal: %w", err)
 	}
-	var crash string
+	var end struct { // read when done is closed
+		code  int
+		err   error
+		crash string
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
 			if r := recover(); r != nil {
-				crash = fmt.Sprintf("%v\n%s", r, debug.Stack())
+				end.crash = fmt.Sprintf("%v\n%s", r, debug.Stack())
 			}
 		}()
-		exitCode, err = s.converse()
+		end.code, end.err = s.converse()
 	}()
 	select {
 	case <-done:
-		if crash != "" {
-			panic(crash)
+		if end.crash != "" {
+			panic(end.crash)
 		}
-		return exitCode, err
+		return end.code, end.err
 	case code := <-s.force:
 		// Whatever hangs is left behind: the process is about to end.
 		select {
