@@ -16,16 +16,6 @@ func (b *book) keeps() bool {
 	return b.store != nil && !b.dry && !b.readOnly
 }
 
-// journalPath is the journal that is open, "" for none.
-func (b *book) journalPath() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.journal == nil {
-		return ""
-	}
-	return b.journal.Path()
-}
-
 // keepRecord lets a record wait for the next flush.
 func (b *book) keepRecord(kind string, payload []byte) {
 	b.mu.Lock()

@@ -195,7 +195,7 @@ func TestRequests(t *testing.T) {
 	if p, _ := peer.Load().(control.Peer); p.Known && (p.PID != os.Getpid() || p.UID != os.Geteuid()) {
 		t.Errorf("peer %+v", p)
 	}
-	for _, text := range []string{"", "x", "two\nlines\r\n", "\x00\x1b[31m‮", strings.Repeat("long ", 1<<20)} {
+	for _, text := range []string{"", "x", "two\nlines\r\n", "\x00\x1b[31m\u202e", strings.Repeat("long ", 1<<20)} {
 		if got := ask(t, c, control.Request{Op: "send", Text: text}); got != text {
 			t.Errorf("%.20q came back as %.20q", text, got)
 		}

@@ -206,17 +206,19 @@ func TestWriteRace(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitFor(t, func() bool {
-			for _, e := range l.Edits() {
-				if e.Drop || e.ID != idOf(n) || e.Text == nil {
-					t.Fatalf("%+v", e)
-				}
-				m := sample(n, "later", *e.Text).Entry
-				if err := l.Keep(m, func() Entry { m := sample(n+100, "later", "").Entry; m.State = "delivered"; return m }()); err != nil {
-					t.Fatal(err)
-				}
-				return *e.Text == "TEXT "+fmt.Sprint(n)
+			edits := l.Edits()
+			if len(edits) == 0 {
+				return false
 			}
-			return false
+			e := edits[0]
+			if len(edits) > 1 || e.Drop || e.ID != idOf(n) || e.Text == nil {
+				t.Fatalf("%+v", edits)
+			}
+			m := sample(n, "later", *e.Text).Entry
+			if err := l.Keep(m, func() Entry { m := sample(n+100, "later", "").Entry; m.State = "delivered"; return m }()); err != nil {
+				t.Fatal(err)
+			}
+			return *e.Text == "TEXT "+fmt.Sprint(n)
 		})
 	}
 }
