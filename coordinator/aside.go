@@ -87,15 +87,20 @@ func (a *asides) answer(m interrupts.Message) {
 func (a *asides) reply(ctx context.Context, m interrupts.Message) {
 	c := a.c
 	text, err := a.complete(ctx, m)
-	if ctx.Err() != nil {
-		c.mail.queue.PutBack(m.ID())
-		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			_ = c.mail.queue.Settle(m.ID(), interrupts.Returned) // nobody else settles it
+	switch {
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		if c.mail.queue.Settle(m.ID(), interrupts.Returned) == nil {
 			c.warn(fmt.Sprintf("%s was not answered within %v", m.ID(), askedTime))
 		}
 		return
-	}
-	if err != nil {
+	case ctx.Err() != nil:
+		// A stop of everything has settled it; one of this answer alone has not.
+		_ = c.mail.queue.Settle(m.ID(), interrupts.Cancelled)
+		return
+	case errors.Is(err, workers.ErrClosed):
+		c.mail.queue.PutBack(m.ID()) // the next Ralph answers it
+		return
+	case err != nil:
 		_, f := Fail(err)
 		text = "(no answer: " + f.Message + ")"
 	}

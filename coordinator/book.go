@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ralph/memory"
@@ -38,6 +39,9 @@ const (
 // answer, so that a run that never got one leaves no trace.
 type book struct {
 	c *Coordinator
+
+	named   atomic.Pointer[string]    // the id of the session, once there is one
+	counted atomic.Pointer[TaskCount] // the tasks, as they were counted last
 
 	// mu guards what follows. The emitter calls keepEvent with its own mutex
 	// held, so nothing may be emitted while mu is held: see leave.
@@ -156,6 +160,8 @@ func (b *book) openSession(ctx context.Context) error {
 		return err
 	}
 	b.session, b.journal = s, s.Journal()
+	id := s.ID()
+	b.named.Store(&id)
 	if err := b.endCutOff(so); err != nil {
 		b.note("the session that was cut off is not marked so: " + err.Error())
 	}
@@ -180,13 +186,13 @@ func (b *book) enroll(ctx context.Context, status registry.Status) {
 // enrollWait is how long another Ralph that writes the registry is waited for.
 const enrollWait = 500 * time.Millisecond
 
+// sessionID waits for nothing: who asks how things stand is told so also while
+// the disk hangs.
 func (b *book) sessionID() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.session == nil {
-		return ""
+	if id := b.named.Load(); id != nil {
+		return *id
 	}
-	return b.session.ID()
+	return ""
 }
 
 // runDir is where a run without a session keeps its journal and the outputs of

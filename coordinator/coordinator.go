@@ -50,7 +50,7 @@ type Coordinator struct {
 	pool     *workers.Pool
 	own      *proc.Runner // for git, of which a stop ends no more than the work asked for
 	eyes     *eyes
-	pausing  pause
+	pausing  *pause // one for all that work here
 	server   *server
 	visitors sync.WaitGroup // tasks of other terminals
 	estimate history.Estimates
@@ -58,8 +58,9 @@ type Coordinator struct {
 
 	// name is what this one is called among the agents; host is the coordinator
 	// in which a guest works, nil for a Ralph of its own.
-	name string
-	host *Coordinator
+	name  string
+	host  *Coordinator
+	visit visit
 
 	// closing bounds what Close does; it is the context of Open without its end.
 	closing context.Context
@@ -90,7 +91,8 @@ type Coordinator struct {
 	piece        *piece
 	stopped      *interruption // what was stopped, while the user and Ralph only talk
 	after        *afterwork
-	guests       int
+	guests       []*Coordinator // that are at work here, or wait for their turn
+	visits       int            // how many there were
 }
 
 // Open makes the project ready for work: it compiles the rules, chooses the
@@ -120,7 +122,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	}
 	c.book, c.edits = newBook(c), newEdits(c)
 	c.pool, c.eyes, c.asides = workers.New(workers.Options{Proc: o.Proc, Now: o.Now}), &eyes{face: o.Eyes}, newAsides(c)
-	c.pausing.c = c
+	c.pausing = &pause{}
 	c.events = &emitter{run: o.RunID, now: o.Now, eyes: c.eyes.see, keep: c.book.keepEvent, mask: mask{redactor: c.redactor}}
 	if !o.NoModel {
 		if err := c.openModel(ctx); err != nil {

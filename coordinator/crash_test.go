@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
+	"ralph/interrupts"
 	"ralph/memory/durable/faultfs"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
@@ -273,4 +275,103 @@ func TestASlowDiskIsTold(t *testing.T) {
 	if n := strings.Count(strings.Join(out.Warnings, "\n"), "the disk is slow: it took 2.0 s"); n != 1 {
 		t.Errorf("told %d times: %q", n, out.Warnings)
 	}
+}
+
+// TestKilledAnywhereWithMessages kills a chat at every operation on its state
+// while messages are accepted, delivered, dropped, given back by a stop and
+// answered: what was accepted waits for the next Ralph or was delivered, and
+// never both.
+func TestKilledAnywhereWithMessages(t *testing.T) {
+	ops := len(chatWithMessages(t, 0).ops)
+	step := max(ops/24, 1)
+	if os.Getenv("RALPH_TEST_SWEEP") != "" {
+		step = 1
+	}
+	for n := 1; n <= ops; n += step {
+		l := chatWithMessages(t, n)
+		p := l.p
+		p.fs, p.eye, p.session = nil, nil, "last"
+		o := p.options()
+		o.NoModel = true
+		c, err := coordinator.Open(t.Context(), o)
+		if err != nil {
+			if len(l.accepted) > 0 {
+				t.Errorf("operation %d: %v", n, err)
+			}
+			continue
+		}
+		found := map[string]int{}
+		for _, x := range c.Waiting() {
+			found[x.ID()]++
+		}
+		for _, m := range c.History() {
+			for _, id := range strings.Fields(m.Inbox) {
+				found[id]++
+			}
+		}
+		for id := range l.accepted {
+			if found[id] == 0 && !l.over[id] {
+				t.Errorf("operation %d of %d: %s was accepted and is lost", n, ops, id)
+			}
+		}
+		for id, times := range found {
+			if times > 1 || l.final[id] && times > 0 {
+				t.Errorf("operation %d of %d: %s is there %d times, its end on disk %v", n, ops, id, times, l.final[id])
+			}
+		}
+		p.shut(c)
+	}
+}
+
+// messageLife is what a chat that was killed had said of its messages.
+type messageLife struct {
+	p        *project
+	ops      []string
+	accepted map[string]bool // told as queued while alive
+	over     map[string]bool // taken out: by a stop or by the user
+	final    map[string]bool // told as taken out while alive
+}
+
+func chatWithMessages(t *testing.T, n int) messageLife {
+	t.Helper()
+	disk := faultfs.New(afero.NewOsFs())
+	if n > 0 {
+		disk.FailFrom(n, syscall.EIO)
+	}
+	l := messageLife{p: bareProject(t, calls(call("list", m{"path": "."})), text("one"), text("two"), text("three"), text("four")),
+		accepted: map[string]bool{}, over: map[string]bool{}, final: map[string]bool{}}
+	p := l.p
+	p.fs, p.session = disk, "new"
+	var mu sync.Mutex
+	p.eye = func(e agent.Event) {
+		alive := n == 0 || len(disk.Ops()) < n
+		mu.Lock()
+		defer mu.Unlock()
+		out := e.Type == agent.EventInbox && (e.Status == "cancelled" || e.Status == "returned")
+		switch {
+		case out:
+			l.over[e.Ref] = true
+			l.final[e.Ref] = l.final[e.Ref] || alive
+		case e.Type == agent.EventInbox && e.Ref != "" && e.Status == "queued" && alive:
+			l.accepted[e.Ref] = true
+		}
+	}
+	c, err := coordinator.Open(t.Context(), p.options())
+	if err != nil {
+		return l
+	}
+	for _, class := range []interrupts.Class{interrupts.ClassSteer, interrupts.ClassLater, interrupts.ClassUrgent} {
+		say(c, class, "a message")
+	}
+	c.Run(t.Context(), coordinator.Job{Task: "work", Chat: true})
+	drop := say(c, interrupts.ClassLater, "dropped")
+	_, _ = c.Amend(drop.ID(), interrupts.Amendment{Drop: true}) // a dead disk hinders nobody
+	say(c, interrupts.ClassLater, "given back")
+	c.Stop(&interrupts.Stop{})
+	say(c, interrupts.ClassLater, "after the stop")
+	_ = c.Close() // the process is dead: nobody hears it
+	l.ops = disk.Ops()
+	mu.Lock()
+	defer mu.Unlock()
+	return l
 }

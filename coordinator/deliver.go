@@ -16,9 +16,9 @@ const urgentNote = "\n\n" + noteTitle + "\nThe user said this urgently, in the m
 // resumedNote goes on with the work when an urgent message was answered.
 const resumedNote = "The urgent message is answered. Go on with the work that it interrupted, unless your answer changed the plan or the user asked you to stop."
 
-// mine says that a message is for this piece of work.
-func (p *piece) mine(m interrupts.Message) bool {
-	return m.To == p.c.box() && (m.Session == "" || m.Session == p.c.SessionID())
+// mine says that a message is for the work of this one.
+func (c *Coordinator) mine(m interrupts.Message) bool {
+	return m.To == c.box() && (m.Session == "" || m.Session == c.SessionID())
 }
 
 // box is the name under which the queue knows this one: the coordinator has
@@ -35,7 +35,7 @@ func (c *Coordinator) box() string {
 func (p *piece) inbox(ctx context.Context) []agent.Message {
 	held := p.c.mail.ready(ctx)
 	got := p.c.mail.queue.Take(func(m interrupts.Message) bool {
-		return p.mine(m) && (m.Kept || held) && (m.Class == interrupts.ClassUrgent || m.Class == interrupts.ClassSteer)
+		return p.c.mine(m) && (m.Kept || held) && (m.Class == interrupts.ClassUrgent || m.Class == interrupts.ClassSteer)
 	})
 	news := p.c.edits.inbox()
 	if m, ok := p.deliver(got); ok {
@@ -82,11 +82,27 @@ func (p *piece) record(ctx context.Context, m agent.Message) error {
 // resumed is the loop's: after an urgent message was answered in words the work
 // goes on.
 func (p *piece) resumed() string {
-	if !p.urgent {
+	urgent := p.urgent
+	p.urgent = false
+	if !urgent || p.talking {
 		return ""
 	}
-	p.urgent = false
 	return resumedNote
+}
+
+// heed has the model answer what came urgently while its work was judged, and go
+// on with it. It answers false when the message was withdrawn meanwhile: then
+// there is nothing to answer.
+func (p *piece) heed(ctx context.Context) (bool, error) {
+	news := p.inbox(ctx)
+	for _, m := range news {
+		p.talk = append(p.talk, m)
+		if err := p.record(ctx, m); err != nil {
+			return false, err
+		}
+	}
+	p.heeding = len(news) > 0
+	return p.heeding, nil
 }
 
 // waiting takes what is to be delivered when the work has ended, or when there
@@ -94,7 +110,7 @@ func (p *piece) resumed() string {
 func (p *piece) waiting(ctx context.Context) (agent.Message, bool) {
 	held := p.c.mail.ready(ctx)
 	got := p.c.mail.queue.Take(func(m interrupts.Message) bool {
-		return p.mine(m) && (m.Kept || held) && m.Class != interrupts.ClassAsk && m.Class != interrupts.ClassStop
+		return p.c.mine(m) && (m.Kept || held) && m.Class != interrupts.ClassAsk && m.Class != interrupts.ClassStop
 	})
 	return p.deliver(got)
 }

@@ -14,9 +14,16 @@
 // in recovery.go, resume.go and cutoff.go; changes to files in changes.go and
 // trace.go; sessions as a whole in sessions.go.
 //
+// The queue joins in so: mail.go accepts and keeps, deliver.go hands over, aside.go
+// answers beside the work, pause.go holds it; a stop is in rest.go, what follows it
+// in mode.go; watch.go, live.go and serve.go are for those who look on.
+//
 // Locks are taken in this order and never the other way: the mutex of changes,
 // Coordinator.telling, the emitter's, the book's. Coordinator.mu and those of the
-// gate, the edits and the past are leaves. Nobody holds one while waiting for a human, the model or a tool.
+// gate, the edits, the past, the pause, the eyes, the loop's calls in the
+// background and the queue are leaves; the mail's two and that of the asides are
+// taken with none of these held. Nobody holds one while waiting for a human, the
+// model or a tool. A stop takes leaves only.
 //
 //	c, err := coordinator.Open(ctx, coordinator.Options{Root: root, Config: cfg, Proc: proc.New(proc.Options{}), RunID: id})
 //	if err != nil {

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"ralph/interrupts"
+	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/git"
+	"ralph/workers/proc"
 )
 
 // guest makes a coordinator for a task that another terminal handed over. It has
@@ -16,8 +20,8 @@ import (
 // which one piece of work has at a time.
 func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 	c.mu.Lock()
-	c.guests++
-	name := fmt.Sprintf("task-%d", c.guests)
+	c.visits++
+	name := fmt.Sprintf("task-%d", c.visits)
 	c.mu.Unlock()
 	cfg := *c.cfg
 	cfg.Timeout = 0 // the client keeps its own
@@ -40,35 +44,117 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 		opt.RunID = h.RunID
 	}
 	g := &Coordinator{name: name, host: c, opt: opt, cfg: &cfg, now: c.now, redactor: c.redactor, loc: c.loc, repo: c.repo, gate: c.gate, work: c.work,
-		running: c.running, closing: c.closing, project: c.project, mail: c.mail, pool: c.pool, asides: c.asides}
+		running: c.running, closing: c.closing, project: c.project, mail: c.mail, pool: c.pool, asides: c.asides, pausing: c.pausing,
+		visit: visit{task: firstLine(h.Task), from: from, since: c.now().UTC()}}
 	c.mu.Lock()
 	g.endpoint, g.modelOptions, g.client = c.endpoint, c.modelOptions, c.client
 	c.mu.Unlock()
 	g.totals.Started = c.now()
-	g.pausing.c = g
 	g.book, g.edits, g.eyes = newBook(g), newEdits(g), &eyes{}
 	if err := c.book.lend(g.book); err != nil {
 		return nil, err
 	}
 	g.events = &emitter{run: opt.RunID, now: c.now, eyes: g.eyes.see, keep: g.book.keepEvent, mask: mask{redactor: c.redactor}}
 	g.changes = &changes{points: git.OpenCheckpoints(c.own, opt.Root, c.stateDir(), c.loc), repo: c.repo, root: opt.Root, run: opt.RunID, warn: g.warn}
-	c.start()
-	c.events.emit(agent.Event{Type: agent.EventChildStart, Agent: name, From: from, Text: "a task from another terminal: " + firstLine(h.Task)})
 	return g, nil
 }
 
-// visit does the guest's task and ends the guest.
-func (c *Coordinator) visit(ctx context.Context, h handed) Outcome {
-	out := c.Run(ctx, Job{Task: h.Task, Context: h.Context, Schema: h.Schema, Files: h.Files, DryRun: h.DryRun})
-	if err := c.leave(); err != nil {
-		out.Warnings = append(out.Warnings, err.Error())
+// visit is what a guest came for.
+type visit struct {
+	task  string // in a few words
+	from  string // whose it is
+	since time.Time
+	jobs  []*proc.Job // that were there before it began
+}
+
+// do does the guest's task when it is its turn. The error says why it was not
+// begun.
+func (c *Coordinator) do(ctx context.Context, h handed) (out Outcome, err error) {
+	defer func() {
+		if r := recover(); r != nil { // of the guest's work: the Ralph that it visits goes on
+			err = fmt.Errorf("the task broke: %v", r)
+		}
+	}()
+	host := c.host
+	host.mu.Lock()
+	host.guests = append(host.guests, c)
+	host.mu.Unlock()
+	defer func() {
+		host.mu.Lock()
+		defer host.mu.Unlock()
+		host.guests = slices.DeleteFunc(host.guests, func(g *Coordinator) bool { return g == c })
+	}()
+	guard := c.mail.queue.Guard(ctx, c.name)
+	defer guard.Release()
+	if err := c.take(guard.Context()); err != nil {
+		return Outcome{}, err
+	}
+	defer c.free()
+	c.visit.jobs = c.opt.Proc.Jobs()
+	host.start()
+	host.events.emit(agent.Event{Type: agent.EventChildStart, Agent: c.name, From: c.visit.from, Text: "a task from another terminal: " + c.visit.task})
+	p := &piece{c: c, out: Outcome{StartedAt: c.now().UTC()},
+		job: Job{Task: h.Task, Context: h.Context, Schema: h.Schema, Files: h.Files, DryRun: h.DryRun}}
+	out = c.run(ctx, guard.Context(), p)
+	rest, cancel := context.WithTimeout(c.closing, restTime)
+	defer cancel()
+	for _, s := range c.endJobs(rest).Survivors {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("still running: %s (pid %d)", s.Command, s.PID))
 	}
 	ok := out.Status == StatusCompleted
-	c.host.mu.Lock()
-	c.host.totals.spend(agent.Spent{Usage: out.Usage, CostUSD: out.CostUSD})
-	c.host.mu.Unlock()
-	c.host.events.emit(agent.Event{Type: agent.EventChildEnd, Agent: c.name, OK: &ok, Status: string(out.Status), Text: firstLine(out.Answer)})
-	return out
+	host.mu.Lock()
+	host.totals.spend(agent.Spent{Usage: out.Usage, CostUSD: out.CostUSD})
+	host.mu.Unlock()
+	host.events.emit(agent.Event{Type: agent.EventChildEnd, Agent: c.name, OK: &ok, Status: string(out.Status), Text: firstLine(out.Answer)})
+	return out, nil
+}
+
+// endJobs ends what the guest has in the background, and nothing else, and looks
+// what is left.
+func (c *Coordinator) endJobs(ctx context.Context) workers.StopReport {
+	began := c.now()
+	r := workers.StopReport{Ended: []string{c.name}, Checked: true}
+	for _, j := range c.opt.Proc.Jobs() {
+		if _, ended := j.Result(); ended || slices.Contains(c.visit.jobs, j) {
+			continue
+		}
+		r.Processes++
+		_ = j.Stop(ctx) // what it leaves is found by the look
+	}
+	r.Survivors = proc.Leaks()
+	r.Took = c.now().Sub(began)
+	return r
+}
+
+// guestAtWork is the work of the guest whose turn it is, nil for none.
+func (c *Coordinator) guestAtWork() *piece {
+	c.mu.Lock()
+	guests := slices.Clone(c.guests)
+	c.mu.Unlock()
+	for _, g := range guests {
+		g.mu.Lock()
+		p := g.piece
+		g.mu.Unlock()
+		if p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// guestsInLine are those that wait for their turn.
+func (c *Coordinator) guestsInLine() []workers.Status {
+	c.mu.Lock()
+	guests := slices.Clone(c.guests)
+	c.mu.Unlock()
+	var line []workers.Status
+	at := c.guestAtWork()
+	for _, g := range guests {
+		if at == nil || at.c != g {
+			line = append(line, workers.Status{ID: g.name, Label: g.visit.task, State: "waiting", Since: g.visit.since, Beat: g.visit.since})
+		}
+	}
+	return line
 }
 
 // leave closes what is the guest's own.

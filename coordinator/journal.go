@@ -51,18 +51,22 @@ func (b *book) sweep(ctx context.Context, found memory.Recovery) {
 	}
 }
 
-// tally counts the project's tasks, as far as they can be read.
+// tally counts the project's tasks, as far as they can be read; while the state
+// is written it is the count before.
 func (b *book) tally() TaskCount {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.store == nil {
-		return TaskCount{}
+	if b.mu.TryLock() {
+		defer b.mu.Unlock()
+		if b.store != nil {
+			if tasks, err := b.store.Tasks(); err == nil {
+				n := tally(tasks)
+				b.counted.Store(&n)
+			}
+		}
 	}
-	tasks, err := b.store.Tasks()
-	if err != nil {
-		return TaskCount{}
+	if n := b.counted.Load(); n != nil {
+		return *n
 	}
-	return tally(tasks)
+	return TaskCount{}
 }
 
 func tally(tasks []memory.Task) TaskCount {

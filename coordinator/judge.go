@@ -14,6 +14,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"ralph/coordinator/prompt"
+	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/proc"
 )
@@ -87,6 +88,26 @@ func unfenced(s string) string {
 		return s
 	}
 	return strings.TrimSpace(strings.TrimSuffix(body, "```"))
+}
+
+// verdict judges what a loop that ended by itself came to. Something urgent ends
+// the check that runs: it is answered first, and then judged anew.
+func (p *piece) verdict(ctx context.Context, end agent.End) (again string, err error) {
+	if p.heeding {
+		p.heeding = false
+		if text := p.resumed(); text != "" {
+			return text, nil
+		}
+	}
+	for {
+		again, err = p.judge(ctx, end)
+		if _, urgent := interrupts.AsPreempt(err); !urgent || ctx.Err() != nil {
+			return again, err
+		}
+		if heard, err := p.heed(ctx); heard || err != nil {
+			return "", err
+		}
+	}
 }
 
 // judge says what a loop that ended by itself is worth: "" when the outcome
@@ -173,10 +194,15 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 	if command == "" || p.job.DryRun || p.job.Chat {
 		return "", nil
 	}
-	if ok, err := p.c.mayCheck(ctx, command); !ok || err != nil {
+	step, release := ctx, func() {}
+	if p.loop.Limits.Check(p.loop.Spent) == nil { // else nobody could answer what is urgent
+		step, release = p.c.mail.queue.Step(ctx, p.c.box())
+	}
+	defer release()
+	if ok, err := p.c.mayCheck(step, command); !ok || err != nil {
 		return "", err
 	}
-	res, err := p.c.runCheck(ctx, command)
+	res, err := p.c.runCheck(step, command)
 	if err != nil {
 		return "", err
 	}

@@ -84,26 +84,30 @@ const (
 
 // Live says what is going on. It waits for nothing but moments.
 func (c *Coordinator) Live() Live {
-	running, turn := c.eyes.now()
 	c.mu.Lock()
 	p, stopped, totals := c.piece, c.stopped, c.totals
 	c.mu.Unlock()
-	l := Live{State: liveIdle, Mode: modeAutonomous, Agents: c.pool.List(), Background: c.background(), Queue: []Waiting{},
+	if g := c.guestAtWork(); p == nil && g != nil {
+		p = g
+	}
+	l := Live{State: liveIdle, Mode: modeAutonomous, Agents: append(c.pool.List(), c.guestsInLine()...), Background: c.background(), Queue: []Waiting{},
 		Usage: totals.Usage, CostUSD: totals.CostUSD, SessionID: c.SessionID(), RunID: c.opt.RunID, Model: c.Endpoint().Model,
 		PID: os.Getpid(), Kind: c.opt.Holder, Root: c.opt.Root, Method: proc.Detect().Name, StartedAt: totals.Started.UTC()}
 	if stopped != nil {
 		l.State, l.Mode, l.Task, l.Since = liveInterrupted, modeConversation, firstLine(stopped.Task), stopped.At
 	}
 	if p != nil {
-		l.State, l.Turn = liveRunning, turn
-		if !p.talking {
+		var running []string
+		running, l.Turn = p.c.eyes.now()
+		l.State = liveRunning
+		if !p.talks() {
 			l.Task, l.Since = firstLine(p.about), p.out.StartedAt
 		}
 		if len(running) > 0 {
 			l.Tool = running[0]
 		}
 		for _, a := range l.Agents {
-			if a.ID == c.name && a.State == workers.Stopping {
+			if a.ID == p.c.name && a.State == workers.Stopping {
 				l.State = liveStopping
 			}
 		}

@@ -34,6 +34,7 @@ type mail struct {
 	log *queue.Log // nil until the store is open, and where nothing is kept
 
 	look chan chan struct{} // asks the looker to take up what was edited
+	quit chan struct{}      // ends the looker
 	done sync.WaitGroup     // the looker
 
 	// settling guards pending: what is settled and not in its journal yet.
@@ -45,6 +46,9 @@ const (
 	// lookWait is how long a boundary waits for the looker; a dead disk must not
 	// hold up the work, nor a stop.
 	lookWait = 50 * time.Millisecond
+	// lookEvery is how often the looker looks by itself: what is edited is felt
+	// within a second, also while a tool runs for minutes.
+	lookEvery = 500 * time.Millisecond
 	// recordWait bounds how long the queue's file waits for the journal.
 	recordWait = 10 * time.Second
 )
@@ -96,7 +100,7 @@ func (m *mail) await(x interrupts.Message) {
 // openMail makes the queue; what an earlier process accepted and nobody took is
 // in it again.
 func openMail(c *Coordinator) *mail {
-	m := &mail{c: c, look: make(chan chan struct{}), pending: map[string]chan struct{}{}}
+	m := &mail{c: c, look: make(chan chan struct{}), quit: make(chan struct{}), pending: map[string]chan struct{}{}}
 	o := interrupts.Options{Keep: m.keep, Notify: m.notify, Now: c.now, Home: fromChat}
 	found, err := m.open()
 	if err != nil {
@@ -105,12 +109,7 @@ func openMail(c *Coordinator) *mail {
 	o.Last = found.Last
 	o.Waiting = m.undelivered(found.Waiting)
 	m.queue = interrupts.NewQueue(o)
-	m.done.Go(func() {
-		for done := range m.look {
-			m.takeEdits()
-			close(done)
-		}
-	})
+	m.done.Go(m.looker)
 	for _, w := range found.Warnings {
 		c.warn(w)
 	}
@@ -129,13 +128,16 @@ func (m *mail) open() (queue.Found, error) {
 		return found, err
 	}
 	if m.queue != nil && found.Last > 0 {
-		// Somebody left messages while this run had not begun to keep anything: they
-		// have numbers that ours would repeat, and wait for the next Ralph.
-		return queue.Found{}, log.Close()
+		return queue.Found{}, errors.Join(errNumbered, log.Close())
 	}
 	m.log = log
 	return found, nil
 }
+
+// errNumbered says why what is said to a run cannot be saved: somebody left
+// messages while it had not begun to keep anything. Theirs have the numbers that
+// ours would repeat, and wait for the next Ralph.
+var errNumbered = errors.New("messages for the next Ralph wait in the queue already")
 
 // keep is the queue's Keep.
 func (m *mail) keep(list []interrupts.Message) error {
@@ -280,10 +282,28 @@ func (m *mail) notify(x interrupts.Message) {
 // ready makes the queue ready to be taken from: what was edited is taken up, and
 // what was accepted is on disk before any of it is delivered, or its number could
 // be given again after a crash. Of a disk that hangs the queue knows soon.
-// What it cannot keep is held, and obeyed all the same.
+// What it cannot keep is held, and obeyed all the same; what it could only not
+// wait for, as the work has ended, is left where it is.
 func (m *mail) ready(ctx context.Context) (held bool) {
 	m.amended()
-	return m.queue.Flush(ctx) != nil
+	return m.queue.Flush(ctx) != nil && ctx.Err() == nil
+}
+
+// looker takes up what the user does to queue.md, when asked and by itself.
+func (m *mail) looker() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case done := <-m.look:
+			m.takeEdits()
+			close(done)
+		case <-tick.C:
+			m.takeEdits()
+		case <-m.quit:
+			return
+		}
+	}
 }
 
 // amended has what the user did to queue.md taken up, and waits a moment for it.
@@ -295,6 +315,8 @@ func (m *mail) amended() {
 	case m.look <- done:
 	case <-wait.C:
 		return // the one before hangs on the disk
+	case <-m.quit:
+		return
 	}
 	select {
 	case <-done:
@@ -329,9 +351,12 @@ func (m *mail) takeEdits() {
 
 // close keeps what can be kept. What waits then is delivered by the next Ralph.
 func (m *mail) close(ctx context.Context) error {
-	close(m.look)
+	close(m.quit)
 	m.done.Wait()
 	err := m.queue.Close(ctx)
+	if errors.Is(err, errNumbered) && len(m.queue.Waiting()) == 0 {
+		err = nil // what could not be saved was delivered
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.log != nil {

@@ -9,6 +9,7 @@ import (
 	"ralph/coordinator/prompt"
 	"ralph/memory/session"
 	"ralph/workers/agent"
+	"ralph/workers/git"
 )
 
 // The kinds of journal records about a stop.
@@ -38,6 +39,10 @@ type interruption struct {
 	Partial    string   `json:"partial,omitempty"`
 	Open       []string `json:"open,omitempty"`
 	Background []string `json:"background,omitempty"`
+	// Unsaid is what waited in the queue and was given back, Files what the work
+	// had changed; it is known a little later.
+	Unsaid []string `json:"unsaid,omitempty"`
+	Files  []string `json:"files,omitempty"`
 	// Report says in a sentence what was ended, and whether anything survives.
 	Report string `json:"report"`
 	By     string `json:"by"` // "Ctrl-C", "SIGTERM", "/stop"
@@ -56,6 +61,12 @@ func (s *interruption) text() string {
 	}
 	for _, o := range s.Background {
 		fmt.Fprintf(&b, "In the background ran: %s (ended)\n", head(o, maxToldBytes))
+	}
+	if len(s.Files) > 0 {
+		fmt.Fprintf(&b, "It had changed: %s\n", few(s.Files))
+	}
+	for _, u := range s.Unsaid {
+		fmt.Fprintf(&b, "The user had said, and it was not delivered but given back: %s\n", head(u, maxToldBytes))
 	}
 	if s.Partial != "" {
 		fmt.Fprintf(&b, "A reply was cut off; it ended with: %s\n", tail(s.Partial, maxToldBytes))
@@ -85,9 +96,28 @@ func (c *Coordinator) converse(s interruption) {
 	c.book.keepRecord(recordInterrupted, payload)
 }
 
-// released ends conversation mode: the user said go. It returns what was
-// stopped, nil for nothing.
-func (c *Coordinator) released() *interruption {
+// changedBefore adds to what was stopped what it had changed.
+func (c *Coordinator) changedBefore(files []git.FileChange) {
+	c.mu.Lock()
+	if c.stopped == nil || len(files) == 0 {
+		c.mu.Unlock()
+		return
+	}
+	s := *c.stopped // who has it already keeps what it was
+	for _, f := range files {
+		s.Files = append(s.Files, f.Path)
+	}
+	c.stopped = &s
+	c.mu.Unlock()
+	if payload, err := json.Marshal(s); err == nil {
+		c.book.keepRecord(recordInterrupted, payload)
+	}
+}
+
+// released ends conversation mode, if there is one: the user said go. Its record
+// goes to disk with what the work begins with, so that a stop or a crash before
+// that leaves the mode, and the truth, as they are.
+func (c *Coordinator) released() {
 	c.mu.Lock()
 	s := c.stopped
 	c.stopped = nil
@@ -96,7 +126,6 @@ func (c *Coordinator) released() *interruption {
 		c.book.keepRecord(recordGo, []byte("{}"))
 		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: "go", Text: "the work goes on"})
 	}
-	return s
 }
 
 // mode takes up what a journal says of the mode.
@@ -112,21 +141,20 @@ func (f *fold) mode(r session.Record) {
 	}
 }
 
+// talks says that a turn is only talk; others than its own goroutine ask here.
+func (p *piece) talks() bool {
+	p.c.mu.Lock()
+	defer p.c.mu.Unlock()
+	return p.talking
+}
+
 // aboutStop is what the model is told of a stop with a turn, empty when there
 // was none, and whether the turn is only talk: without tools.
 func (p *piece) aboutStop() (note string, talk bool, err error) {
-	c := p.c
-	var s *interruption
-	switch {
-	case p.job.Go:
-		s = c.released()
-	case p.job.Chat:
-		s = c.interruption()
-		talk = s != nil
-	}
-	if s == nil {
+	s := p.c.interruption()
+	if s == nil || !p.job.Go && !p.job.Chat {
 		return "", false, nil
 	}
 	text, err := prompt.Stopped(s.text(), p.job.Go, p.job.Go && p.job.Task != "")
-	return "\n\n" + noteTitle + "\n" + text, talk, err
+	return "\n\n" + noteTitle + "\n" + text, !p.job.Go, err
 }

@@ -84,6 +84,9 @@ type Job struct {
 	// Chat marks a turn of a conversation: no one-shot bookkeeping is done in
 	// the Markdown state.
 	Chat bool
+	// Last says that nothing is worked on after it, not even a task of another
+	// terminal that waits: Close gives those back.
+	Last bool
 }
 
 // File is a file handed to the model with the task.

@@ -16,8 +16,6 @@ var errNotPaused = errors.New("nothing is paused")
 
 // pause holds the work at its next boundary until the user lets it go on.
 type pause struct {
-	c *Coordinator
-
 	// mu guards what follows; it is not held while something waits.
 	mu      sync.Mutex
 	wanted  chan struct{} // closed when the work may go on; nil when it is not to pause
@@ -27,7 +25,7 @@ type pause struct {
 // Pause has the work stop at its next boundary, before the next request, until
 // Proceed; a tool that runs is finished. It does not wait.
 func (c *Coordinator) Pause() {
-	p := &c.pausing
+	p := c.pausing
 	p.mu.Lock()
 	first := p.wanted == nil
 	if first {
@@ -42,17 +40,23 @@ func (c *Coordinator) Pause() {
 
 // Proceed ends a pause. Its error says that there is none.
 func (c *Coordinator) Proceed() error {
-	p := &c.pausing
-	p.mu.Lock()
-	wanted := p.wanted
-	p.wanted, p.reached = nil, false
-	p.mu.Unlock()
-	if wanted == nil {
+	if !c.pausing.end() {
 		return fmt.Errorf("resume: %w", errNotPaused)
 	}
-	close(wanted)
 	c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: "resumed", Text: "the work goes on"})
 	return nil
+}
+
+// end ends a pause, as a stop does too; false says that there was none.
+func (p *pause) end() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wanted := p.wanted
+	p.wanted, p.reached = nil, false
+	if wanted != nil {
+		close(wanted)
+	}
+	return wanted != nil
 }
 
 // state is "", pausing or paused.
@@ -68,9 +72,17 @@ func (p *pause) state() string {
 	return livePausing
 }
 
-// hold is the loop's: it waits at a boundary while the work is paused. What is
-// urgent goes by.
-func (p *pause) hold(ctx context.Context) error {
+// hold is the loop's: a pause is for work, talk goes by.
+func (p *piece) hold(ctx context.Context) error {
+	if p.talking {
+		return nil
+	}
+	return p.c.hold(ctx)
+}
+
+// hold waits at a boundary while the work is paused. What is urgent goes by.
+func (c *Coordinator) hold(ctx context.Context) error {
+	p := c.pausing
 	for {
 		p.mu.Lock()
 		wanted, first := p.wanted, !p.reached
@@ -80,15 +92,15 @@ func (p *pause) hold(ctx context.Context) error {
 			return nil
 		}
 		if first {
-			p.c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: livePaused, Text: "paused"})
+			c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: livePaused, Text: "paused"})
 		}
-		if slices.ContainsFunc(p.c.mail.queue.Waiting(), func(m interrupts.Message) bool { return m.Class == interrupts.ClassUrgent && m.To == p.c.box() }) {
+		if slices.ContainsFunc(c.mail.queue.Waiting(), func(m interrupts.Message) bool { return m.Class == interrupts.ClassUrgent && c.mine(m) }) {
 			return nil
 		}
 		select {
 		case <-wanted:
 			return nil
-		case <-p.c.mail.queue.Changed():
+		case <-c.mail.queue.Changed():
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

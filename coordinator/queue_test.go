@@ -19,7 +19,35 @@ import (
 func chatting(t *testing.T, replies ...modeltest.Reply) *project {
 	p := newProject(t, replies...)
 	p.session = "new"
+	t.Cleanup(p.strict)
 	return p
+}
+
+// strict holds every request against what a strict endpoint takes: the system
+// speaks once and first, the roles alternate, and each call is answered once,
+// before anybody else speaks.
+func (p *project) strict() {
+	for n, r := range p.model.Requests() {
+		open, last := map[string]bool{}, ""
+		for i, m := range r.Messages {
+			switch {
+			case m.Role == "system" && i > 0, m.Role == "user" && last == "user", m.Role == "user" && last == "tool", m.Role == "assistant" && last == "assistant":
+				p.Errorf("request %d, message %d: %s after %s", n+1, i+1, m.Role, last)
+			case m.Role == "tool" && !open[m.CallID]:
+				p.Errorf("request %d, message %d answers %q, which is no open call", n+1, i+1, m.CallID)
+			case m.Role != "tool" && len(open) > 0:
+				p.Errorf("request %d, message %d: the calls %v have no answer", n+1, i+1, open)
+			}
+			delete(open, m.CallID)
+			for _, c := range m.Calls {
+				open[c.ID] = true
+			}
+			last = m.Role
+		}
+		if len(open) > 0 {
+			p.Errorf("request %d ends with the open calls %v", n+1, open)
+		}
+	}
 }
 
 // until waits for an event that fits.
@@ -244,7 +272,7 @@ func TestAStopBeginsAConversation(t *testing.T) {
 		t.Errorf("the talk has the tools %v", r.Tools)
 	}
 	asked := users(r)
-	for _, part := range []string{"what were you doing?", "build the thing", command, "nothing is left running"} {
+	for _, part := range []string{"what were you doing?", "build the thing", command, "nothing is left running", "given back: and then deploy"} {
 		if !strings.Contains(asked[len(asked)-1], part) {
 			t.Errorf("the talk lacks %q:\n%s", part, asked[len(asked)-1])
 		}
@@ -265,6 +293,9 @@ func TestAStopBeginsAConversation(t *testing.T) {
 	p.want(out, coordinator.StatusCompleted)
 	if p.read("whole.txt") != "whole\n" || c.Live().Mode != "autonomous" {
 		t.Errorf("after go: whole.txt %q, mode %s", p.read("whole.txt"), c.Live().Mode)
+	}
+	if got := users(p.asked(4)); !strings.Contains(got[len(got)-1], "It had changed: half.txt") {
+		t.Errorf("go does not say what had changed: %q", got[len(got)-1])
 	}
 	if got := users(p.asked(4)); !strings.HasPrefix(got[len(got)-1], "Go on.") || !strings.Contains(got[len(got)-1], "build the thing") {
 		t.Errorf("go says %q", got[len(got)-1])

@@ -20,6 +20,7 @@ import (
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
+	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/git"
@@ -342,8 +343,17 @@ func (a *assessment) markdown() {
 	if data, ok := a.text(filepath.Join(a.o.Root, memory.ProgressFile)); ok {
 		a.s.Stopped = stoppedIn(string(data))
 	}
-	if data, ok := a.text(filepath.Join(a.state, "queue.md")); ok {
-		a.s.Messages = waiting(string(data))
+	// queue.md follows the log a moment later; it counts where there is no log.
+	left, err := queue.Peek(a.o.FS, a.state)
+	switch {
+	case err != nil:
+		a.warn("%v", err)
+	case len(left) > 0:
+		a.s.Messages = len(left)
+	default:
+		if data, ok := a.text(filepath.Join(a.state, "queue.md")); ok {
+			a.s.Messages = waiting(string(data))
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/proc"
@@ -94,6 +95,15 @@ func TestAssess(t *testing.T) {
 			p.write(".ralph/queue.md", "# Queue\n\n- m-1 later: one\n- m-2 steer: two\n")
 			p.write("dirty.txt", "x")
 		}, "same session", []string{"interrupted: T-1 door, T-3 wall", "2 messages not delivered", "1 file not committed", "an incomplete last record in .ralph/sessions/session-001-chat/journal.jsonl"}},
+		"a message that queue.md does not show yet": {func(p *project) {
+			cutChat(p)
+			if _, err := queue.Add(p.Context(), queue.Options{StateDir: p.path(".ralph")}, queue.Entry{Class: "later", Text: "one", From: "cli"}); err != nil {
+				p.Fatal(err)
+			}
+			if err := os.RemoveAll(p.path(".ralph/queue.md")); err != nil {
+				p.Fatal(err)
+			}
+		}, "same session", []string{"1 message not delivered"}},
 		"the state directory is gone": {func(p *project) {
 			p.write("RALPH_TASKS.md", "- [~] **T-1** door\n")
 			p.write("RALPH_PROGRESS.md", "# Progress\n\n## 2026-11-21 10:02 UTC — mend the wall\n\n- Status: interrupted\n\n## 2026-11-21 09:00 UTC — old\n\n- Status: completed\n")

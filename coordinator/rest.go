@@ -27,17 +27,21 @@ func (c *Coordinator) Stop(cause *interrupts.Stop) {
 	if cause.Signal != 0 {
 		from = "signal"
 	}
-	c.Say(interrupts.Message{Class: interrupts.ClassStop, Text: cause.Text, From: from, Signal: cause.Signal})
+	c.Say(interrupts.Message{Class: interrupts.ClassStop, Text: cause.Text, From: from, To: c.box(), Signal: cause.Signal})
 }
 
 // catch notes what is in the middle of being done, before a stop ends it.
 func (c *Coordinator) catch() {
 	running, _ := c.eyes.now()
 	background := commandsOf(c.background())
+	var unsaid []string
+	for _, m := range c.mail.queue.Waiting() {
+		unsaid = append(unsaid, m.Text)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.piece != nil && !c.piece.caught {
-		c.piece.caught, c.piece.open, c.piece.beside = true, running, background
+		c.piece.caught, c.piece.open, c.piece.beside, c.piece.unsaid = true, running, background, unsaid
 	}
 }
 
@@ -46,6 +50,7 @@ func (c *Coordinator) catch() {
 func (c *Coordinator) halted(m interrupts.Message) {
 	if m.To == "" {
 		c.opt.Proc.Halt()
+		c.pausing.end()
 	}
 	// Delivered means for a stop that it took effect, which it has: everything was
 	// told to end. That everything is at rest is told as an interrupt.
@@ -59,7 +64,7 @@ func (c *Coordinator) Kill() { c.opt.Proc.Kill() }
 // there are.
 func (c *Coordinator) StopAgent(id string, cause *interrupts.Stop) error {
 	var names []string
-	for _, s := range c.pool.List() {
+	for _, s := range append(c.pool.List(), c.guestsInLine()...) {
 		if s.ID == id {
 			c.Say(interrupts.Message{Class: interrupts.ClassStop, Text: cause.Text, From: fromChat, To: id})
 			c.pool.Cancel(id, cause)
@@ -67,10 +72,7 @@ func (c *Coordinator) StopAgent(id string, cause *interrupts.Stop) error {
 		}
 		names = append(names, s.ID)
 	}
-	c.mu.Lock()
-	p := c.piece
-	c.mu.Unlock()
-	if p != nil && p.loop != nil && p.loop.Cancel(id, cause) {
+	if loop := c.loop(); loop != nil && loop.Cancel(id, cause) {
 		return nil
 	}
 	for _, j := range c.opt.Proc.Jobs() {
@@ -95,6 +97,9 @@ func (c *Coordinator) StopAgent(id string, cause *interrupts.Stop) error {
 func (p *piece) rest(ctx context.Context, stop *interrupts.Stop) workers.StopReport {
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()
+	if p.c.host != nil {
+		return p.c.endJobs(ctx)
+	}
 	return p.c.pool.Stop(ctx, stop)
 }
 
@@ -142,11 +147,13 @@ func (p *piece) stopped(ctx context.Context, stop *interrupts.Stop) {
 	for _, s := range report.Survivors {
 		c.warn(fmt.Sprintf("still running after SIGKILL: %s (pid %d)", s.Command, s.PID))
 	}
-	if p.job.Chat && !p.talking {
+	// While the user and Ralph only talk, the truth about the work is told already.
+	begins := p.job.Chat && c.interruption() == nil
+	if begins {
 		c.mu.Lock()
-		open, beside := p.open, p.beside
+		open, beside, unsaid := p.open, p.beside, p.unsaid
 		c.mu.Unlock()
-		s := interruption{At: c.now().UTC(), Task: p.about, Requests: p.out.Turns, Report: text, By: by(stop), Open: open, Background: beside}
+		s := interruption{At: c.now().UTC(), Task: p.about, Requests: p.out.Turns, Report: text, By: by(stop), Open: open, Background: beside, Unsaid: unsaid}
 		if n := len(p.talk); n > 0 && p.talk[n-1].Partial {
 			s.Partial = p.talk[n-1].Text
 		}
@@ -155,7 +162,7 @@ func (p *piece) stopped(ctx context.Context, stop *interrupts.Stop) {
 	took := report.Took.Milliseconds()
 	c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: "stopped", Reason: stop.Error(), Text: text, DurationMS: &took})
 	c.book.flushEvents()
-	if p.job.Chat && !p.talking {
+	if begins {
 		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: modeConversation, Text: "Ralph only talks until /go"})
 	}
 }
@@ -171,14 +178,21 @@ func by(stop *interrupts.Stop) string {
 	return "the user"
 }
 
+// loop is that of the work that runs, nil for none.
+func (c *Coordinator) loop() *agent.Loop {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.piece == nil {
+		return nil
+	}
+	return c.piece.loop
+}
+
 // background names what runs beside the conversation.
 func (c *Coordinator) background() []Background {
 	list := []Background{}
-	c.mu.Lock()
-	p := c.piece
-	c.mu.Unlock()
-	if p != nil && p.loop != nil {
-		for _, call := range p.loop.Background() {
+	if loop := c.loop(); loop != nil {
+		for _, call := range loop.Background() {
 			list = append(list, Background{ID: call.Ref, Command: call.Name + " " + head(call.Args, maxToldBytes), Since: call.Since.UTC()})
 		}
 	}
@@ -211,14 +225,18 @@ func commandsOf(list []Background) []string {
 // it, talk does not.
 type afterwork struct{ done chan struct{} }
 
-// behind runs f beside the conversation.
+// behind runs f beside the conversation, after what an earlier stop left to do.
 func (c *Coordinator) behind(f func(context.Context)) {
 	a := &afterwork{done: make(chan struct{})}
 	c.mu.Lock()
+	before := c.after
 	c.after = a
 	c.mu.Unlock()
 	go func() {
 		defer close(a.done)
+		if before != nil {
+			<-before.done
+		}
 		ctx, cancel := context.WithTimeout(c.closing, settleTime)
 		defer cancel()
 		f(ctx)

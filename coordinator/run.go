@@ -33,15 +33,17 @@ type piece struct {
 	about  string // what it is about, for people
 	// talking says that the turn has no tools: the user stopped the work and did
 	// not say go.
-	talking bool
+	talking bool // guarded by Coordinator.mu for those who look on, as is loop
+	// heeding says that the model is answering what came while its work was judged.
+	heeding bool
 	// urgent says that an urgent message cut the work short and was not answered
 	// yet. It belongs to the goroutine of the loop.
 	urgent bool
 	thrown any // what work panicked with
 	// What was in the middle of being done when a stop came; guarded by
 	// Coordinator.mu.
-	caught       bool
-	open, beside []string
+	caught               bool
+	open, beside, unsaid []string
 	// unfit and unproven count how often the answer did not fit the schema, and
 	// how often the check failed.
 	unfit, unproven int
@@ -54,14 +56,22 @@ type piece struct {
 // the session, and its Outcome is complete on every path.
 func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
 	p := &piece{c: c, job: j, out: Outcome{StartedAt: c.now().UTC()}}
-	if err := c.take(parent); err != nil {
+	// A stop covers what waits for its turn, too.
+	guard := c.mail.queue.Guard(parent, c.box())
+	defer guard.Release()
+	if err := c.take(guard.Context()); err != nil {
 		c.start()
 		p.fail(err)
 		return p.finish()
 	}
-	defer c.free()
-	guard := c.mail.queue.Guard(parent, c.box())
-	defer guard.Release()
+	if !j.Last {
+		defer c.free()
+	}
+	return c.run(parent, guard.Context(), p)
+}
+
+// run does a piece of work whose turn it is: ctx ends with parent or by a stop.
+func (c *Coordinator) run(parent, ctx context.Context, p *piece) Outcome {
 	// A signal ends the caller's context; the stop that it means concerns jobs and
 	// waiting messages as well.
 	defer context.AfterFunc(parent, func() {
@@ -69,14 +79,13 @@ func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
 			c.Stop(stop)
 		}
 	})()
-	ctx := guard.Context()
 	if limit := c.cfg.Timeout; limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
 	}
 	p.about = p.subject()
-	if client := c.answers(); client != nil && j.Chat {
+	if client := c.answers(); client != nil && p.job.Chat {
 		client.Again() // a person asks, and is told at once when it is too early
 	}
 	c.start()
@@ -146,7 +155,7 @@ func (p *piece) work(ctx context.Context) {
 			p.ended(end.Err)
 			return
 		}
-		again, err := p.judge(ctx, end)
+		again, err := p.verdict(ctx, end)
 		if err == nil && again != "" {
 			err = p.say(ctx, again)
 		}
@@ -154,11 +163,11 @@ func (p *piece) work(ctx context.Context) {
 			p.ended(err)
 			return
 		}
-		if again != "" {
+		if again != "" || p.heeding {
 			continue
 		}
-		if p.out.Status != StatusCompleted {
-			return // what waits is for work that ends in order
+		if p.out.Status != StatusCompleted || p.loop.Limits.Check(p.loop.Spent) != nil {
+			return // what waits is for work that ends in order and could still hear it
 		}
 		more, ok := p.waiting(ctx)
 		if !ok {
@@ -195,7 +204,10 @@ func (p *piece) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.talking = talking; !talking {
+	c.mu.Lock()
+	p.talking = talking
+	c.mu.Unlock()
+	if !talking {
 		if err := c.settled(ctx); err != nil {
 			return err
 		}
@@ -222,7 +234,23 @@ func (p *piece) prepare(ctx context.Context) error {
 	c.book.begin(p.job)
 	p.talk = append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
 	view := c.window(client, p.job, opening.Text)
-	p.loop = &agent.Loop{
+	loop := p.newLoop(ctx, view)
+	c.mu.Lock()
+	p.loop = loop
+	c.mu.Unlock()
+	// What the human said is recorded whatever else goes wrong.
+	err = p.recall(ctx, opening.Text)
+	if p.job.Go {
+		c.released()
+	}
+	p.talk = append(p.talk, opening)
+	return errors.Join(err, p.record(ctx, opening))
+}
+
+// newLoop makes the loop of the work.
+func (p *piece) newLoop(ctx context.Context, view *window) *agent.Loop {
+	c := p.c
+	return &agent.Loop{
 		Agent:     agentName,
 		Model:     view,
 		Tools:     p.tools(),
@@ -230,7 +258,7 @@ func (p *piece) prepare(ctx context.Context) error {
 		Permit:    p.permit,
 		Record:    func(m agent.Message) error { return p.record(ctx, m) },
 		Inbox:     func() []agent.Message { return p.inbox(ctx) },
-		Hold:      c.pausing.hold,
+		Hold:      p.hold,
 		Step:      func(ctx context.Context) (context.Context, func()) { return c.mail.queue.Step(ctx, c.box()) },
 		Preempted: func(cause error) bool { _, ok := interrupts.AsPreempt(cause); return ok },
 		Resumed:   p.resumed,
@@ -246,10 +274,6 @@ func (p *piece) prepare(ctx context.Context) error {
 		Schema:          p.job.Schema,
 		MaxOutputTokens: c.cfg.MaxOutputTokens,
 	}
-	// What the human said is recorded whatever else goes wrong.
-	err = p.recall(ctx, opening.Text)
-	p.talk = append(p.talk, opening)
-	return errors.Join(err, p.record(ctx, opening))
 }
 
 // opening is the message that begins the work: the human's words, then what came
@@ -258,10 +282,14 @@ func (p *piece) opening(ctx context.Context, along []prompt.Document, about stri
 	m := agent.Message{Role: agent.RoleUser}
 	task := p.job.Task
 	switch {
-	case task != "":
-		if id := p.job.Message; id != "" {
-			m, _ = p.deliver(p.c.mail.queue.Take(func(x interrupts.Message) bool { return x.ID() == id }))
+	case task != "" && p.job.Message != "":
+		var ok bool
+		m, ok = p.deliver(p.c.mail.queue.Take(func(x interrupts.Message) bool { return x.ID() == p.job.Message }))
+		if !ok {
+			return m, &interrupts.Stop{} // it was covered, or its author took it out
 		}
+		task = m.Text
+	case task != "":
 	case p.job.Go:
 		task = goText
 	default:
@@ -399,7 +427,9 @@ func (p *piece) settle(ended context.Context) {
 		p.close(ctx)
 		return
 	}
+	c.mu.Lock()
 	rest := *p // the outcome that is returned is not written any more
+	c.mu.Unlock()
 	c.behind(rest.close)
 }
 
@@ -429,6 +459,9 @@ func (p *piece) close(ctx context.Context) {
 	c.mu.Unlock()
 	if !p.talking {
 		c.book.keepChanges(c.changes.trace(ctx, turn, p.out.Commits))
+	}
+	if p.job.Chat && !p.talking && p.out.Status == StatusInterrupted {
+		c.changedBefore(p.out.FilesChanged)
 	}
 	c.keepCalibration()
 	if err := c.book.settle(&p.out, p.job); err != nil {

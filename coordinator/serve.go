@@ -309,12 +309,18 @@ func (s *server) task(ctx context.Context, r control.Request, reply func(any) er
 	if err := reply(map[string]string{"agent": g.name}); err != nil {
 		return nil, errors.Join(err, g.leave())
 	}
-	ctx, stop := context.WithCancelCause(ctx)
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
-	finished := make(chan Outcome, 1)
+	defer context.AfterFunc(ctx, func() { stop(hungUp(context.Cause(ctx))) })()
+	finished := make(chan error, 1)
+	var out done
 	s.c.visitors.Go(func() {
-		defer close(finished)
-		finished <- g.visit(ctx, h)
+		var err error
+		out.Outcome, err = g.do(work, h)
+		if err := g.leave(); err != nil {
+			out.Outcome.Warnings = append(out.Outcome.Warnings, err.Error())
+		}
+		finished <- err
 	})
 	for {
 		select {
@@ -323,19 +329,33 @@ func (s *server) task(ctx context.Context, r control.Request, reply func(any) er
 				continue
 			}
 			if err := reply(e); err != nil {
-				stop(&interrupts.Stop{Text: "its terminal left"})
+				stop(hungUp(err))
 			}
-		case out, ok := <-finished:
-			if !ok {
-				return nil, errors.New("the task broke")
+		case err := <-finished:
+			switch cause, stopped := interrupts.AsStop(err); {
+			case errors.Is(err, control.ErrClosing):
+				return nil, control.ErrClosing // not begun: it can be done elsewhere
+			case stopped:
+				out.Outcome.Status, out.Outcome.Failure = Fail(err)
+				out.Outcome.Reason, out.Outcome.Signal = out.Outcome.Failure.Message, int(cause.Signal)
+			case err != nil:
+				return nil, err
 			}
-			for h.Events && len(w.events) > 0 {
-				if err := reply(<-w.events); err != nil {
-					return nil, err
-				}
+			for h.Events && len(w.events) > 0 && reply(<-w.events) == nil {
+				continue // the outcome is told even when no event is taken any more
 			}
 			ep := s.c.Endpoint()
-			return done{Outcome: out, Model: ep.Model, Provider: ep.Provider}, nil
+			out.Model, out.Provider = ep.Model, ep.Provider
+			return out, nil
 		}
 	}
+}
+
+// hungUp is the cause that ends a task whose terminal left, or whose Ralph ends.
+func hungUp(cause error) error {
+	text := "its terminal left"
+	if errors.Is(cause, control.ErrClosing) {
+		text = "the Ralph that did it ends"
+	}
+	return errors.Join(&interrupts.Stop{Text: text}, cause)
 }

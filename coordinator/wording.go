@@ -9,6 +9,7 @@ const (
 	fillNoAnswer = "(no answer was given: that turn ended before)"
 	fillNoted    = "(noted)"
 	fillEnded    = "(that turn ended here)"
+	fillCame     = "(the user says something meanwhile)"
 	fillBegin    = "(what the user said before is left out)"
 	fillGoOn     = "(what the user said here is left out)"
 )
@@ -54,6 +55,8 @@ func filler(before []agent.Message, m agent.Message) agent.Message {
 		return agent.Message{Role: agent.RoleAssistant, Text: fillNoted}
 	case m.Role == agent.RoleUser && last.Role == agent.RoleUser:
 		return agent.Message{Role: agent.RoleAssistant, Text: fillNoAnswer}
+	case m.Inbox != "" && last.Role == agent.RoleTool:
+		return agent.Message{Role: agent.RoleAssistant, Text: fillCame}
 	case m.Role == agent.RoleUser && last.Role == agent.RoleTool:
 		return agent.Message{Role: agent.RoleAssistant, Text: fillEnded}
 	case m.Role == agent.RoleAssistant && last.Role == agent.RoleAssistant:

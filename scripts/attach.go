@@ -53,7 +53,7 @@ func (inv *invocation) attach(c *cobra.Command) error {
 		return nil // to leave is no failure
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &refusal) && refusal.Code != "closing":
+	case errors.As(err, &refusal) && refusal.Code != kindClosing:
 		return refused(err)
 	}
 	// The other end is gone, and with it what there was to see.

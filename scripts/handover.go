@@ -60,7 +60,8 @@ func (inv *invocation) handOver(ctx context.Context, job coordinator.Job, p *pro
 	if err != nil {
 		return none, nil, err
 	}
-	if err := errors.Join(inv.human(), inv.fits(caller.live)); err != nil {
+	lost, err := inv.fits(caller.live)
+	if err := errors.Join(inv.human(), err); err != nil {
 		caller.close()
 		return none, nil, err
 	}
@@ -69,7 +70,7 @@ func (inv *invocation) handOver(ctx context.Context, job coordinator.Job, p *pro
 		caller.close()
 		return none, nil, broken("internal", "", err, "encode the task")
 	}
-	h := &handed{inv: inv, eyes: inv.eyes(p), name: make(chan string, 1), out: coordinator.Outcome{StartedAt: inv.Now().UTC()}}
+	h := &handed{inv: inv, eyes: inv.eyes(p), lost: lost, name: make(chan string, 1), out: coordinator.Outcome{StartedAt: inv.Now().UTC()}}
 	outcome, err := h.work(ctx, caller, data)
 	if err != nil {
 		caller.close()
@@ -115,6 +116,9 @@ func (h *handed) work(ctx context.Context, caller *caller, job json.RawMessage) 
 	err := caller.do(line, control.Request{Op: "task", Job: job}, h.event, &final)
 	close(over)
 	watching.Wait()
+	if final.Outcome != nil {
+		h.warn()
+	}
 	r := h.inv.result
 	r.Model, r.Provider = optional(orWord(final.Model, caller.live.Model)), optional(final.Provider)
 	return h.outcome(ctx, final.Outcome, err)
@@ -132,7 +136,7 @@ func (h *handed) outcome(ctx context.Context, told *coordinator.Outcome, err err
 			h.out = *told
 		}
 		return h.ended(context.Cause(ctx)), nil
-	case errors.As(err, &refusal):
+	case errors.As(err, &refusal) && (refusal.Code != kindClosing || h.seq == 0):
 		return coordinator.Outcome{}, refused(err)
 	case err == nil:
 		err = errors.New("it gave no outcome")
@@ -148,6 +152,7 @@ type handed struct {
 	eyes func(agent.Event)
 	seq  int64
 	out  coordinator.Outcome // what is known without the other end's word
+	lost string              // what to warn of once it is begun there
 	name chan string         // of the agent that does it there, once it was taken
 }
 
@@ -190,6 +195,7 @@ func (h *handed) event(raw json.RawMessage) error {
 		}
 		return nil
 	}
+	h.warn()
 	if h.seq == 0 && e.Type != agent.EventStart {
 		h.show(agent.Event{Type: agent.EventStart, Time: e.Time, Agent: e.Agent, Root: h.inv.root})
 	}
@@ -220,6 +226,14 @@ func (h *handed) event(raw json.RawMessage) error {
 	return nil
 }
 
+// warn tells what was not taken over, once.
+func (h *handed) warn() {
+	if h.lost != "" {
+		h.inv.warning(h.lost)
+	}
+	h.lost = ""
+}
+
 func (h *handed) show(e agent.Event) {
 	h.seq++
 	e.Seq, e.RunID = h.seq, h.inv.result.RunID
@@ -241,8 +255,8 @@ func (h *handed) ended(cause error) coordinator.Outcome {
 
 // fits refuses to hand over a task with settings that the running Ralph does
 // not have: what was to narrow the work would not, and what names a model would
-// be disregarded. What would only widen it is told, and left out.
-func (inv *invocation) fits(l coordinator.Live) error {
+// be disregarded. What would only widen it is left out, as the text tells.
+func (inv *invocation) fits(l coordinator.Live) (text string, err error) {
 	var lost []string
 	for _, k := range inv.cfg.Entries() {
 		source, _, _ := strings.Cut(k.Origin.Source, " ")
@@ -255,17 +269,17 @@ func (inv *invocation) fits(l coordinator.Live) error {
 		}
 		switch verdictOn(k.Key.Name, k.Value, source == "flag", l) {
 		case notTaken:
-			return &fault{status: coordinator.StatusLocked, kind: "locked",
+			return "", &fault{status: coordinator.StatusLocked, kind: "locked",
 				text: fmt.Sprintf("another Ralph is running here (pid %d, %s), and cannot take over %s for one task", l.PID, orWord(l.Kind, "running"), name),
 				hint: "leave it out, or wait until that Ralph has ended: ralph attach | ralph stop"}
 		case leftOut:
 			lost = append(lost, name)
 		}
 	}
-	if len(lost) > 0 {
-		inv.warning("the task is done by the Ralph that runs here (pid " + fmt.Sprint(l.PID) + "), whose own settings count: not taken over: " + strings.Join(lost, ", "))
+	if len(lost) == 0 {
+		return "", nil
 	}
-	return nil
+	return fmt.Sprintf("the task is done by the Ralph that runs here (pid %d), whose own settings count: not taken over: %s", l.PID, strings.Join(lost, ", ")), nil
 }
 
 // How a setting fares when a task is handed over.

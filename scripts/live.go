@@ -27,6 +27,10 @@ const (
 // kindForeign is the kind of error of a socket that is not the user's.
 const kindForeign = "foreign_socket"
 
+// kindClosing is the kind of error of a Ralph that ends and did not begin what it
+// was asked for.
+const kindClosing = "closing"
+
 // errNobody says that no Ralph runs in the project.
 var errNobody = errors.New("no Ralph is running in this project")
 
@@ -93,7 +97,7 @@ func (inv *invocation) reach(ctx context.Context) (*caller, error) {
 		holder, alive := memory.Locked(nil, inv.root)
 		var refusal *control.Fault
 		switch {
-		case errors.As(err, &refusal) && refusal.Code != "closing":
+		case errors.As(err, &refusal) && refusal.Code != kindClosing:
 			return nil, refused(err)
 		case errors.Is(err, control.ErrForeign):
 			return nil, broken(kindForeign, "find out whose it is, and remove it: Ralph makes its own", err, "call the Ralph of this project")
@@ -148,10 +152,35 @@ func (c *caller) do(ctx context.Context, r control.Request, each func(json.RawMe
 }
 
 // record has the running Ralph keep a result document among the project's runs.
+// One that ended in order meanwhile left the project to whoever comes; what one
+// left that died is for the next Ralph to look through first.
 func (c *caller) record(ctx context.Context, doc json.RawMessage) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	return c.do(ctx, control.Request{Op: "record", Job: doc}, nil, nil)
+	err := c.do(ctx, control.Request{Op: "record", Job: doc}, nil, nil)
+	var refusal *control.Fault
+	if err == nil || errors.As(err, &refusal) && refusal.Code != kindClosing {
+		return err
+	}
+	gone := errors.New("the Ralph that did the task is gone")
+	for {
+		holder, alive := memory.Locked(nil, c.inv.root)
+		switch {
+		case !alive && holder.PID == 0:
+			store, _, err := memory.Open(ctx, memory.Options{Root: c.inv.root, Now: c.inv.Now, Holder: "one-shot", SessionID: c.inv.result.RunID, LockWait: answerWithin})
+			if err != nil {
+				return err
+			}
+			return errors.Join(store.AppendRun(doc), store.Close())
+		case !alive:
+			return gone
+		}
+		select {
+		case <-ctx.Done():
+			return gone
+		case <-time.After(dialAgain):
+		}
+	}
 }
 
 // runtimeDir is where a socket stands whose path in the project is too long.
@@ -173,7 +202,7 @@ func refused(err error) error {
 		status = coordinator.StatusDenied
 	case "usage":
 		status = coordinator.StatusUsage
-	case "locked", "busy", "closing":
+	case "locked", "busy", kindClosing:
 		status = coordinator.StatusLocked
 	}
 	return &fault{status: status, kind: f.Code, text: f.Message, hint: f.Hint}

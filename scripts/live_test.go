@@ -846,21 +846,31 @@ func TestHandedTaskIsCancelled(t *testing.T) {
 	}
 }
 
-func TestHandedTaskWhoseRalphDies(t *testing.T) {
-	b := newBench(t)
-	var end func()
-	o := &other{do: func(ctx context.Context, r control.Request, reply func(any) error) (any, error) {
-		go end()
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
-	}}
-	end = b.other(o)
-	if code := b.run("--json", "work"); code == 0 {
-		t.Errorf("exit %d", code)
-	}
-	checkResult(t, b.out.String())
-	if d := b.document(); d["ok"] != false || d["error"] == nil {
-		t.Errorf("%s", b.out.String())
+// A task whose Ralph ends is told as failed when it was begun, and done here when
+// it was not.
+func TestHandedTaskWhoseRalphEnds(t *testing.T) {
+	for _, begun := range []bool{true, false} {
+		b := newBench(t)
+		var end func()
+		o := &other{do: func(ctx context.Context, r control.Request, reply func(any) error) (any, error) {
+			if begun {
+				if err := reply(agent.Event{Type: agent.EventTurnStart, Turn: 1}); err != nil {
+					return nil, err
+				}
+			}
+			go end()
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}}
+		end = b.other(o)
+		if code := b.run("--json", "work"); (code == 0) == begun {
+			t.Errorf("begun %v: exit %d", begun, code)
+		}
+		checkResult(t, b.out.String())
+		d := b.document()
+		if d["ok"] == begun || (d["error"] == nil) == begun {
+			t.Errorf("begun %v: %s", begun, b.out.String())
+		}
 	}
 }
 

@@ -192,18 +192,18 @@ func (inv *invocation) perform(ctx context.Context, job coordinator.Job, hand bo
 	p := inv.newProgress()
 	defer p.close()
 	inv.depart()
-	if hand && inv.listening() {
-		if done, err := inv.delegate(ctx, job, p); done {
-			return err
+	var co Coordinator
+	var err error
+	for turn := true; turn; {
+		if hand && inv.listening() {
+			if done, err := inv.delegate(ctx, job, p); done {
+				return err
+			}
 		}
-	}
-	co, err := inv.open(ctx, "one-shot", p)
-	// One that came at the same time listens by now; another worktree's, and one
-	// that only keeps order, never does here.
-	if hand && errors.Is(err, memory.ErrLocked) && inv.listening() {
-		if done, err := inv.delegate(ctx, job, p); done {
-			return err
-		}
+		co, err = inv.open(ctx, "one-shot", p)
+		// One that came at the same time listens by now; another worktree's, and one
+		// that only keeps order, never does here.
+		turn = hand && errors.Is(err, memory.ErrLocked) && inv.listening() && ctx.Err() == nil
 	}
 	if err != nil {
 		return err
@@ -225,6 +225,8 @@ func (inv *invocation) delegate(ctx context.Context, job coordinator.Job, p *pro
 	var f *fault
 	switch {
 	case errors.Is(err, errNobody):
+		return false, nil
+	case errors.As(err, &f) && f.kind == kindClosing: // and did not begin it
 		return false, nil
 	case errors.As(err, &f) && f.kind == kindForeign:
 		inv.warning(err.Error())
@@ -322,6 +324,7 @@ func (inv *invocation) eyes(p *progress) func(agent.Event) {
 // it ends.
 func (inv *invocation) run(ctx context.Context, co Coordinator, j coordinator.Job, p *progress) coordinator.Outcome {
 	defer p.close()
+	j.Last = true
 	return co.Run(ctx, j)
 }
 

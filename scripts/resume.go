@@ -108,7 +108,7 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 	}
 	inv.cfg.Session = id
 	inv.taking = situation(s)
-	return inv.perform(ctx, coordinator.Job{Task: goOn(s)}, false)
+	return inv.perform(ctx, coordinator.Job{Task: goOn(s), Go: true}, false)
 }
 
 // The verdicts of coordinator.Assess that matter here.

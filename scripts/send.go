@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,6 +21,7 @@ import (
 	"ralph/interrupts/control"
 	"ralph/memory"
 	"ralph/memory/queue"
+	"ralph/memory/session"
 	"ralph/memory/visible"
 )
 
@@ -218,6 +220,15 @@ func receiptText(class string, got receipt) string {
 
 // store keeps a message for the next Ralph.
 func (inv *invocation) store(ctx context.Context, r control.Request) error {
+	if r.Session != "" {
+		list, err := session.List(afero.NewOsFs(), inv.stateDir())
+		if err != nil {
+			return broken("io", "see that .ralph/sessions is a directory that you can read", err, "send")
+		}
+		if !slices.ContainsFunc(list, func(i session.Info) bool { return i.ID == r.Session }) {
+			return broken("no_session", "ralph sessions lists them; without --session whichever runs next gets it", nil, "there is no session %s: nobody would ever get the message", r.Session)
+		}
+	}
 	if err := inv.settle(ctx); err != nil {
 		return err
 	}

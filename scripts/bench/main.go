@@ -29,8 +29,19 @@ func main() {
 	stops := flag.Int("runs", 200, "stops of each shape, urgent messages of each kind")
 	only := flag.String("only", "", "one part: work, state, kills, stop, survivors or urgent")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, unread := context.WithCancelCause(ctx)
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	go func() { // until the end of the program
+		for range broken {
+			// It also comes for a connection that a Ralph has dropped.
+			if outputBroken() {
+				unread(errors.New("nobody reads the output"))
+			}
+		}
+	}()
 	if err := measure(ctx, *ralph, *only, *n, *stops); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

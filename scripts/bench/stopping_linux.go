@@ -1,5 +1,11 @@
 package main
 
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
 // stopping is what the measurements of stops and urgent messages need.
 type stopping struct {
 	stopRuns int
@@ -14,4 +20,11 @@ func (l *lab) rest() error {
 		return nil
 	}
 	return l.scan.clear()
+}
+
+// outputBroken says that whoever read the standard output has gone.
+func outputBroken() bool {
+	fds := []unix.PollFd{{Fd: int32(os.Stdout.Fd())}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
 }

@@ -146,7 +146,7 @@ func (r *run) ready(ctx context.Context) (came int, err error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	if err := r.Limits.check(r.end.Spent); err != nil {
+	if err := r.Limits.Check(r.end.Spent); err != nil {
 		return 0, err // what came stays where it is, for who can still answer it
 	}
 	if over := r.aside.ended(); len(over) > 0 {

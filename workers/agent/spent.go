@@ -46,7 +46,8 @@ func (s *Spent) add(r Reply, price func(Usage) (float64, bool)) {
 	}
 }
 
-func (l Limits) check(s Spent) error {
+// Check says with a *LimitError that what was spent allows no further request.
+func (l Limits) Check(s Spent) error {
 	switch {
 	case l.MaxTurns > 0 && s.Turns >= l.MaxTurns:
 		return &LimitError{What: "turns", Used: fmt.Sprint(s.Turns), Max: fmt.Sprint(l.MaxTurns), Flag: "--max-turns"}
