@@ -6,7 +6,7 @@
 // faces (repl, scripts) see what happens through events and get one Outcome,
 // which is complete on every path, also after a stop.
 //
-// Where things are: a run is in run.go, judge.go and outcome.go, what it may do
+// Where things are: a run is in run.go, judge.go, settle.go and outcome.go, what it may do
 // in permit.go; state in book.go (the hand on the store and the journal),
 // chronicle.go (a session's files), edits.go (what the user edits meanwhile) and
 // notebook.go (the tools that keep something); what the model sees in compact.go,
