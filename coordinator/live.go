@@ -8,7 +8,6 @@ import (
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
 )
 
 // Live is what is going on at one moment: the body of ralph.status/1 for a
@@ -92,7 +91,7 @@ func (c *Coordinator) Live() Live {
 	}
 	l := Live{State: liveIdle, Mode: modeAutonomous, Agents: append(c.pool.List(), c.guestsInLine()...), Background: c.background(), Queue: []Waiting{},
 		Usage: totals.Usage, CostUSD: totals.CostUSD, SessionID: c.SessionID(), RunID: c.opt.RunID, Model: c.Endpoint().Model,
-		PID: os.Getpid(), Kind: c.opt.Holder, Root: c.opt.Root, Method: proc.Detect().Name, StartedAt: totals.Started.UTC()}
+		PID: os.Getpid(), Kind: c.opt.Holder, Root: c.opt.Root, Method: c.opt.Proc.Method().Name, StartedAt: totals.Started.UTC()}
 	if stopped != nil {
 		l.State, l.Mode, l.Task, l.Since = liveInterrupted, modeConversation, firstLine(stopped.Task), stopped.At
 	}
