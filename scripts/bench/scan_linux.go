@@ -189,7 +189,7 @@ func (s *scanner) clues(pid int) []string {
 	if env, err := os.ReadFile(at + "/environ"); err == nil && bytes.Contains(env, []byte(markVariable+"=")) {
 		clues = append(clues, "environment")
 	}
-	if strings.Contains(commandOf(pid), filepath.Base(s.dir)) {
+	if strings.Contains(commandOf(pid), s.dir) {
 		clues = append(clues, "command line")
 	}
 	if dir, err := os.Readlink(at + "/cwd"); err == nil && strings.HasPrefix(dir, s.dir) {
@@ -374,8 +374,12 @@ func leaks() map[string]string {
 }
 
 // plant leaves processes behind in every way and shows that the scanner finds
-// each, then ends them by pid and shows that it finds none.
+// each, then ends them by pid and shows that it finds none; once in a run.
 func (l *lab) plant() error {
+	if l.planted {
+		return nil
+	}
+	l.planted = true
 	file := filepath.Join(l.dir, "planted")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return err

@@ -18,6 +18,7 @@ const (
 	runsOfAChat  = 10
 	goneLimit    = 3 * time.Second // what lives longer has survived
 	betweenStops = 15 * time.Millisecond
+	stopsPerBare = 4 // the floor is measured in turn with the stops
 )
 
 // stopped is one measured stop.
@@ -48,7 +49,7 @@ func (l *lab) stops() error {
   told     … and the prompt no longer shows the work as running: it says stopping, or nothing runs
   rest     … and the prompt shows that nothing runs: the stop is recorded, the next line is acted on
   gone     from ^C until the last process of the work has died
-  bare     SIGKILL to the process groups of 8 plain sleeps until all have died, in turn in the same run
+  bare     SIGKILL to the process groups of 8 plain sleeps until all have died; after every fourth stop
   idle     the same key in the same chat with nothing running: what terminal, bench and echo take by themselves
 `)
 	fmt.Printf("%-22s %19s %19s %19s %19s %14s %14s %5s %5s\n", "ms: p50 / p99 / max", "input", "told", "rest", "gone", "bare", "idle", "n", "left")
@@ -141,12 +142,15 @@ func (l *lab) stopRounds(s shape, rounds int, f *stopsOf) (err error) {
 		if err := l.allThere(s, lanes); err != nil {
 			return err
 		}
-		for _, n := range lanes {
+		for i, n := range lanes {
 			one, err := n.stop(s)
 			if err != nil {
 				return err
 			}
 			f.take(one)
+			if i%stopsPerBare > 0 {
+				continue
+			}
 			bare, err := l.bareKill()
 			if err != nil {
 				return err

@@ -12,6 +12,7 @@ type stopping struct {
 	scan     *scanner
 	environ  []string // more of the environment of a Ralph
 	named    int      // survivors that were printed
+	planted  bool     // the scanner was shown to find leaks
 }
 
 // rest ends what a part that failed has left behind.

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	killLanes = 8
+	killLanes = 20
 	// killWithin is how long a Ralph lives at most after it was given its work:
-	// eight commands are up after about half of it.
-	killWithin = 3 * time.Second
+	// eight commands are up after about two thirds of it.
+	killWithin = 2400 * time.Millisecond
 	// restLimit is what everything gets to be gone after the kill.
 	restLimit = time.Second
 )
@@ -34,6 +34,9 @@ func (l *lab) survivors() error {
 	if err := l.openScanner(); err != nil {
 		return err
 	}
+	if err := l.plant(); err != nil {
+		return err
+	}
 	fmt.Println("\nkill -9 of Ralph at random moments within", killWithin, "of its work's beginning, all shapes in turn, up to", killLanes, "Ralphs beside one another")
 	fmt.Printf("%-34s %6s %9s %22s %6s %14s\n", "", "kills", "at work", "gone, ms p50/p99/max", "left", "after a start")
 	defer func() { l.environ = nil }()
@@ -44,7 +47,7 @@ func (l *lab) survivors() error {
 		each    int
 	}{
 		{"best method", nil, max(l.stopRuns/10, 1)},
-		{"RALPH_PROC=session", []string{"RALPH_PROC=session"}, max(l.stopRuns/40, 1)},
+		{"RALPH_PROC=session", []string{"RALPH_PROC=session"}, max(l.stopRuns/50, 1)},
 	} {
 		l.environ = m.environ
 		for _, chat := range []bool{true, false} {
@@ -67,7 +70,7 @@ func (l *lab) killsOf(each int, chat bool, random *rand.Rand) (k killed9, err er
 	for _, s := range shapes() {
 		lanes := killLanes
 		if s.gated {
-			lanes = killLanes / 2 // they take all of the processor
+			lanes = killLanes / 4 // they take all of the processor
 		}
 		for done := 0; done < each; done += lanes {
 			if err := l.killBatch(s, min(lanes, each-done), chat, random, &k); err != nil {
@@ -130,7 +133,7 @@ func (l *lab) killAll(s shape, lanes []*lane, random *rand.Rand, k *killed9) (er
 	if s.gated {
 		wg.Go(func() { keepOpen(lanes, quit) })
 	}
-	times := make([]float64, len(lanes))
+	times := make([]float64, len(lanes)) // below 0: nothing ran yet
 	var deaths sync.WaitGroup
 	for i, n := range lanes {
 		time.Sleep(moments[i] - time.Since(began))
@@ -141,7 +144,7 @@ func (l *lab) killAll(s shape, lanes []*lane, random *rand.Rand, k *killed9) (er
 				hold = append(hold, w)
 			}
 		}
-		if len(hold) > 0 {
+		if times[i] = -1; len(hold) > 0 {
 			k.running++
 		}
 		at := time.Now()
@@ -150,9 +153,8 @@ func (l *lab) killAll(s shape, lanes []*lane, random *rand.Rand, k *killed9) (er
 		k.kills++
 		deaths.Go(func() {
 			for _, w := range hold {
-				if w.dies(at.Add(restLimit)) {
-					times[i] = since(at, time.Now())
-				}
+				w.dies(at.Add(restLimit)) // what lives on counts with the limit
+				times[i] = since(at, time.Now())
 				w.close()
 			}
 		})
@@ -160,7 +162,7 @@ func (l *lab) killAll(s shape, lanes []*lane, random *rand.Rand, k *killed9) (er
 	deaths.Wait()
 	close(quit)
 	wg.Wait()
-	k.gone = append(k.gone, times...)
+	k.gone = append(k.gone, slices.DeleteFunc(times, func(ms float64) bool { return ms < 0 })...)
 	return err
 }
 

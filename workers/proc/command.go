@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	hardGrace = 100 * time.Millisecond  // between INT and KILL of a hard stop
+	hardGrace = 75 * time.Millisecond   // between INT and KILL of a hard stop: at most 100 ms, also when the timer is late
 	intGrace  = 500 * time.Millisecond  // between INT and TERM of a polite end
 	termGrace = 1500 * time.Millisecond // between TERM and KILL of a polite end
 	killGrace = 2 * time.Second         // for the kernel to end what was killed

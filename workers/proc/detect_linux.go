@@ -59,6 +59,9 @@ func sessions() Method {
 		used = append(used, "inherited limit tag")
 	}
 	used = append(used, "environment tag")
+	if !canScan() {
+		used = append(used, "but no process table of this pid namespace in /proc: only process groups are ended, and nothing is proven")
+	}
 	return Method{Name: name, Detail: "uses " + strings.Join(used, ", ")}
 }
 

@@ -69,6 +69,9 @@ func prove(c Claim, held string) (fd int, err error) {
 	if c.Boot != bootID() {
 		return -1, fmt.Errorf("%w: it runs on another host, or ran before the last boot", ErrUnproven)
 	}
+	if !canScan() {
+		return -1, fmt.Errorf("%w: the process table cannot be read", ErrUnproven)
+	}
 	fd, err = unix.PidfdOpen(c.PID, 0)
 	if err != nil {
 		return -1, err

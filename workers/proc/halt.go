@@ -60,7 +60,7 @@ func (r *Runner) Rest(ctx context.Context) Report {
 		began = r.haltedAt
 	}
 	r.mu.Unlock()
-	rep := Report{Checked: canScan}
+	rep := Report{Checked: canScan()}
 	left := map[int]Process{}
 	keep := func(ps []Process) {
 		for _, p := range ps {

@@ -249,7 +249,11 @@ func initServe(leader uintptr) {
 			if errno != syscall.EINTR && n != 1 {
 				initExit()
 			}
-			if n == 1 && !ended {
+			switch {
+			case n != 1:
+			case sig == byte(syscall.SIGSTOP): // all but init; KILL comes next
+				syscall.RawSyscall(syscall.SYS_KILL, ^uintptr(0), uintptr(sig), 0)
+			case !ended:
 				syscall.RawSyscall(syscall.SYS_KILL, -leader, uintptr(sig), 0)
 			}
 		}

@@ -15,9 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canScan says that Leaks can find what it looks for.
-const canScan = true
-
 // ownerBits tell the tags of this process from those of any other.
 var ownerBits = sync.OnceValue(func() uint64 {
 	var b [4]byte
@@ -39,13 +36,30 @@ func marks(pid int) [2]uint64 {
 	return m
 }
 
-// carriers are the live processes with a tag that want accepts, but for this
-// one, which has a tag for the moment in which it forks.
-func carriers(want func(tag uint64) bool) []Process {
+// elders tells the processes that cannot descend from this one: a session that
+// began before it, whoever leads it still living, is joined only by being born
+// in it. To read the tags of all others takes ten times as long.
+func elders() func(pid int) bool {
+	began, known := children().self.start, map[int]bool{}
+	return func(pid int) bool {
+		sid := sessionOf(pid)
+		old, ok := known[sid]
+		if !ok {
+			st, led := readStat(sid)
+			old = led && st.sid == sid && st.start < began
+			known[sid] = old
+		}
+		return old
+	}
+}
+
+// carriers are the live processes with a tag that want accepts, but for those to
+// be passed over, and this one, which has a tag for the moment in which it forks.
+func carriers(pass func(pid int) bool, want func(tag uint64) bool) []Process {
 	var out []Process
 	seen := map[int]bool{}
 	everyPID(func(pid int) {
-		if seen[pid] || pid == os.Getpid() {
+		if seen[pid] || pid == os.Getpid() || pass != nil && pass(pid) {
 			return
 		}
 		for _, n := range marks(pid) {
@@ -71,12 +85,12 @@ func (p Process) alive() bool {
 
 // running is what the process table shows of a command.
 func (c *command) running() []Process {
-	return carriers(func(n uint64) bool { return n == c.tag.n })
+	return carriers(nil, func(n uint64) bool { return n == c.tag.n })
 }
 
 // leaks is Leaks.
 func leaks() []Process {
-	found := carriers(func(n uint64) bool { return ownerOfTag(n) == ownerBits() && !children().runs(tag{n}) })
+	found := carriers(elders(), func(n uint64) bool { return ownerOfTag(n) == ownerBits() && !children().runs(tag{n}) })
 	// What was on its way out while its command ended has gone by now.
 	still := found[:0]
 	for _, p := range found {
@@ -95,6 +109,9 @@ func (tb *table) runs(g tag) bool {
 
 // ownerName is Owner.
 func ownerName() string {
+	if !canScan() {
+		return ""
+	}
 	self, _ := readStat(os.Getpid())
 	return strings.Join([]string{
 		strconv.FormatUint(ownerBits(), 36), strconv.Itoa(os.Getpid()), strconv.FormatUint(self.start, 10),
@@ -117,7 +134,7 @@ func sweepOf(ctx context.Context, owner string) ([]Process, error) {
 	}
 	dead := space == spaceOf("self") && bits != ownerBits() && !Lives(Claim{PID: pid, Start: start, Boot: f[4]})
 	if !dead {
-		if len(carriers(func(n uint64) bool { return ownerOfTag(n) == bits })) == 0 {
+		if len(carriers(nil, func(n uint64) bool { return ownerOfTag(n) == bits })) == 0 {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("sweep what %q left: it may live: %w", owner, ErrUnproven)
@@ -171,8 +188,10 @@ func killLeft(bits uint64) []Process {
 			return
 		}
 		p := Process{PID: pid, Start: st.start, Command: commandLine(pid)}
-		kill(p, groups[st.pgid])
-		groups[st.pgid], roots[pid] = true, true
+		if kill(p, !groups[st.pgid]) {
+			groups[st.pgid] = true
+		}
+		roots[pid] = true
 		out = append(out, p)
 	})
 	if len(out) == 0 {
@@ -188,7 +207,7 @@ func killLeft(bits uint64) []Process {
 			continue
 		}
 		found := Process{PID: p.pid, Start: p.start, Command: commandLine(p.pid)}
-		kill(found, true)
+		kill(found, false)
 		out = append(out, found)
 	}
 	return out
@@ -212,6 +231,9 @@ func descends(pid int, parent map[int]int, roots, spared map[int]bool) bool {
 // carried is Carries.
 func carried(pid int) bool {
 	self := children().self
+	if !canScan() {
+		return false
+	}
 	for p, most := pid, 1<<16; p > 1 && most > 0; most-- {
 		st, ok := readStat(p)
 		if !ok {

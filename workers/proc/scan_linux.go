@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // stat is what /proc says about one process.
@@ -15,8 +16,19 @@ type stat struct {
 	start                uint64 // clock ticks since boot
 }
 
+// canScan says that the process table can be read: that /proc is there, and is
+// that of our pid namespace. Numbers of another one would name the wrong
+// processes.
+var canScan = sync.OnceValue(func() bool {
+	self, err := os.Readlink("/proc/self")
+	return err == nil && self == strconv.Itoa(os.Getpid())
+})
+
 // pids lists all processes.
 func pids() []int {
+	if !canScan() {
+		return nil
+	}
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -89,7 +101,33 @@ func processes() []stat {
 	return out
 }
 
+// childrenOf lists the children of all threads of a process; false where the
+// system does not tell, or the process is gone.
+func childrenOf(pid int) (list []int, ok bool) {
+	if !canScan() {
+		return nil, false
+	}
+	at := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(at)
+	if err != nil {
+		return nil, false
+	}
+	for _, t := range threads {
+		b, err := os.ReadFile(at + "/" + t.Name() + "/children")
+		ok = ok || err == nil // a thread that has ended since has none
+		for _, f := range strings.Fields(string(b)) {
+			if child, err := strconv.Atoi(f); err == nil {
+				list = append(list, child)
+			}
+		}
+	}
+	return list, ok
+}
+
 func readStat(pid int) (stat, bool) {
+	if !canScan() {
+		return stat{}, false
+	}
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return stat{}, false

@@ -50,6 +50,9 @@ const (
 	initSignals = 5
 )
 
+// namingTime is what naming the members of a space may take before their kill.
+const namingTime = 20 * time.Millisecond
+
 // goByte lets init go on; any other byte is a signal.
 const goByte = 0xff
 
@@ -190,6 +193,9 @@ func (s *space) fork(a *initArgs) error {
 func (s *space) handshake(a *initArgs, report int) error {
 	proc := "/proc/" + strconv.Itoa(s.pid)
 	if a.flags&unix.CLONE_NEWUSER != 0 {
+		if !canScan() {
+			return &stageError{stageMaps, syscall.ENOENT}
+		}
 		uid, gid := strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Getegid())
 		for _, m := range [...][2]string{{"/uid_map", uid + " " + uid + " 1\n"}, {"/setgroups", "deny"}, {"/gid_map", gid + " " + gid + " 1\n"}} {
 			if err := writeOnce(proc+m[0], m[1]); err != nil {
@@ -295,16 +301,29 @@ func (s *space) end(now bool) {
 // signal asks init to signal the leader's process group. SIGKILL ends all.
 func (s *space) signal(sig syscall.Signal) {
 	if sig == syscall.SIGKILL {
-		s.named = s.members()
+		s.named = s.doomed()
 		s.end(true)
 		return
 	}
+	s.ask(sig)
+}
+
+// ask has init send a signal; see initServe.
+func (s *space) ask(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.reaped {
 		// A socket that is full, or closed, is that of an init that will be killed.
 		_ = s.tell(byte(sig))
 	}
+}
+
+// doomed names what is about to be killed, as far as that is quick. All of it is
+// stopped first: what forks for ever would have the processor, and no end of
+// members.
+func (s *space) doomed() []Process {
+	s.ask(syscall.SIGSTOP)
+	return s.members()
 }
 
 // reap gives the leader's status. A space whose init was killed ended with it.
@@ -322,7 +341,7 @@ func (s *space) sweep(dead bool) (killed, left []Process) {
 	defer children().leave(&s.tree)
 	killed = s.named
 	if dead && s.left {
-		killed = append(killed, s.members()...)
+		killed = append(killed, s.doomed()...)
 	}
 	s.end(!dead || s.left)
 	t := time.NewTimer(killGrace)
@@ -336,23 +355,40 @@ func (s *space) sweep(dead bool) (killed, left []Process) {
 }
 
 // members are the living processes in the space but init and the leader, who is
-// remembered.
+// remembered. All of them descend from init, which adopts the orphans; where the
+// system does not list children, every process is looked at.
 func (s *space) members() []Process {
 	var out []Process
-	for _, pid := range pids() {
-		if pid == s.pid || !s.holds(pid) {
-			continue
-		}
+	look := func(pid int) {
 		st, ok := readStat(pid)
 		if !ok || !st.alive() {
-			continue
+			return
 		}
 		p := Process{PID: pid, Start: st.start, Command: commandLine(pid)}
 		if !s.led() && st.ppid == s.pid && innerPID(pid) == "2" {
 			s.who = p // the first that init forked
-			continue
+			return
 		}
 		out = append(out, p)
+	}
+	first, ok := childrenOf(s.pid)
+	if !ok {
+		for _, pid := range pids() {
+			if pid != s.pid && s.holds(pid) {
+				look(pid)
+			}
+		}
+		return out
+	}
+	seen := map[int]bool{s.pid: true}
+	deadline := time.Now().Add(namingTime)
+	for next := first; len(next) > 0 && time.Now().Before(deadline); next = next[1:] {
+		if pid := next[0]; !seen[pid] {
+			seen[pid] = true
+			look(pid)
+			below, _ := childrenOf(pid)
+			next = append(next, below...)
+		}
 	}
 	return out
 }

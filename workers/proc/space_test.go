@@ -313,6 +313,13 @@ func play(ctx context.Context, part string) {
 		playRalph(ctx)
 	case "detect":
 		playDetect(ctx)
+	case "chain":
+		dir, err := os.MkdirTemp("", "ralph-proc-")
+		if err == nil {
+			_, err = New(testOptions()).Start(ctx, Spec{Argv: []string{"bash", "-c", os.Getenv("PROC_TEST_MARK")}, Dir: dir})
+		}
+		fmt.Println(Owner(), err)
+		<-ctx.Done()
 	}
 }
 

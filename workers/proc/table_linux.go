@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,20 +162,8 @@ func (tb *table) quiet(t *tree) bool {
 // strangers says that there is a child that we adopted and that no mark gives to
 // a command that runs; where the system does not list children, that there may be.
 func (tb *table) strangers() bool {
-	lists, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil || len(lists) == 0 {
-		return true
-	}
-	for _, list := range lists {
-		b, _ := os.ReadFile(list) // of a thread that has ended since, none
-		for _, f := range strings.Fields(string(b)) {
-			pid, err := strconv.Atoi(f)
-			if err == nil && tb.strange(pid) {
-				return true
-			}
-		}
-	}
-	return false
+	all, ok := childrenOf(tb.self.pid)
+	return !ok || slices.ContainsFunc(all, tb.strange)
 }
 
 func (tb *table) strange(pid int) bool {
@@ -293,8 +281,9 @@ func (tb *table) round(t *tree) []Process {
 		if p.ppid == tb.self.pid && !tb.leads(p.pid) {
 			tb.killed[p.pid] = true
 		}
-		kill(proc, groups[p.pgid])
-		groups[p.pgid] = true
+		if kill(proc, !groups[p.pgid]) {
+			groups[p.pgid] = true
+		}
 	}
 	everyPID(func(pid int) {
 		if !tb.carries(pid, t) {
@@ -369,26 +358,33 @@ func (tb *table) ownerOf(p stat) *tree {
 	return nil
 }
 
-// kill ends one process, and unless that was done already its group, which is
-// in the same session and so the same command's. A group is killed at once; one
-// that forks all the time cannot run away from that.
-func kill(p Process, groupDone bool) {
+// kill ends one process, and with group its process group, which is in the same
+// session and so the same command's. A group is killed at once; one that forks
+// all the time cannot run away from that. Its leader, whose number it has, may
+// be dead and reaped, so that no descriptor names it. But the process was in it
+// a moment ago, and the number is not given out again before all others were.
+func kill(p Process, group bool) (ended bool) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err == unix.ESRCH {
+		return false
+	}
+	if err == nil {
+		defer func() { _ = unix.Close(fd) }()
+	}
+	st, ok := readStat(p.PID)
+	if !ok || st.start != p.Start || !st.alive() {
+		return false
+	}
+	if group && st.pgid > 1 {
+		_ = unix.Kill(-st.pgid, unix.SIGKILL)
+	}
+	// What refuses is found alive by the next round.
 	if err != nil {
-		if st, ok := readStat(p.PID); ok && st.start == p.Start && err != unix.ESRCH {
-			_ = unix.Kill(p.PID, unix.SIGKILL) // what refuses is found alive by the next round
-		}
-		return
+		_ = unix.Kill(p.PID, unix.SIGKILL)
+	} else {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
-	defer func() { _ = unix.Close(fd) }()
-	if st, ok := readStat(p.PID); !ok || st.start != p.Start {
-		return
-	}
-	const processGroup = 4 // PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
-	if !groupDone {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, processGroup) // refused by older kernels
-	}
-	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	return true
 }
 
 // deadChild names a dead child without reaping it: 0 when there are only living

@@ -79,6 +79,9 @@ func (t *tree) reap() (status syscall.WaitStatus, who Process, dead bool) {
 	defer t.mu.Unlock()
 	select {
 	case <-t.over:
+		if !canScan() { // then this is all that can be ended
+			_ = syscall.Kill(-t.pid, syscall.SIGKILL)
+		}
 		return t.reapLocked(), t.who, true
 	default:
 		t.abandoned = true

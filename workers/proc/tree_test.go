@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -345,4 +347,66 @@ func BenchmarkRun(b *testing.B) {
 			}
 		}
 	})
+}
+
+// A chain whose processes each start the next and end, and whose leader is
+// dead, is swept although nobody is there to signal its group through:
+// RALPH_TEST_SWEEP=1 tries it often.
+func TestSweepOfAChain(t *testing.T) {
+	chains := map[string]string{
+		"one group": `f() { sleep 0.01; f & }; for i in 1 2 3 4; do f; done; while :; do (:); done # M`,
+		"new ones":  `printf 'exec 2>/dev/null; (exec -a M sleep 0.01); setsid bash ./hop M & exit' >hop; bash ./hop M`,
+	}
+	load := exec.Command("bash", "-c", `for i in 1 2 3 4; do while :; do (:); done & done; wait`)
+	load.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := load.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(-load.Process.Pid, syscall.SIGKILL); _ = load.Wait() }()
+	n := 6
+	if os.Getenv("RALPH_TEST_SWEEP") != "" {
+		n = 200
+	}
+	for name, script := range chains {
+		t.Run(name, func(t *testing.T) {
+			worst, lost := time.Duration(0), 0
+			for range n {
+				mark := marker()
+				ralph := again(t, 0)
+				ralph.Env = append(ralph.Env, "PROC_TEST_PART=chain", "PROC_TEST_METHOD=session", "PROC_TEST_MARK="+marked(script, mark))
+				out, err := ralph.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := ralph.Start(); err != nil {
+					t.Fatal(err)
+				}
+				owner, err := bufio.NewReader(out).ReadString('\n')
+				if err != nil {
+					t.Fatal(err)
+				}
+				owner = strings.Fields(owner)[0]
+				time.Sleep(30 * time.Millisecond)
+				_ = ralph.Process.Kill()
+				_ = ralph.Wait()
+				began := time.Now()
+				if _, err := Sweep(t.Context(), owner); err != nil {
+					t.Error(err)
+				}
+				worst = max(worst, time.Since(began))
+				time.Sleep(30 * time.Millisecond)
+				if left := running(owner); len(left) > 0 {
+					lost++
+					t.Errorf("left: %v", left)
+				}
+				bury()
+			}
+			t.Logf("%d sweeps, %d lost, the longest took %v", n, lost, worst)
+		})
+	}
+}
+
+func running(owner string) []Process {
+	bits, _ := strconv.ParseUint(strings.SplitN(owner, ".", 2)[0], 36, 64)
+	return carriers(nil, func(n uint64) bool { return ownerOfTag(n) == bits })
 }
