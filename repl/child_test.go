@@ -163,6 +163,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestSignalInterruptIsControlC(t *testing.T) {
+	t.Parallel()
 	p := spawn(t, "hang")
 	p.Has("ralph ❯ ▏")
 	p.Type("work\r")

@@ -33,6 +33,7 @@ type fake struct {
 	deaf bool // it never delivers what waits
 	// liveHangs, when set, keeps Live from answering.
 	liveHangs chan struct{}
+	closing   func(*fake) // called by Close, when set
 
 	mu     sync.Mutex // guards the fields below
 	tasks  []string
@@ -216,10 +217,21 @@ func (f *fake) stopped() int { return int(f.stops.Load()) }
 
 func (f *fake) Clear() error { return nil }
 
-func (f *fake) Close() error {
+// release ends what the fake runs; more than once does no harm.
+func (f *fake) release() {
+	if f.queue == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = f.queue.Close(ctx)
+}
+
+func (f *fake) Close() error {
+	if f.closing != nil {
+		f.closing(f)
+	}
+	f.release()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

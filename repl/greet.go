@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"ralph/repl/line"
 	"ralph/repl/render"
 )
 
@@ -54,7 +53,6 @@ func (s *Shell) farewell() {
 	if !s.opened {
 		return
 	}
-	s.reader.Show(line.Prompt{})
 	t := s.mind.Changes.Totals()
 	id := s.mind.About.SessionID()
 	s.ink.say(func(r *render.Renderer) string {

@@ -37,6 +37,7 @@ func flood(ctx context.Context, f *fake, _ string) coordinator.Outcome {
 // TestThirdInterruptWhenEverythingHangs: the turn is deaf and every look at the
 // coordinator hangs, in the lock that it holds.
 func TestThirdInterruptWhenEverythingHangs(t *testing.T) {
+	t.Parallel()
 	for name, press := range map[string]func(*process){
 		"keys":    func(p *process) { p.Type("\x03") },
 		"signals": func(p *process) { _ = p.cmd.Process.Signal(syscall.SIGINT) },
@@ -66,6 +67,7 @@ func TestThirdInterruptWhenEverythingHangs(t *testing.T) {
 // TestThirdInterruptOnAStuckTerminal: nobody takes what is written, as after a
 // Ctrl-S.
 func TestThirdInterruptOnAStuckTerminal(t *testing.T) {
+	t.Parallel()
 	master, slave, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +127,7 @@ func TestThirdInterruptOnAStuckTerminal(t *testing.T) {
 // TestResizeStorm: sizes from nothing to huge, hundreds of them, while output
 // streams and somebody types.
 func TestResizeStorm(t *testing.T) {
+	t.Parallel()
 	p := spawn(t, "flood")
 	p.Has("ralph ❯ ▏")
 	p.Type("work\r")
@@ -162,6 +165,7 @@ func TestTerminalLoss(t *testing.T) {
 	} {
 		for _, how := range []string{"closed", "hung up"} {
 			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
 				p := spawn(t, c.turn)
 				p.Has("ralph ❯ ▏")
 				c.before(p)
@@ -186,6 +190,7 @@ func TestTerminalLoss(t *testing.T) {
 
 // TestReaderLeaves: nobody reads the piped output any more.
 func TestReaderLeaves(t *testing.T) {
+	t.Parallel()
 	for _, turn := range []string{"flood", "echo"} {
 		t.Run(turn, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0])

@@ -27,10 +27,13 @@ type letters struct {
 	asked map[string]chan struct{} // closed when the question has its final state
 	// over are questions that were answered before it was told that they are on
 	// disk.
-	over  map[string]bool
-	back  []returned           // to be put into the prompt
-	typed int                  // lines so far that went into one queue or the other
-	early []interrupts.Message // that waited when the conversation began
+	over map[string]bool
+	back []returned // to be put into the prompt
+	told int        // how many of them were named since the last work began
+	// toldMore says that there were more than are named.
+	toldMore bool
+	typed    int                  // lines so far that went into one queue or the other
+	early    []interrupts.Message // that waited when the conversation began
 	// offered are the messages for which a turn was begun last: when they wait
 	// all the same, it is not tried again until something changes.
 	offered string
@@ -131,7 +134,7 @@ func (s *Shell) onInbox(e agent.Event) {
 		}
 	case "returned":
 		nr := l.mine[e.Ref]
-		if e.From == fromChat && !s.leaving {
+		if e.From == fromChat {
 			l.back = append(l.back, returned{nr, typedAs(e.Class, e.Text)})
 		}
 		l.settled(e.Ref)
@@ -180,16 +183,12 @@ func (s *Shell) deliver() bool {
 func (s *Shell) tellEarly() {
 	list := s.letters.early
 	s.letters.early = nil
-	if len(list) == 0 {
-		return
-	}
-	s.note(count(len(list), "message waits", "messages wait") + " from last time")
 	for i, m := range list {
 		if i == shownReturned {
 			s.note(fmt.Sprintf("and %d more; /queue lists them", len(list)-i))
 			break
 		}
-		s.note(fmt.Sprintf("%s %s: %s", m.ID(), m.Class, render.Brief(m.Text)))
+		s.note(fmt.Sprintf("%s %s, from last time: %s", m.ID(), m.Class, render.Brief(m.Text)))
 	}
 }
 
@@ -257,7 +256,7 @@ func queueTable(list []interrupts.Message, now time.Time) [][]string {
 		}
 		text := render.Brief(m.Text)
 		if m.From != fromChat && m.From != "" {
-			text += " (from " + m.From + ")"
+			text += " (from " + render.Sender(m.From) + ")"
 		}
 		table = append(table, []string{m.ID(), m.Class.String(), age(now.Sub(m.At)), state, text})
 	}

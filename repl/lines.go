@@ -41,7 +41,7 @@ func (s *Shell) onLine(text string) {
 		s.do(text)
 	case !slashed:
 		s.speak(interrupts.ClassSteer, strings.TrimSpace(text))
-	case known && !now && !s.proceedsBy(c.Name):
+	case known && !now && !s.worksNow(c.Name, args):
 		s.wait(text, "/"+c.Name)
 	default:
 		if !spoken(c.Name) {
@@ -89,8 +89,11 @@ func (s *Shell) said(text string) {
 
 // do acts on a line while nothing runs.
 func (s *Shell) do(text string) {
-	s.said(text)
-	if name, args, ok := splitCommand(text); ok {
+	name, args, ok := splitCommand(text)
+	if name != "ask" || args == "" {
+		s.said(text) // a question is shown when it is accepted
+	}
+	if ok {
 		s.command(name, args)
 		return
 	}

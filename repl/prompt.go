@@ -65,19 +65,20 @@ func (s *Shell) waits() int { return len(s.letters.waiting) + len(s.queue) }
 
 // doing is the prompt's text while work runs.
 func (s *Shell) doing() string {
-	tool, parts := s.ink.state()
-	if n := len(s.standing.Background); n > 0 {
-		parts = append([]string{fmt.Sprintf("%d in background", n)}, parts...)
-	}
-	if n := s.waits(); n > 0 {
-		parts = append([]string{fmt.Sprintf("%d queued", n)}, parts...)
-	}
+	tool, spent := s.ink.state()
+	var facts []string
 	head := "ralph " + s.spinner()
 	if w := s.running(); w != nil {
 		if d := time.Since(w.begun); d >= patience {
-			parts = append([]string{elapsed(d)}, parts...)
+			facts = append(facts, elapsed(d))
 		}
 		head = strings.TrimSpace(head + " " + w.label)
+	}
+	if n := s.waits(); n > 0 {
+		facts = append(facts, fmt.Sprintf("%d queued", n))
+	}
+	if n := len(s.standing.Background); n > 0 {
+		facts = append(facts, fmt.Sprintf("%d in background", n))
 	}
 	switch {
 	case s.stopsSoFar() > 0 || s.standing.State == stateStopping:
@@ -86,17 +87,43 @@ func (s *Shell) doing() string {
 		head += " " + s.mode()
 	}
 	cols, _ := s.size()
-	for len(parts) > 1 && len([]rune(head+strings.Join(parts, " · "))) > cols/2-3 {
-		parts = parts[:len(parts)-1]
-	}
-	rest := strings.Join(parts, s.dot())
-	if tool != "" {
-		head += " " + shorten(tool, cols/2-len([]rune(head))-len([]rune(rest))-5)
-		if rest != "" {
-			head += strings.TrimRight(s.dot(), " ")
+	return s.fitted(head, tool, facts, spent, (cols-1)/2) // the line reader cuts what is longer
+}
+
+// leastTool is how much of a tool's name and argument is worth showing.
+const leastTool = 8
+
+// fitted puts together as much as room has place for. What was spent goes first,
+// then the last facts, then the tool; only the tool is shortened.
+func (s *Shell) fitted(head, tool string, facts, spent []string, room int) string {
+	dot := s.dot()
+	width := func(least int) int {
+		n := len([]rune(strings.Join(append(append([]string{head}, facts...), spent...), dot)))
+		if tool != "" {
+			n += 1 + min(len([]rune(tool)), least)
 		}
+		return n
 	}
-	return strings.TrimRight(head+" "+rest, " ")
+	for len(spent) > 0 && width(leastTool) > room {
+		spent = spent[:len(spent)-1]
+	}
+	for len(facts) > 1 && width(leastTool) > room {
+		facts = facts[:len(facts)-1]
+	}
+	if width(leastTool) > room {
+		tool = ""
+	}
+	if width(leastTool) > room {
+		facts = nil
+	}
+	if tool != "" {
+		head += " " + shorten(tool, room-width(0)) // width counts the space before it
+	}
+	all := strings.Join(append(facts, spent...), dot)
+	if tool == "" || all == "" {
+		return strings.TrimRight(head+" "+all, " ")
+	}
+	return head + dot + all
 }
 
 // dot stands between two facts.
@@ -118,7 +145,7 @@ func elapsed(d time.Duration) string {
 // shorten cuts text to n characters, but not below a few.
 func shorten(text string, n int) string {
 	r := []rune(text)
-	if n = max(n, 8); len(r) <= n {
+	if n = max(n, leastTool); len(r) <= n {
 		return text
 	}
 	return string(r[:n-1]) + "…"

@@ -52,6 +52,7 @@ type Shell struct {
 	letters   letters
 	standing  coordinator.Live // as far as known; see look
 	sight     sight
+	hinted    int // how many stops were told of
 	questions []*question
 	desk      desk
 	leaving   bool
@@ -72,6 +73,7 @@ type Shell struct {
 	work    *work
 	outside bool   // the coordinator works for somebody else
 	kill    func() // ends at once what a stop has not ended; nil before there is a coordinator
+	closing bool   // all work has ended and the coordinator is being closed
 	forced  int    // the exit code of those who leave at once, else 0
 	stops   int    // of the work that runs
 	// keyed counts the stops by key whose place among the lines is still to
@@ -150,7 +152,7 @@ func (s *Shell) converse() (exitCode int, err error) {
 	s.ready = true
 	s.next()
 	s.loop()
-	s.farewell()
+	s.reader.Show(line.Prompt{})
 	return s.code, nil
 }
 
@@ -347,7 +349,10 @@ func (s *Shell) leave(code int) {
 	if s.leaving {
 		return
 	}
-	s.leaving, s.code, s.queue = true, code, nil
+	s.leaving, s.code = true, code
+	if n := len(s.standing.Background); n > 0 {
+		s.note(count(n, "background job ends", "background jobs end") + " with the chat")
+	}
 	s.stopWork(&interrupts.Stop{Text: "leaving"})
 }
 
@@ -362,6 +367,9 @@ func (s *Shell) settle() {
 	if s.mustLeave() != 0 {
 		return
 	}
+	s.mu.Lock()
+	s.closing, s.stops = true, 0
+	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -372,7 +380,12 @@ func (s *Shell) settle() {
 	}()
 	select {
 	case <-done:
+		s.runPosted() // what became of the last messages
+		s.unsent()
+		s.farewell() // a turn that was stopped counts only now
 	case <-time.After(leaveWait):
+		s.unsent()
+		s.farewell()
 		if s.o.Err != nil && !s.gone {
 			_ = s.reader.Close()
 			fmt.Fprintln(s.o.Err, "ralph: warning: some work did not end in time")

@@ -124,9 +124,12 @@ func (s *Shell) holds() bool {
 	return s.standing.State == statePaused || s.standing.State == statePausing
 }
 
-// proceedsBy says that a command, which waits for the end of a turn, works now
-// because the turn waits for it.
-func (s *Shell) proceedsBy(name string) bool { return name == "go" && s.holds() }
+// worksNow says that a command, which waits for the end of a turn, works now:
+// because the turn waits for it, or because it has nothing to wait for.
+func (s *Shell) worksNow(name, args string) bool {
+	stopping := s.stopsSoFar() > 0 || s.standing.State == stateStopping
+	return name == "go" && (s.holds() || args == "" && !s.talks() && !stopping)
+}
 
 // goOn does /go: after a stop it lets the work go on, or gives it another turn.
 func (s *Shell) goOn(text string) {
@@ -136,6 +139,8 @@ func (s *Shell) goOn(text string) {
 			s.speak(interrupts.ClassSteer, text)
 		}
 		s.proceed()
+	case s.running() != nil:
+		s.note("nothing was stopped; the work goes on")
 	case text == "" && !s.talks() && s.standing.State != stateInterrupted:
 		s.note("nothing was stopped; say what you want done")
 	default:

@@ -3,6 +3,7 @@ package repl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"ralph/coordinator"
@@ -20,7 +21,8 @@ func (s *Shell) onControlC() bool { return s.interrupt(true, &interrupts.Stop{Si
 func (s *Shell) interrupt(byKey bool, stop *interrupts.Stop) bool {
 	s.mu.Lock()
 	w := s.work
-	if w == nil && !s.outside {
+	closing := s.closing && w == nil
+	if w == nil && !s.outside && !closing {
 		s.mu.Unlock()
 		return false
 	}
@@ -36,6 +38,9 @@ func (s *Shell) interrupt(byKey bool, stop *interrupts.Stop) bool {
 		return true
 	case stops == 2 && kill != nil:
 		kill()
+	}
+	if closing {
+		return true // it ends without being told
 	}
 	s.endWork(w, stop, stops == 1)
 	s.post(func() { s.stopping(stops) })
@@ -98,10 +103,16 @@ func (s *Shell) stopping(stops int) {
 // howToGoOn says what can be done after a stop.
 const howToGoOn = "nothing is done until you say so: /go goes on, /go TEXT does that instead; a plain line is only talk"
 
+// hintedStops is how often that is said; later the prompt's word for it is enough.
+const hintedStops = 2
+
 // turnStopped tells what a stop did to a turn.
 func (s *Shell) turnStopped(out coordinator.Outcome) {
 	s.standing.Mode = modeTalk // look says so too, in a moment
 	text := fmt.Sprintf("stopped; what was done until then is kept (%s)", summary(out))
+	if s.hinted >= hintedStops {
+		text = fmt.Sprintf("stopped (%s)", summary(out))
+	}
 	if out.Rest != "" {
 		text += "; " + out.Rest
 	}
@@ -109,9 +120,10 @@ func (s *Shell) turnStopped(out coordinator.Outcome) {
 }
 
 func (s *Shell) tellStopped(text string) {
+	s.hinted++
 	s.ink.say(func(r *render.Renderer) string {
 		out := r.Flush() + r.Warning(text)
-		if !s.leaving {
+		if !s.leaving && s.hinted <= hintedStops {
 			out += r.Note(howToGoOn)
 		}
 		return out
@@ -131,25 +143,42 @@ func (s *Shell) returnLines() {
 // shownReturned is how many of the lines that were not sent are named.
 const shownReturned = 5
 
-// giveBack puts what was not sent back into the prompt.
+// giveBack puts what was not sent back into the prompt. What one stop gives back
+// may come in many parts.
 func (s *Shell) giveBack() {
 	list := s.letters.back
-	s.letters.back = nil
-	if len(list) == 0 || s.gone {
+	if len(list) == 0 || s.gone || s.leaving {
 		return
 	}
-	s.ink.say(func(r *render.Renderer) string {
-		out := ""
-		for i, l := range list {
-			if i == shownReturned {
-				out += r.Note(fmt.Sprintf("not sent: %s more", count(len(list)-i, "line", "lines")))
-				break
-			}
-			out += r.Note("not sent: " + render.Brief(l.text))
+	s.letters.back = nil
+	for _, l := range list {
+		if s.letters.told++; s.letters.told > shownReturned {
+			break
 		}
-		return out
-	})
+		s.note("not sent: " + render.Brief(l.text))
+	}
+	if s.letters.told > shownReturned && !s.letters.toldMore {
+		s.letters.toldMore = true
+		s.note("not sent: more lines; all of them are in the prompt")
+	}
 	s.reader.Edit(s.desk.giveBack(list))
+}
+
+// unsent tells one who leaves, and has no prompt any more, what was not sent.
+func (s *Shell) unsent() {
+	list := s.letters.back
+	for _, l := range s.queue {
+		list = append(list, returned(l))
+	}
+	s.letters.back, s.queue = nil, nil
+	slices.SortStableFunc(list, func(a, b returned) int { return a.nr - b.nr })
+	for i, l := range list {
+		if i == shownReturned {
+			s.note(fmt.Sprintf("not sent: %s more", count(len(list)-i, "line", "lines")))
+			break
+		}
+		s.note("not sent: " + render.Brief(l.text))
+	}
 }
 
 // stopComing reports whether a stop was typed after the line that is looked at.

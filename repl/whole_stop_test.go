@@ -13,6 +13,7 @@ import (
 // long task runs; half a line is typed; Ctrl-C; the half line is there, nothing
 // runs; Ralph answers from what its journal has; /go continues.
 func TestWholeStop(t *testing.T) {
+	t.Parallel()
 	const sleeping = "sleep 4711.25"
 	dir := t.TempDir()
 	srv := modeltest.New(t)

@@ -52,6 +52,7 @@ func converse(t *testing.T, srv *modeltest.Server, dir, session string, more ...
 // question, a tool, a stop, the end of the process without warning, and the
 // conversation again.
 func TestWhole(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	srv := modeltest.New(t,
 		modeltest.Calls(modeltest.Call{Name: "shell", Args: `{"command":"echo out of the shell > made.txt"}`}).Saying("I make a file."),

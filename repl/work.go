@@ -19,6 +19,7 @@ func (s *Shell) start(label string, turn bool, f func(context.Context) func()) {
 	s.mu.Lock()
 	s.work, s.outside, s.stops = w, false, 0
 	s.mu.Unlock()
+	s.letters.told, s.letters.toldMore = 0, false
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()

@@ -43,7 +43,17 @@ func foreign(from string) string {
 	if from == "" || from == "chat" {
 		return ""
 	}
-	return "from " + SafeLine(from)
+	return "from " + Sender(from)
+}
+
+// Sender names whoever said something. The conversation id of a client says more
+// than a person wants to read: its end tells terminals apart.
+func Sender(from string) string {
+	parts := strings.Split(from, "-")
+	if len(parts) == 4 && parts[0] == "r" {
+		return "terminal " + SafeLine(parts[3])
+	}
+	return SafeLine(from)
 }
 
 // aside is the answer to a question beside the work, apart from the work's own

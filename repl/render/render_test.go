@@ -488,3 +488,17 @@ func whole(r *Renderer, text string) string {
 	}
 	return b.String()
 }
+
+// TestSender: the conversation id of a client is not something to read.
+func TestSender(t *testing.T) {
+	for from, want := range map[string]string{
+		"r-20261121-122943-e00db4": "terminal e00db4",
+		"task-1":                   "task-1",
+		"r-x":                      "r-x",
+		"a\x1b[2Jb":                SafeLine("a\x1b[2Jb"),
+	} {
+		if got := Sender(from); got != want {
+			t.Errorf("%q is %q, want %q", from, got, want)
+		}
+	}
+}
