@@ -105,7 +105,7 @@ func (c *Coordinator) do(ctx context.Context, h handed) (out Outcome, err error)
 	host.mu.Lock()
 	host.totals.spend(agent.Spent{Usage: out.Usage, CostUSD: out.CostUSD})
 	host.mu.Unlock()
-	host.events.emit(agent.Event{Type: agent.EventChildEnd, Agent: c.name, OK: &ok, Status: string(out.Status), Text: firstLine(out.Answer)})
+	host.events.emit(agent.Event{Type: agent.EventChildEnd, Agent: c.name, From: c.visit.from, OK: &ok, Status: string(out.Status), Text: firstLine(out.Answer)})
 	return out, nil
 }
 

@@ -125,9 +125,9 @@ func (l *loader) environment() {
 }
 
 // knownEnv reports whether name is the variable of a key, or one that Ralph
-// itself sets for the commands it starts, or that says how they are ended.
+// itself sets for the commands it starts, or that says how they are ended, or how the chat looks.
 func (l *loader) knownEnv(name string) bool {
-	return name == "RALPH_TAG" || name == "RALPH_PROC" || slices.Contains(l.envNames(), name)
+	return slices.Contains([]string{"RALPH_TAG", "RALPH_PROC", "RALPH_PLAIN"}, name) || slices.Contains(l.envNames(), name)
 }
 
 func (l *loader) envNames() []string {

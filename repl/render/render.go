@@ -209,7 +209,7 @@ func (r *Renderer) tool(e agent.Event) string {
 	} else if e.ExitCode != nil {
 		facts = append(facts, fmt.Sprintf("exit %d", *e.ExitCode))
 	}
-	if e.DurationMS != nil && !e.Denied {
+	if e.DurationMS != nil && !e.Denied && e.Status != "background" {
 		facts = append(facts, Duration(time.Duration(*e.DurationMS)*time.Millisecond))
 	}
 	name := SafeLine(e.Tool)
@@ -268,6 +268,11 @@ func (r *Renderer) note(e agent.Event) string {
 			verdict = fmt.Sprintf("%s, exit %d", verdict, *e.ExitCode)
 		}
 		return r.mark(kind, "check "+text+"  "+r.dim(verdict))
+	case agent.EventChildStart, agent.EventChildEnd:
+		if e.From == "" {
+			return "" // a helper of the conversation, not work of another terminal
+		}
+		return r.mark(markNote, strings.TrimSpace(SafeLine(e.Agent)+" "+SafeLine(e.Status))+": "+text)
 	case agent.EventTaskStart:
 		return r.mark(markNote, strings.TrimSpace("task "+SafeLine(e.TaskID)+" "+text))
 	case agent.EventTaskEnd:
