@@ -73,12 +73,19 @@ func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
 // run does a piece of work whose turn it is: ctx ends with parent or by a stop.
 func (c *Coordinator) run(parent, ctx context.Context, p *piece) Outcome {
 	// A signal ends the caller's context; the stop that it means concerns jobs and
-	// waiting messages as well.
-	defer context.AfterFunc(parent, func() {
+	// waiting messages as well, but not the work that comes after this.
+	told := make(chan struct{})
+	untold := context.AfterFunc(parent, func() {
+		defer close(told)
 		if stop, ok := interrupts.AsStop(context.Cause(parent)); ok {
 			c.Stop(stop)
 		}
-	})()
+	})
+	defer func() {
+		if !untold() {
+			<-told
+		}
+	}()
 	if limit := c.cfg.Timeout; limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
