@@ -634,7 +634,7 @@ func TestManyReturned(t *testing.T) {
 	}
 	c.Has("m-7 queued: line 6")
 	c.Type("\x0c\x03")
-	c.Has("❯ line 0\nline 1\n")
+	c.Has("ralph talk ❯ line 0\nline 1\n")
 	c.Has("line 6▏")
 	c.Type("\x03\x04")
 	c.left(0)
