@@ -51,7 +51,7 @@ func (a *asides) resume() {
 		return
 	}
 	for _, m := range a.c.mail.queue.Waiting() {
-		if m.Class == interrupts.ClassAsk {
+		if m.Class == interrupts.ClassAsk && a.c.here(m) {
 			a.answer(m)
 		}
 	}

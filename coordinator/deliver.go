@@ -18,7 +18,12 @@ const resumedNote = "The urgent message is answered. Go on with the work that it
 
 // mine says that a message is for the work of this one.
 func (c *Coordinator) mine(m interrupts.Message) bool {
-	return m.To == c.box() && (m.Session == "" || m.Session == c.SessionID())
+	return m.To == c.box() && c.here(m)
+}
+
+// here says that a message is for the session that runs.
+func (c *Coordinator) here(m interrupts.Message) bool {
+	return m.Session == "" || m.Session == c.SessionID()
 }
 
 // box is the name under which the queue knows this one: the coordinator has
@@ -134,7 +139,9 @@ func (c *Coordinator) Say(m interrupts.Message) interrupts.Message {
 	case interrupts.ClassStop:
 		c.halted(m)
 	case interrupts.ClassAsk:
-		c.asides.answer(m)
+		if c.here(m) {
+			c.asides.answer(m)
+		}
 	}
 	return m
 }

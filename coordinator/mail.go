@@ -200,7 +200,9 @@ func (m *mail) undelivered(left []queue.Entry) []interrupts.Message {
 			e.State = string(interrupts.Delivered) // what it was to stop is no more
 			over = append(over, e)
 		default:
-			waiting = append(waiting, messageOf(e))
+			x := messageOf(e)
+			x.To = "" // the agent that it was for has ended with that process
+			waiting = append(waiting, x)
 		}
 	}
 	m.mu.Lock()

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/interrupts"
+	"ralph/interrupts/control"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
 )
@@ -387,4 +389,40 @@ func TestMessagesOutliveTheProcess(t *testing.T) {
 	if got := c.Waiting(); len(got) != 0 {
 		t.Errorf("delivered again: %+v", got)
 	}
+}
+
+// A message for an agent that is not there is refused, not kept for ever; one
+// that waits for an agent of an earlier process is the coordinator's; one for
+// another session waits for that, also a question.
+func TestMessagesForOthers(t *testing.T) {
+	t.Parallel()
+	p := chatting(t, text("heard"))
+	c := p.open()
+	client, err := control.Dial(t.Context(), p.path(".ralph"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f *control.Fault
+	if _, err := client.Do(t.Context(), control.Request{Op: "send", Class: "steer", Text: "hello", To: "nobody"}, nil); !errors.As(err, &f) || f.Code != "usage" || !strings.Contains(f.Hint, "ralph") {
+		t.Errorf("sent to nobody: %v", err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	lost := c.Say(interrupts.Message{Class: interrupts.ClassLater, Text: "for the child", From: "cli", To: "task-9"})
+	other := c.Say(interrupts.Message{Class: interrupts.ClassAsk, Text: "elsewhere?", From: "cli", Session: "999"})
+	p.until("accepted", inbox(other.ID(), "queued"))
+	p.shut(c)
+	p.session = "last"
+	c = p.open()
+	defer p.shut(c)
+	p.want(c.Run(t.Context(), coordinator.Job{Chat: true}), coordinator.StatusCompleted)
+	if got := users(p.asked(1)); got[len(got)-1] != "for the child" {
+		t.Errorf("delivered %q", got)
+	}
+	p.until("delivered", inbox(lost.ID(), "delivered"))
+	if w := c.Waiting(); len(w) != 1 || w[0].ID() != other.ID() {
+		t.Errorf("waiting %+v", w)
+	}
+	p.wantRequests(1)
 }

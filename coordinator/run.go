@@ -39,7 +39,7 @@ type piece struct {
 	// urgent says that an urgent message cut the work short and was not answered
 	// yet. It belongs to the goroutine of the loop.
 	urgent bool
-	thrown any // what work panicked with
+	thrown *thrown // what work panicked with
 	// What was in the middle of being done when a stop came; guarded by
 	// Coordinator.mu.
 	caught               bool
@@ -101,7 +101,7 @@ func (c *Coordinator) run(parent, ctx context.Context, p *piece) Outcome {
 	err := c.pool.Do(ctx, workers.Spec{ID: c.name, Label: clipRunes(p.about, maxQuote)}, p.labour)
 	switch {
 	case p.thrown != nil:
-		panic(p.thrown)
+		panic(*p.thrown)
 	case err != nil:
 		p.fail(err)
 	}
@@ -109,11 +109,23 @@ func (c *Coordinator) run(parent, ctx context.Context, p *piece) Outcome {
 	return p.finish()
 }
 
+// thrown is a panic that is thrown on, with the stack of where it began: a person
+// reads the value, a report the stack.
+type thrown struct {
+	value any
+	stack []byte
+}
+
+func (t thrown) String() string { return fmt.Sprint(t.value) }
+
+// Stack is where the panic began.
+func (t thrown) Stack() []byte { return t.stack }
+
 // labour is work for the pool. A panic is the face's to tell.
 func (p *piece) labour(ctx context.Context) error {
 	defer func() {
 		if r := recover(); r != nil {
-			p.thrown = fmt.Sprintf("%v\n\n%s", r, debug.Stack())
+			p.thrown = &thrown{r, debug.Stack()}
 		}
 	}()
 	p.work(ctx)

@@ -17,7 +17,8 @@ import (
 	"ralph/workers/proc"
 )
 
-// maxSaidBytes bounds one message of the human.
+// maxSaidBytes bounds one message of the human: four times what ralph send takes,
+// as bytes that are no text become that much longer on the way.
 const maxSaidBytes = 8 << 20
 
 // keptWait is how long a client waits to hear that its message is on disk.
@@ -118,6 +119,9 @@ func (s *server) send(ctx context.Context, r control.Request, reply func(any) er
 	case r.Session != "" && !s.known(r.Session):
 		return nil, &control.Fault{Code: "no_session", Message: fmt.Sprintf("there is no session %s", r.Session), Hint: "ralph sessions lists them; the one that runs is " + s.c.SessionID()}
 	}
+	if err := s.reaches(r.To); err != nil {
+		return nil, err
+	}
 	w, done := s.c.eyes.watch()
 	defer done()
 	m := s.c.Say(interrupts.Message{Class: class, Text: r.Text, From: clientName(r), To: r.To, Session: r.Session})
@@ -125,7 +129,7 @@ func (s *server) send(ctx context.Context, r control.Request, reply func(any) er
 	defer cancel()
 	saved := s.c.mail.queue.Flush(wait) == nil && s.c.book.keeps()
 	out := sent{ID: m.ID(), Class: class.String(), State: string(interrupts.Queued), Saved: saved}
-	if class != interrupts.ClassAsk {
+	if class != interrupts.ClassAsk || !s.c.here(m) {
 		return out, nil
 	}
 	if err := reply(out); err != nil {
@@ -145,6 +149,24 @@ func (s *server) send(ctx context.Context, r control.Request, reply func(any) er
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// reaches refuses a message for an agent that is not at work: it would wait for
+// ever.
+func (s *server) reaches(to string) error {
+	if to == "" || to == agentName {
+		return nil
+	}
+	names := []string{agentName}
+	s.c.mu.Lock()
+	for _, g := range s.c.guests {
+		names = append(names, g.name)
+	}
+	s.c.mu.Unlock()
+	if slices.Contains(names, to) {
+		return nil
+	}
+	return &control.Fault{Code: "usage", Message: fmt.Sprintf("there is no agent %q", to), Hint: "there are: " + strings.Join(names, ", ")}
 }
 
 // known says that a session is the one that runs, or one that can run again: a

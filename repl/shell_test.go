@@ -617,7 +617,7 @@ func TestOneLineForAnAnswer(t *testing.T) {
 	c.Type("\r")
 	c.Has("type an answer")
 	c.Type("blue\r")
-	golden(t, "answers", c.idle())
+	golden(t, "answers", c.Has("ralph ❯ ▏")) // nothing was stopped, and the shell has looked
 	c.Type("\x04")
 	c.left(0)
 }

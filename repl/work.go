@@ -42,6 +42,9 @@ func (s *Shell) guarded(ctx context.Context, f func(context.Context) func()) (af
 	defer func() {
 		if r := recover(); r != nil {
 			stack := string(debug.Stack())
+			if first, ok := r.(interface{ Stack() []byte }); ok {
+				stack = string(first.Stack()) // it was thrown on from there
+			}
 			after = func() {
 				s.ink.say(func(p *render.Renderer) string {
 					return p.Error(fmt.Sprintf("internal error: %v", r), "this is a bug in Ralph; what was done is kept") + p.Said(stack)

@@ -195,6 +195,9 @@ func (inv *invocation) fail(err error) int {
 // panicked ends the invocation after a panic. The stack goes to a file: it is
 // for a report, not for the person at the terminal.
 func (inv *invocation) panicked(p any, stack []byte) int {
+	if first, ok := p.(interface{ Stack() []byte }); ok {
+		stack = first.Stack() // it was thrown on from there
+	}
 	text := fmt.Sprintf("panic: %v\n\n%s", p, stack)
 	hint := "this is a bug in Ralph; --verbose shows the stack"
 	if name, err := keepStack(text); err == nil {
