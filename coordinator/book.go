@@ -212,6 +212,24 @@ func (b *book) outputDir() string {
 	return filepath.Join(b.runDir(), "outputs")
 }
 
+// agentsDir is where the transcripts of agents are kept, "" when nothing is.
+func (b *book) agentsDir() string {
+	if dir := b.outputDir(); dir != "" {
+		return filepath.Join(filepath.Dir(dir), "agents")
+	}
+	return ""
+}
+
+// ready opens the store, for work that begins without a word to the model.
+func (b *book) ready(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.leave()
+	if b.dry {
+		return nil
+	}
+	return b.open(ctx)
+}
+
 // begin makes ready for a job.
 func (b *book) begin(j Job) {
 	b.mu.Lock()

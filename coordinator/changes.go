@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"ralph/workers/git"
+	"ralph/workers/git/trees"
 )
 
 // checkpointTime bounds one checkpoint; a tree too large for it is worked on
@@ -32,6 +34,7 @@ type changes struct {
 	repo   *git.Repo // nil without a repository
 	root   string
 	run    string
+	trees  *trees.Trees // nil without a repository
 	warn   func(string)
 
 	// mu guards what follows; begin holds it while it takes a checkpoint, so
@@ -184,6 +187,9 @@ func (c *changes) undo(ctx context.Context, n int) ([]git.FileChange, error) {
 			return all, err
 		}
 		all = append(all, files...)
+		if err := c.unland(ctx, t); err != nil {
+			c.warn("the files are as they were, but what was committed for them stays on the branch: " + err.Error())
+		}
 		if err := c.points.Drop(ctx, t.before.ID, t.after.ID); err != nil {
 			return all, err
 		}
@@ -198,4 +204,49 @@ func (c *changes) diff(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return c.points.Diff(ctx, list[0].before, list[0].after)
+}
+
+// byAgent is the trailer of the commits by which the work of agents landed.
+const byAgent = "Ralph-Agent: "
+
+// maxUnland bounds how many commits of a turn are taken back.
+const maxUnland = 1000
+
+// unland takes back the commits with which the work of agents came to the user's
+// branch in a turn. Where anybody else committed in it they stay, as commits of
+// the coordinator do.
+func (c *changes) unland(ctx context.Context, t turn) error {
+	if c.trees == nil {
+		return nil
+	}
+	from, err := c.headOf(ctx, t.before)
+	if err != nil || from == "" {
+		return err
+	}
+	to, err := c.headOf(ctx, t.after)
+	if err != nil || to == from {
+		return err
+	}
+	log, err := c.repo.Log(ctx, git.LogOptions{Range: from + ".." + to, N: maxUnland})
+	if err != nil {
+		return err
+	}
+	var commits []string
+	for _, x := range log {
+		if !strings.Contains(x.Body, byAgent) {
+			return nil
+		}
+		commits = append(commits, x.Hash)
+	}
+	slices.Reverse(commits)
+	return c.trees.Unland(ctx, commits)
+}
+
+// headOf is the commit that was checked out at a checkpoint, "" for none.
+func (c *changes) headOf(ctx context.Context, p git.Checkpoint) (string, error) {
+	log, err := c.repo.Log(ctx, git.LogOptions{Range: p.Commit, N: 2})
+	if err != nil || len(log) < 2 {
+		return "", err
+	}
+	return log[1].Hash, nil
 }

@@ -42,7 +42,7 @@ func (c *Coordinator) Context() []ContextBlock {
 	transcript := c.present()
 	if tools == nil {
 		job = Job{Chat: c.opt.Holder == "chat"}
-		tools = c.toolbox(job)
+		tools = c.toolbox(job, c.station, 0)
 	}
 	blocks := c.promptBlocks(job, estimate)
 	blocks = append(blocks, toolsBlock(tools, estimate))

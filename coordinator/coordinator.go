@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/coordinator/crew"
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
+	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/memory/history"
 	"ralph/memory/project"
@@ -21,9 +23,9 @@ import (
 	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/git"
+	"ralph/workers/git/trees"
 	"ralph/workers/model"
 	"ralph/workers/proc"
-	"ralph/workers/tools"
 )
 
 // Coordinator works on one project. Its methods are safe for concurrent use;
@@ -39,18 +41,21 @@ type Coordinator struct {
 
 	loc      *git.Location
 	repo     *git.Repo
+	trees    *trees.Trees // of the agents; nil without a repository
 	changes  *changes
 	book     *book
 	edits    *edits
 	events   *emitter
 	gate     *gate
-	work     *tools.Workspace
+	station  *station // where the coordinator itself works
+	crew     *crew.Crew
 	mail     *mail
 	asides   *asides
 	pool     *workers.Pool
 	own      *proc.Runner // for git, of which a stop ends no more than the work asked for
 	eyes     *eyes
 	pausing  *pause // one for all that work here
+	quiet    *pause // holds the children while something urgent is handled
 	server   *server
 	visitors sync.WaitGroup // tasks of other terminals
 	estimate history.Estimates
@@ -93,6 +98,8 @@ type Coordinator struct {
 	after        *afterwork
 	guests       []*Coordinator // that are at work here, or wait for their turn
 	visits       int            // how many there were
+	budget       *workers.Budget
+	heard        []interrupts.Message // that were delivered to children
 }
 
 // Open makes the project ready for work: it compiles the rules, chooses the
@@ -116,13 +123,15 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	for _, w := range o.Config.Warnings {
 		c.warn(w)
 	}
-	rules, err := policy.Compile(policy.Rules{Allow: o.Config.Allow, Deny: o.Config.Deny, Sandbox: policy.Sandbox(o.Config.Sandbox)})
+	held := c.confined()
+	rules, err := policy.Compile(policy.Rules{Allow: o.Config.Allow, Deny: o.Config.Deny, Sandbox: policy.Sandbox(o.Config.Sandbox), Confined: held.Complete, Missing: lacking(held)})
 	if err != nil {
 		return nil, c.ruleError(err)
 	}
 	c.book, c.edits = newBook(c), newEdits(c)
-	c.pool, c.eyes, c.asides = workers.New(workers.Options{Proc: o.Proc, Now: o.Now}), &eyes{face: o.Eyes}, newAsides(c)
-	c.pausing = &pause{}
+	c.pool = workers.New(workers.Options{Proc: o.Proc, Now: o.Now, MaxAgents: o.Config.MaxAgents, MaxDepth: o.Config.MaxDepth, MaxChildren: o.Config.MaxChildrenPerAgent, Alarm: c.stalled})
+	c.eyes, c.asides = &eyes{face: o.Eyes}, newAsides(c)
+	c.pausing, c.quiet = &pause{}, &pause{}
 	c.events = &emitter{run: o.RunID, now: o.Now, eyes: c.eyes.see, keep: c.book.keepEvent, mask: mask{redactor: c.redactor}}
 	if !o.NoModel {
 		if err := c.openModel(ctx); err != nil {
@@ -133,11 +142,12 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 		return nil, errors.Join(err, c.cassette.close())
 	}
 	c.gate = newGate(rules, o.Config.OnAsk, o.Ask, c.events.emit)
-	c.gate.resolve = c.work.Resolve
 	if err := c.book.openEarly(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	c.crew = c.newCrew()
 	c.mail = openMail(c)
+	c.takeUp()
 	c.tidy(ctx)
 	c.serve()
 	c.asides.resume()
@@ -167,24 +177,21 @@ func (c *Coordinator) ruleError(err error) error {
 
 // openTree opens what touches the user's files.
 func (c *Coordinator) openTree() error {
-	var protect []string
-	if c.opt.Getenv != nil { // a project may be the user's home
-		protect = append(protect, filepath.Dir(config.UserFile(c.opt.Getenv)))
-	}
-	work, err := tools.OpenWorkspace(c.opt.Root, protect...)
+	st, err := c.openStation(c.name, c.opt.Root)
 	if err != nil {
 		return &Error{Op: "open project", Path: c.opt.Root, Err: err, Status: StatusUsage, Hint: "name a directory that you can read with -C"}
 	}
-	c.work = work
-	loc, err := git.Find(c.opt.Root)
-	switch {
-	case err == nil:
-		c.loc = &loc
-		c.repo = git.Open(c.own, loc)
-	case !errors.Is(err, git.ErrNoRepository):
-		c.warn("the git repository is left alone: " + err.Error())
+	c.station, c.repo = st, st.repo
+	if st.repo != nil {
+		if loc, err := git.Find(c.opt.Root); err == nil {
+			c.loc = &loc
+		}
 	}
 	c.changes = &changes{points: git.OpenCheckpoints(c.own, c.opt.Root, c.stateDir(), c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn}
+	if c.loc != nil {
+		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir())
+		c.changes.trees = c.trees
+	}
 	return nil
 }
 
@@ -210,11 +217,15 @@ func (c *Coordinator) Close() error {
 	c.visitors.Wait()
 	c.asides.close()
 	c.edits.close()
-	errs = append(errs, c.opt.Proc.Close(ctx), c.settled(ctx), c.own.Close(ctx), c.cassette.close())
+	errs = append(errs, c.opt.Proc.Close(ctx), c.settled(ctx))
+	if c.trees != nil {
+		errs = append(errs, c.trees.Close(ctx))
+	}
+	errs = append(errs, c.own.Close(ctx), c.cassette.close())
 	if c.mail != nil {
 		errs = append(errs, c.mail.close(ctx))
 	}
-	errs = append(errs, c.book.close(ctx), c.work.Close())
+	errs = append(errs, c.book.close(ctx), c.station.close())
 	if client := c.answers(); client != nil {
 		client.Close()
 	}
@@ -281,7 +292,21 @@ func (c *Coordinator) Undo(ctx context.Context, n int) ([]git.FileChange, error)
 	if err := c.settled(ctx); err != nil {
 		return nil, fmt.Errorf("undo: %w", err)
 	}
-	return c.changes.undo(ctx, max(n, 1))
+	files, err := c.changes.undo(ctx, max(n, 1))
+	if len(files) > 0 {
+		c.edits.tell("The user took back what was changed here before (undo): " + few(pathsOf(files)) + " are as they were. Read a file again before you rely on what you know of it.")
+	}
+	return files, err
+}
+
+func pathsOf(files []git.FileChange) []string {
+	var list []string
+	for _, f := range files {
+		if !slices.Contains(list, f.Path) {
+			list = append(list, f.Path)
+		}
+	}
+	return list
 }
 
 // take waits for the work that is under way to end, and keeps other work from
@@ -395,5 +420,6 @@ func (c *Coordinator) sandbox() string {
 	if c.cfg.Sandbox == string(policy.SandboxOff) {
 		return "off: commands run unsandboxed"
 	}
-	return fmt.Sprintf("%s: this version has no sandbox for commands, so each asks first", c.cfg.Sandbox)
+	s := c.confined()
+	return fmt.Sprintf("%s: %s", c.cfg.Sandbox, s)
 }

@@ -63,6 +63,7 @@ type project struct {
 	userConfig    string
 	fs            afero.Fs
 	session       string
+	method        string // how processes are ended: "session" has no complete sandbox
 	ask           func(context.Context, coordinator.Question) (string, error)
 	environ       []string
 	runs          int
@@ -188,7 +189,7 @@ func (p *project) options() coordinator.Options {
 		holder = "chat"
 	}
 	return coordinator.Options{
-		Root: p.root, FS: p.fs, Config: cfg, Proc: proc.New(proc.Options{}), RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
+		Root: p.root, FS: p.fs, Config: cfg, Proc: proc.New(proc.Options{Method: p.method}), RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
 		Session: p.session, Eyes: p.see, Ask: p.ask, Getenv: func(string) string { return "" },
 	}
 }

@@ -42,7 +42,7 @@ func (p *piece) inbox(ctx context.Context) []agent.Message {
 	got := p.c.mail.queue.Take(func(m interrupts.Message) bool {
 		return p.c.mine(m) && (m.Kept || held) && (m.Class == interrupts.ClassUrgent || m.Class == interrupts.ClassSteer)
 	})
-	news := p.c.edits.inbox()
+	news := append(p.c.edits.inbox(), p.c.crew.News(p.c.name)...)
 	if m, ok := p.deliver(got); ok {
 		return append(news, m)
 	}
@@ -53,32 +53,44 @@ func (p *piece) inbox(ctx context.Context) []agent.Message {
 // settled here, so that it is either this message's or a stop's, never both; the
 // queue's file learns of it after the journal has it.
 func (p *piece) deliver(got []interrupts.Message) (agent.Message, bool) {
-	m := agent.Message{Role: agent.RoleUser}
+	m, delivered, ok := p.c.settleAll(got)
+	p.out.Messages = append(p.out.Messages, delivered...)
+	if strings.HasSuffix(m.Text, urgentNote) {
+		p.urgent = true
+	}
+	return m, ok
+}
+
+// settleAll settles messages as delivered and makes one for the model of those
+// that a stop did not cover meanwhile.
+func (c *Coordinator) settleAll(got []interrupts.Message) (m agent.Message, delivered []interrupts.Message, ok bool) {
+	m.Role = agent.RoleUser
 	var texts, ids []string
 	urgent := false
 	for _, x := range got {
-		if !p.c.mail.settle(x.ID(), interrupts.Delivered) {
+		if !c.mail.settle(x.ID(), interrupts.Delivered) {
 			continue // a stop was faster
 		}
 		texts, ids = append(texts, x.Text), append(ids, x.ID())
 		urgent = urgent || x.Class == interrupts.ClassUrgent
 		x.State = interrupts.Delivered
-		p.out.Messages = append(p.out.Messages, x)
+		delivered = append(delivered, x)
 	}
 	if len(ids) == 0 {
-		return m, false
+		return m, nil, false
 	}
 	m.Text, m.Inbox = strings.Join(texts, "\n\n"), strings.Join(ids, " ")
 	if urgent {
-		p.urgent, m.Text = true, m.Text+urgentNote
+		m.Text += urgentNote
 	}
-	return m, true
+	return m, delivered, true
 }
 
 // record is the loop's Record.
 func (p *piece) record(ctx context.Context, m agent.Message) error {
 	if m.Role == agent.RoleAssistant && len(m.Calls) > 0 {
 		p.urgent = false // the work goes on by itself
+		p.c.quiet.end()
 	}
 	defer p.c.mail.recorded(strings.Fields(m.Inbox)...)
 	return p.c.book.record(ctx, m)
@@ -89,6 +101,7 @@ func (p *piece) record(ctx context.Context, m agent.Message) error {
 func (p *piece) resumed() string {
 	urgent := p.urgent
 	p.urgent = false
+	p.c.quiet.end()
 	if !urgent || p.talking {
 		return ""
 	}
@@ -134,7 +147,16 @@ func (c *Coordinator) Say(m interrupts.Message) interrupts.Message {
 	if m.Class == interrupts.ClassStop && m.To == "" {
 		c.catch()
 	}
+	if m.Class == interrupts.ClassUrgent && m.To == "" && c.crew.AtWork() {
+		c.quiet.begin()
+	}
+	if client := c.answers(); client != nil && m.Class == interrupts.ClassUrgent && m.To == "" {
+		client.Again(agentName) // a person does not wait for a limit that another request was told of
+	}
 	m = c.mail.queue.Push(m)
+	if m.To != "" {
+		c.crew.Wake(m.To)
+	}
 	switch m.Class {
 	case interrupts.ClassStop:
 		c.halted(m)

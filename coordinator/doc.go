@@ -12,7 +12,10 @@
 // notebook.go (the tools that keep something); what the model sees in compact.go,
 // summary.go, past.go, recall.go, wording.go and context.go; what a crash leaves
 // in recovery.go, resume.go and cutoff.go; changes to files in changes.go and
-// trace.go; sessions as a whole in sessions.go.
+// trace.go; sessions as a whole in sessions.go. Children are in the package crew;
+// children.go equips them and joins them with the queue, family.go is what a piece
+// of work does with its own, station.go is the place
+// where an agent works, with its sandbox.
 //
 // The queue joins in so: mail.go accepts and keeps, deliver.go hands over, aside.go
 // answers beside the work, pause.go holds it; a stop is in rest.go, what follows it

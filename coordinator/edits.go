@@ -77,6 +77,13 @@ func (e *edits) look() {
 	}
 }
 
+// tell has the model told something with its next request.
+func (e *edits) tell(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unseen = append(e.unseen, text)
+}
+
 // noteTitle begins what Ralph itself tells the model in the midst of its work.
 const noteTitle = "(Note from Ralph, not from the user)"
 

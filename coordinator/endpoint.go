@@ -23,9 +23,13 @@ func Connect(ctx context.Context, cfg *config.Config, getenv func(string) string
 	return model.New(model.Options{Endpoint: endpoint}), nil
 }
 
+// besides is how many connections are kept for those who are no children: the
+// coordinator and side answers.
+const besides = 5
+
 // openModel chooses the endpoint, or opens the cassette that stands in for one.
 func (c *Coordinator) openModel(ctx context.Context) error {
-	opt := model.Options{MaxConns: c.cfg.MaxAgents}
+	opt := model.Options{MaxConns: c.cfg.MaxAgents + besides}
 	switch {
 	case c.cfg.Replay != "":
 		replay, err := model.OpenReplay(c.opt.FS, c.cfg.Replay)
@@ -101,7 +105,7 @@ type cassette struct {
 
 // wrap lets the cassette see the results of tools; they really run, also in a
 // replay.
-func (k *cassette) wrap(list []agent.Tool) []agent.Tool {
+func (k *cassette) wrap(list []agent.Tool, who string) []agent.Tool {
 	if k.recorder == nil && k.replay == nil {
 		return list
 	}
@@ -110,7 +114,7 @@ func (k *cassette) wrap(list []agent.Tool) []agent.Tool {
 		run := t.Run
 		t.Run = func(ctx context.Context, args json.RawMessage) (agent.Result, error) {
 			res, err := run(ctx, args)
-			k.saw(agent.Call{Name: t.Name, Args: string(args)}, res.With(err))
+			k.saw(who, agent.Call{Name: t.Name, Args: string(args)}, res.With(err))
 			return res, err
 		}
 		out[i] = t
@@ -118,12 +122,12 @@ func (k *cassette) wrap(list []agent.Tool) []agent.Tool {
 	return out
 }
 
-func (k *cassette) saw(call agent.Call, res agent.Result) {
+func (k *cassette) saw(who string, call agent.Call, res agent.Result) {
 	var err error
 	if k.recorder != nil {
-		err = k.recorder.Tool(agentName, call, res)
+		err = k.recorder.Tool(who, call, res)
 	} else {
-		err = k.replay.Tool(agentName, call, res)
+		err = k.replay.Tool(who, call, res)
 	}
 	if err == nil {
 		return

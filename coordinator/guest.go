@@ -43,8 +43,8 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 	if h.RunID != "" {
 		opt.RunID = h.RunID
 	}
-	g := &Coordinator{name: name, host: c, opt: opt, cfg: &cfg, now: c.now, redactor: c.redactor, loc: c.loc, repo: c.repo, gate: c.gate, work: c.work,
-		running: c.running, closing: c.closing, project: c.project, mail: c.mail, pool: c.pool, asides: c.asides, pausing: c.pausing,
+	g := &Coordinator{name: name, host: c, opt: opt, cfg: &cfg, now: c.now, redactor: c.redactor, loc: c.loc, repo: c.repo, trees: c.trees, gate: c.gate, station: c.station,
+		running: c.running, closing: c.closing, project: c.project, mail: c.mail, pool: c.pool, asides: c.asides, pausing: c.pausing, quiet: c.quiet,
 		visit: visit{task: firstLine(h.Task), from: from, since: c.now().UTC()}}
 	c.mu.Lock()
 	g.endpoint, g.modelOptions, g.client = c.endpoint, c.modelOptions, c.client
@@ -55,7 +55,8 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 		return nil, err
 	}
 	g.events = &emitter{run: opt.RunID, now: c.now, eyes: g.eyes.see, keep: g.book.keepEvent, mask: mask{redactor: c.redactor}}
-	g.changes = &changes{points: git.OpenCheckpoints(c.own, opt.Root, c.stateDir(), c.loc), repo: c.repo, root: opt.Root, run: opt.RunID, warn: g.warn}
+	g.changes = &changes{points: git.OpenCheckpoints(c.own, opt.Root, c.stateDir(), c.loc), repo: c.repo, root: opt.Root, run: opt.RunID, warn: g.warn, trees: c.trees}
+	g.crew = g.newCrew()
 	return g, nil
 }
 

@@ -17,7 +17,7 @@ func TestThePermissionQuestionHidesNothing(t *testing.T) {
 	long := "true\n" + strings.Repeat("# x\n", 40) + "echo ran >> ran"
 	p := newProject(t, calls(call("shell", m{"command": "true", "cwd": "sub/dir"})), calls(shell(long)), text("done"))
 	p.write("sub/dir/x", "")
-	p.flags = map[string][]string{}
+	p.flags, p.method = map[string][]string{}, "session"
 	var asked []string
 	p.ask = script(&asked, "yes", "yes")
 	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)

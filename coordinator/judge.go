@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -202,7 +201,7 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 	if ok, err := p.c.mayCheck(step, command); !ok || err != nil {
 		return "", err
 	}
-	res, err := p.c.runCheck(step, command)
+	res, err := p.c.checkIn(step, p.c.station, command)
 	if err != nil {
 		return "", err
 	}
@@ -221,9 +220,14 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 		p.out.Status = StatusFailed
 		return "", nil
 	}
+	return p.c.failedCheck(command, res)
+}
+
+// failedCheck is what a model is told of a failed check.
+func (c *Coordinator) failedCheck(command string, res proc.Result) (string, error) {
 	told := prompt.Check{Command: command, ExitCode: res.ExitCode, TimedOut: res.TimedOut,
-		Output: p.c.redactor.String(string(res.Stdout.Head)), Bytes: res.Stdout.Bytes}
-	if rest := p.c.redactor.String(string(res.Stdout.Tail)); res.Stdout.Truncated() {
+		Output: c.redactor.String(string(res.Stdout.Head)), Bytes: res.Stdout.Bytes}
+	if rest := c.redactor.String(string(res.Stdout.Tail)); res.Stdout.Truncated() {
 		told.Rest = rest
 	} else {
 		told.Output += rest
@@ -235,7 +239,7 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 // approved its exact text.
 func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error) {
 	origin := c.cfg.Origin("check")
-	if origin.Source != fromProject {
+	if origin.Source != fromProject || c.confined().Complete { // else it runs like any command of the model
 		return true, nil
 	}
 	why, err := c.gate.mayCheck(ctx, command)
@@ -245,17 +249,12 @@ func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error
 	return why == "" && err == nil, err
 }
 
-// runCheck runs the check in the project, as the user would.
-func (c *Coordinator) runCheck(ctx context.Context, command string) (proc.Result, error) {
+// checkIn runs a check in the tree of an agent, in its sandbox: what it runs is
+// what the model wrote. The last lines say most of a failure; half of what is
+// kept is the end.
+func (c *Coordinator) checkIn(ctx context.Context, st *station, command string) (proc.Result, error) {
 	began := time.Now()
-	res, err := c.opt.Proc.Run(ctx, proc.Spec{
-		Argv:    []string{proc.Shell(), "-c", command},
-		Dir:     c.opt.Root,
-		Env:     proc.Environ(os.Environ()),
-		Timeout: c.cfg.CheckTimeout,
-		// The last lines say most of a failure; half of what is kept is the end.
-		MaxBytes: maxCheckBytes,
-	})
+	res, err := c.runIn(ctx, st, command, maxCheckBytes)
 	if ctx.Err() != nil {
 		return res, context.Cause(ctx) // and not what the stop did to the check
 	}
@@ -268,6 +267,6 @@ func (c *Coordinator) runCheck(ctx context.Context, command string) (proc.Result
 		res.ExitCode, why = timedOutCode, "timed out"
 	}
 	code, ok, took := res.ExitCode, res.ExitCode == 0, time.Since(began).Milliseconds()
-	c.events.emit(agent.Event{Type: agent.EventGate, Text: command, ExitCode: &code, OK: &ok, DurationMS: &took, Reason: why})
+	c.events.emit(agent.Event{Type: agent.EventGate, Agent: st.name, Text: command, ExitCode: &code, OK: &ok, DurationMS: &took, Reason: why})
 	return res, nil
 }

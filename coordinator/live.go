@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/crew"
 	"ralph/interrupts"
-	"ralph/workers"
 	"ralph/workers/agent"
 )
 
@@ -26,8 +26,8 @@ type Live struct {
 	Tool  string    `json:"tool,omitempty"` // that runs, with what it runs on
 	// Agents are those at work, the coordinator first; Background are the calls
 	// and jobs that run beside the conversation.
-	Agents     []workers.Status `json:"agents"`
-	Background []Background     `json:"background"`
+	Agents     []crew.Agent `json:"agents"`
+	Background []Background `json:"background"`
 	// Queue is what was said and not delivered yet, in the order of delivery.
 	Queue   []Waiting   `json:"queue"`
 	Tasks   TaskCount   `json:"tasks"`
@@ -89,7 +89,7 @@ func (c *Coordinator) Live() Live {
 	if g := c.guestAtWork(); p == nil && g != nil {
 		p = g
 	}
-	l := Live{State: liveIdle, Mode: modeAutonomous, Agents: append(c.pool.List(), c.guestsInLine()...), Background: c.background(), Queue: []Waiting{},
+	l := Live{State: liveIdle, Mode: modeAutonomous, Agents: c.agents(), Background: c.background(), Queue: []Waiting{},
 		Usage: totals.Usage, CostUSD: totals.CostUSD, SessionID: c.SessionID(), RunID: c.opt.RunID, Model: c.Endpoint().Model,
 		PID: os.Getpid(), Kind: c.opt.Holder, Root: c.opt.Root, Method: c.opt.Proc.Method().Name, StartedAt: totals.Started.UTC()}
 	if stopped != nil {
@@ -106,7 +106,7 @@ func (c *Coordinator) Live() Live {
 			l.Tool = running[0]
 		}
 		for _, a := range l.Agents {
-			if a.ID == p.c.name && a.State == workers.Stopping {
+			if a.ID == p.c.name && a.State == crew.Stopping {
 				l.State = liveStopping
 			}
 		}

@@ -253,9 +253,15 @@ func (m *mail) journals(since time.Time) []string {
 			continue // nothing was written there
 		}
 		for _, d := range dirs {
-			path := filepath.Join(m.c.stateDir(), room, d.Name(), session.JournalFile)
-			if info, err := m.c.opt.FS.Stat(path); err == nil && info.Mode().IsRegular() && info.ModTime().After(since) {
-				paths = append(paths, path)
+			home := filepath.Join(m.c.stateDir(), room, d.Name())
+			found, err := afero.Glob(m.c.opt.FS, filepath.Join(home, "agents", "*", session.JournalFile))
+			if err != nil {
+				found = nil // a directory cannot be read: what was said to its agents may come twice
+			}
+			for _, path := range append(found, filepath.Join(home, session.JournalFile)) {
+				if info, err := m.c.opt.FS.Stat(path); err == nil && info.Mode().IsRegular() && info.ModTime().After(since) {
+					paths = append(paths, path)
+				}
 			}
 		}
 	}

@@ -120,7 +120,7 @@ func (b *book) describe(path string) memory.Document {
 		return memory.Document{}
 	}
 	doc := memory.Document{Path: path, Title: filepath.Base(path), Status: "missing"}
-	f, resolved, err := b.c.work.Open(path)
+	f, resolved, err := b.c.station.work.Open(path)
 	if err != nil {
 		return doc
 	}

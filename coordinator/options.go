@@ -58,6 +58,13 @@ type Question struct {
 	// Options are the answers to choose from; empty means free text. The first
 	// is the safe one.
 	Options []string
+	// Agent is who asks.
+	Agent string
+	// Of a permission: Tool is the tool that would run, Rule why it is asked for,
+	// Target the whole command or the resolved path, Dir where a command runs,
+	// absolute, and Outside that it would run without the sandbox.
+	Tool, Rule, Target, Dir string
+	Outside                 bool
 }
 
 // Job is one piece of work for Run.

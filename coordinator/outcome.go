@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"ralph/coordinator/crew"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/git"
@@ -56,6 +57,7 @@ type Outcome struct {
 	Commands     []agent.CommandRun
 	Commits      []string
 	Denials      []Denial
+	Children     []crew.Agent // that worked for this run, in the order of a tree
 	Check        *CheckResult
 	Tasks        TaskCount
 	Failure      *Failure // nil when Status is completed

@@ -25,14 +25,7 @@ type pause struct {
 // Pause has the work stop at its next boundary, before the next request, until
 // Proceed; a tool that runs is finished. It does not wait.
 func (c *Coordinator) Pause() {
-	p := c.pausing
-	p.mu.Lock()
-	first := p.wanted == nil
-	if first {
-		p.wanted = make(chan struct{})
-	}
-	p.mu.Unlock()
-	if first {
+	if c.pausing.begin() {
 		c.start()
 		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: livePausing, Text: "the work pauses before the next request"})
 	}
@@ -59,6 +52,23 @@ func (p *pause) end() bool {
 	return wanted != nil
 }
 
+// begin begins a pause that is not there yet.
+func (p *pause) begin() (first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first = p.wanted == nil; first {
+		p.wanted = make(chan struct{})
+	}
+	return first
+}
+
+// held is closed when the pause ends; nil when there is none.
+func (p *pause) held() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wanted
+}
+
 // state is "", pausing or paused.
 func (p *pause) state() string {
 	p.mu.Lock()
@@ -76,6 +86,9 @@ func (p *pause) state() string {
 func (p *piece) hold(ctx context.Context) error {
 	if p.talking {
 		return nil
+	}
+	if err := p.c.purse().Turn(); err != nil {
+		return err
 	}
 	return p.c.hold(ctx)
 }

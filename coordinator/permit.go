@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 
 	"ralph/coordinator/policy"
 	"ralph/workers/agent"
+	"ralph/workers/sandbox"
 	"ralph/workers/tools"
 )
 
@@ -43,10 +45,6 @@ type gate struct {
 	onAsk  string
 	ask    func(context.Context, Question) (string, error)
 	emit   func(agent.Event)
-	// resolve follows the symlinks of a path of the project; nil takes paths as
-	// they are.
-	resolve func(string) (string, error)
-
 	// asking is held by the one question that is before the human.
 	asking chan struct{}
 
@@ -57,6 +55,9 @@ type gate struct {
 	consents map[string]bool
 	// unanswered counts permissions that nobody could give since the last reset.
 	unanswered int
+	// leaving are the commands that may run once outside the sandbox, with a yes,
+	// although they did not ask for it.
+	leaving map[string]int
 	// halt ends the run when it is set.
 	halt error
 	// question is the question that nobody could answer.
@@ -64,7 +65,16 @@ type gate struct {
 }
 
 func newGate(p *policy.Policy, onAsk string, ask func(context.Context, Question) (string, error), emit func(agent.Event)) *gate {
-	return &gate{policy: p, onAsk: onAsk, ask: ask, emit: emit, consents: map[string]bool{}, asking: make(chan struct{}, 1)}
+	return &gate{policy: p, onAsk: onAsk, ask: ask, emit: emit, consents: map[string]bool{}, leaving: map[string]int{}, asking: make(chan struct{}, 1)}
+}
+
+// asker is an agent that asks for permissions.
+type asker struct {
+	name string
+	root string // of its tree
+	// resolve follows the symlinks of a path of its tree; nil takes paths as they
+	// are.
+	resolve func(string) (string, error)
 }
 
 // reset forgets what concerned the last run; standing consents stay.
@@ -90,10 +100,10 @@ func (g *gate) halted() error {
 }
 
 // permit is the loop's Permit.
-func (g *gate) permit(ctx context.Context, t agent.Tool, c agent.Call) agent.Verdict {
+func (g *gate) permit(ctx context.Context, who asker, t agent.Tool, c agent.Call) agent.Verdict {
 	req := request(t, c)
-	if g.resolve != nil && req.Path != "" && !req.Network {
-		if real, err := g.resolve(req.Path); err == nil {
+	if who.resolve != nil && req.Path != "" && !req.Network {
+		if real, err := who.resolve(req.Path); err == nil {
 			req.Path = real // what is decided on, and shown, is the target
 		}
 	}
@@ -102,19 +112,19 @@ func (g *gate) permit(ctx context.Context, t agent.Tool, c agent.Call) agent.Ver
 	case d.Effect == policy.Allow:
 		return agent.Verdict{}
 	case d.Effect == policy.Deny:
-		g.emit(agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "denied"})
+		g.emit(agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "denied"})
 		return agent.Verdict{Denied: d.Rule, Text: fmt.Sprintf("denied by the rule: %s. Find another way or say what you cannot do.", d.Rule)}
 	}
-	return g.put(ctx, req, c, d)
+	return g.put(ctx, who, req, c, d)
 }
 
 // put asks the human about one call.
-func (g *gate) put(ctx context.Context, req policy.Request, c agent.Call, d policy.Decision) agent.Verdict {
+func (g *gate) put(ctx context.Context, who asker, req policy.Request, c agent.Call, d policy.Decision) agent.Verdict {
 	if g.consented(d.Consent) {
 		return agent.Verdict{}
 	}
 	refuse := func(rule, text string) agent.Verdict {
-		g.emit(agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: rule, Status: "denied"})
+		g.emit(agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: rule, Status: "denied"})
 		return agent.Verdict{Denied: rule, Text: text}
 	}
 	switch {
@@ -129,7 +139,7 @@ func (g *gate) put(ctx context.Context, req policy.Request, c agent.Call, d poli
 		g.mu.Unlock()
 		return refuse(d.Rule, "denied: "+d.Rule+", and nobody is there to give the permission. Find another way or say what you cannot do.")
 	}
-	answer, err := g.human(ctx, d.Consent, agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(req, workdir(c), d))
+	answer, err := g.human(ctx, d.Consent, agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(who, req, workdir(c), d))
 	switch {
 	case ctx.Err() != nil:
 		return refuse("denied by stop", "denied by stop: "+context.Cause(ctx).Error())
@@ -140,7 +150,12 @@ func (g *gate) put(ctx context.Context, req policy.Request, c agent.Call, d poli
 	case answer != answerYes:
 		return refuse("denied by the user", "denied by the user. Ask what they want instead, or find another way.")
 	}
-	g.emit(agent.Event{Type: agent.EventPermission, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "allowed"})
+	if d.Leaves {
+		g.mu.Lock()
+		g.leaving[req.Command]++
+		g.mu.Unlock()
+	}
+	g.emit(agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "allowed"})
 	return agent.Verdict{}
 }
 
@@ -196,14 +211,21 @@ func (g *gate) mayCheck(ctx context.Context, command string) (leftOut string, er
 
 // permissionQuestion shows what will run, all of it: where, and how long it is
 // when its beginning may have scrolled away.
-func permissionQuestion(req policy.Request, at string, d policy.Decision) Question {
-	q := Question{Kind: "permission", Options: []string{answerNo, answerYes}}
+func permissionQuestion(who asker, req policy.Request, at string, d policy.Decision) Question {
+	q := Question{Kind: "permission", Options: []string{answerNo, answerYes}, Agent: who.name, Tool: req.Tool, Rule: d.Rule, Target: subject(req), Outside: req.Outside || d.Leaves}
+	if req.Runs {
+		q.Dir = filepath.Join(who.root, filepath.FromSlash(at))
+	}
 	where := ""
 	if at != "" && at != "." {
 		where = " in " + strconv.Quote(at)
 	}
 	q.Text = fmt.Sprintf("%s. May %s run this%s?", d.Rule, req.Tool, where)
-	if d.Consent == policy.ConsentUnsandboxed {
+	switch d.Consent {
+	case policy.ConsentDegraded:
+		q.Options = append(q.Options, answerAlways)
+		q.Text += " (always = all commands of this session)"
+	case policy.ConsentUnsandboxed:
 		q.Options = append(q.Options, answerAlways)
 		q.Text = fmt.Sprintf("Commands run unsandboxed: with your rights, in your files. May %s run this%s? (always = all commands of this session)", req.Tool, where)
 	}
@@ -222,17 +244,20 @@ const (
 	manyBytes = 1500
 )
 
-// askUser is the tool's way to the human.
-func (g *gate) askUser(ctx context.Context, q tools.Question) (string, error) {
+// askUser is the tool's way to the human. Where nobody is there the run ends with
+// it, if ends says so; a child is only told.
+func (g *gate) askUser(ctx context.Context, who string, ends bool, q tools.Question) (string, error) {
 	if g.ask == nil {
-		g.mu.Lock()
-		g.halt, g.question = errNobody, q.Text
-		g.mu.Unlock()
+		if ends {
+			g.mu.Lock()
+			g.halt, g.question = errNobody, q.Text
+			g.mu.Unlock()
+		}
 		return "", tools.ErrNobody
 	}
-	answer, err := g.human(ctx, "", agent.Event{Type: agent.EventAsk, Text: q.Text}, Question{Kind: "question", Text: q.Text, Options: q.Options})
+	answer, err := g.human(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: q.Text}, Question{Kind: "question", Agent: who, Text: q.Text, Options: q.Options})
 	if err == nil {
-		g.emit(agent.Event{Type: agent.EventAsk, Text: answer, Status: "answered"})
+		g.emit(agent.Event{Type: agent.EventAsk, Agent: who, Text: answer, Status: "answered"})
 	}
 	return answer, err
 }
@@ -264,12 +289,13 @@ func request(t agent.Tool, c agent.Call) policy.Request {
 		Path    string `json:"path"`
 		URL     string `json:"url"`
 		Action  string `json:"action"`
+		Outside bool   `json:"outside"`
 	}
 	_ = json.Unmarshal([]byte(c.Args), &a) // what does not decode is empty
 	r := policy.Request{Tool: t.Name, Path: a.Path}
 	switch t.Name {
 	case "shell":
-		r.Command, r.Runs = a.Command, a.Action == ""
+		r.Command, r.Runs, r.Outside = a.Command, a.Action == "", a.Outside
 	case "fetch":
 		r.Network, r.Path = true, a.URL
 	case "git":
@@ -298,4 +324,22 @@ func subject(r policy.Request) string {
 		return r.Path
 	}
 	return r.Tool
+}
+
+// allowed says what a command that was let through may do besides: the network,
+// where a rule allows it, and leave the sandbox, when it asked for that or the
+// user's yes was to something that can only be done outside.
+func (g *gate) allowed(command string, outside bool) sandbox.Call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !outside && g.leaving[command] > 0 {
+		g.leaving[command]--
+		outside = true
+	}
+	return sandbox.Call{Network: g.network(command), Outside: outside}
+}
+
+// network says whether a rule allows a command the network.
+func (g *gate) network(command string) bool {
+	return g.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true}).Network
 }

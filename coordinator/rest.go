@@ -33,6 +33,7 @@ func (c *Coordinator) Stop(cause *interrupts.Stop) {
 // catch notes what is in the middle of being done, before a stop ends it.
 func (c *Coordinator) catch() {
 	running, _ := c.eyes.now()
+	running = append(running, c.atWork()...)
 	background := commandsOf(c.background())
 	var unsaid []string
 	for _, m := range c.mail.queue.Waiting() {
@@ -51,6 +52,7 @@ func (c *Coordinator) halted(m interrupts.Message) {
 	if m.To == "" {
 		c.opt.Proc.Halt()
 		c.pausing.end()
+		c.quiet.end()
 	}
 	// Delivered means for a stop that it took effect, which it has: everything was
 	// told to end. That everything is at rest is told as an interrupt.
@@ -64,6 +66,14 @@ func (c *Coordinator) Kill() { c.opt.Proc.Kill() }
 // there are.
 func (c *Coordinator) StopAgent(id string, cause *interrupts.Stop) error {
 	var names []string
+	if _, ok := c.crew.Find(id); ok {
+		if err := c.crew.Stop(id, cause); err != nil {
+			return &Error{Op: "stop", Path: id, Err: err, Status: StatusUsage, Hint: "/agents shows who is at work"}
+		}
+		// What was said to it and not delivered has nobody to go to.
+		c.Say(interrupts.Message{Class: interrupts.ClassStop, Text: cause.Text, From: fromChat, To: id})
+		return nil
+	}
 	for _, s := range append(c.pool.List(), c.guestsInLine()...) {
 		if s.ID == id {
 			c.Say(interrupts.Message{Class: interrupts.ClassStop, Text: cause.Text, From: fromChat, To: id})

@@ -93,9 +93,12 @@ func (c *Coordinator) run(parent, ctx context.Context, p *piece) Outcome {
 	}
 	p.about = p.subject()
 	if client := c.answers(); client != nil && p.job.Chat {
-		client.Again() // a person asks, and is told at once when it is too early
+		client.Again(agentName) // a person asks, and is told at once when it is too early
 	}
 	c.start()
+	c.mu.Lock()
+	c.budget = nil // each piece of work has its own
+	c.mu.Unlock()
 	c.begin(p)
 	defer c.begin(nil)
 	err := c.pool.Do(ctx, workers.Spec{ID: c.name, Label: clipRunes(p.about, maxQuote)}, p.labour)
@@ -163,16 +166,31 @@ func (p *piece) subject() string {
 
 // work prepares the loop and drives it until an answer stands.
 func (p *piece) work(ctx context.Context) {
+	if who := p.job.Agent; who != "" && who != agentName {
+		if err := p.resumeAgent(ctx); err != nil {
+			p.fail(err)
+		}
+		return
+	}
 	if err := p.prepare(ctx); err != nil {
 		p.fail(err)
 		return
 	}
+	p.c.crew.Begin(ctx)
 	for {
 		end := p.loop.Run(ctx, p.talk)
 		p.add(end)
 		if end.Err != nil {
 			p.ended(end.Err)
 			return
+		}
+		more, err := p.await(ctx)
+		if err != nil {
+			p.ended(err)
+			return
+		}
+		if more {
+			continue
 		}
 		again, err := p.verdict(ctx, end)
 		if err == nil && again != "" {
@@ -188,13 +206,13 @@ func (p *piece) work(ctx context.Context) {
 		if p.out.Status != StatusCompleted || p.loop.Limits.Check(p.loop.Spent) != nil {
 			return // what waits is for work that ends in order and could still hear it
 		}
-		more, ok := p.waiting(ctx)
+		late, ok := p.waiting(ctx)
 		if !ok {
 			return
 		}
 		p.out.Status, p.out.Reason, p.out.Structured = "", "", nil
-		p.talk = append(p.talk, more)
-		if err := p.record(ctx, more); err != nil {
+		p.talk = append(p.talk, late)
+		if err := p.record(ctx, late); err != nil {
 			p.ended(err)
 			return
 		}
@@ -207,9 +225,6 @@ func (p *piece) prepare(ctx context.Context) error {
 	client := c.answers()
 	if client == nil {
 		return errNoModel
-	}
-	if who := p.job.Agent; who != "" && who != agentName {
-		return &Error{Op: "resume", Path: who, Err: errors.New("no agent of that name was stopped"), Status: StatusUsage, Hint: "/go goes on with what was stopped, /status shows who is at work"}
 	}
 	p.job.Go = p.job.Go || p.job.Agent != ""
 	if p.job.Schema != nil {
@@ -270,20 +285,18 @@ func (p *piece) prepare(ctx context.Context) error {
 func (p *piece) newLoop(ctx context.Context, view *window) *agent.Loop {
 	c := p.c
 	return &agent.Loop{
-		Agent:     agentName,
-		Model:     view,
-		Tools:     p.tools(),
-		Emit:      view.tell(c.events.emit),
-		Permit:    p.permit,
-		Record:    func(m agent.Message) error { return p.record(ctx, m) },
-		Inbox:     func() []agent.Message { return p.inbox(ctx) },
-		Hold:      p.hold,
-		Step:      func(ctx context.Context) (context.Context, func()) { return c.mail.queue.Step(ctx, c.box()) },
-		Preempted: func(cause error) bool { _, ok := interrupts.AsPreempt(cause); return ok },
-		Resumed:   p.resumed,
-		Note: func(text string) agent.Message {
-			return agent.Message{Role: agent.RoleUser, Text: noteTitle + "\n" + text}
-		},
+		Agent:           agentName,
+		Model:           view,
+		Tools:           p.tools(),
+		Emit:            p.pay(view.tell(c.events.emit)),
+		Permit:          p.permit,
+		Record:          func(m agent.Message) error { return p.record(ctx, m) },
+		Inbox:           func() []agent.Message { return p.inbox(ctx) },
+		Hold:            p.hold,
+		Step:            func(ctx context.Context) (context.Context, func()) { return c.mail.queue.Step(ctx, c.box()) },
+		Preempted:       func(cause error) bool { _, ok := interrupts.AsPreempt(cause); return ok },
+		Resumed:         p.resumed,
+		Note:            noteOf,
 		Late:            c.late,
 		Compact:         view.compact,
 		Overflow:        overflow,
@@ -329,7 +342,7 @@ func (p *piece) tools() []agent.Tool {
 	if p.talking {
 		return nil
 	}
-	return p.c.cassette.wrap(p.c.toolbox(p.job))
+	return p.c.cassette.wrap(p.c.toolbox(p.job, p.c.station, 0), agentName)
 }
 
 // late files a result that came after the run had ended: it never reaches the
@@ -344,7 +357,7 @@ func (c *Coordinator) late(m agent.Message) {
 // permit decides about a call and takes the checkpoint before the first that
 // can change something.
 func (p *piece) permit(ctx context.Context, t agent.Tool, call agent.Call) agent.Verdict {
-	v := p.c.gate.permit(ctx, t, call)
+	v := p.c.gate.permit(ctx, p.c.station.asks(), t, call)
 	if v.Denied == "" && t.Effect == agent.EffectChange {
 		p.c.changes.begin(ctx)
 	}

@@ -163,6 +163,11 @@ func (s *server) reaches(to string) error {
 		names = append(names, g.name)
 	}
 	s.c.mu.Unlock()
+	for _, a := range s.c.crew.List() {
+		if a.AtWork() {
+			names = append(names, a.ID)
+		}
+	}
 	if slices.Contains(names, to) {
 		return nil
 	}

@@ -15,6 +15,9 @@ func (p *piece) settle(ended context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), settleTime)
 	defer cancel()
 	stop, stopped := interrupts.AsStop(context.Cause(ended))
+	if !stopped {
+		p.dismiss(ctx)
+	}
 	c.mu.Lock()
 	if len(p.talk) > 0 {
 		c.transcript = p.talk[1:] // the system prompt is made anew when need be
@@ -23,6 +26,7 @@ func (p *piece) settle(ended context.Context) {
 	if stopped {
 		p.stopped(ctx, stop)
 	}
+	p.children()
 	if !stopped || !p.job.Chat {
 		p.close(ctx)
 		return

@@ -47,7 +47,12 @@ func (c *Coordinator) rights() string {
 	if c.cfg.Sandbox == string(policy.SandboxOff) {
 		return "commands run unsandboxed and unasked (--sandbox off)"
 	}
-	return "commands run unsandboxed, so each asks first"
+	held := c.confined()
+	text := "sandbox: " + c.cfg.Sandbox + " (" + held.String() + ")"
+	if !held.Complete {
+		text += "; each command asks first"
+	}
+	return text
 }
 
 // conversation says which conversation goes on, or which one could.

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"path/filepath"
 
 	"ralph/coordinator/policy"
@@ -9,26 +10,40 @@ import (
 	"ralph/workers/tools"
 )
 
-// toolbox is what the model gets for a job. The same job always gets the same
+// toolbox is what the model of an agent gets for a job; depth is the agent's. The same job always gets the same
 // tools in the same order, so that requests extend each other.
-func (c *Coordinator) toolbox(j Job) []agent.Tool {
+func (c *Coordinator) toolbox(j Job, st *station, depth int) []agent.Tool {
 	env := &tools.Env{
-		Root:           c.opt.Root,
-		Files:          c.work,
-		Proc:           c.opt.Proc,
-		Git:            c.repo,
-		Notebook:       c.book,
-		Ask:            c.gate.askUser,
-		OutputDir:      c.book.outputDir(),
+		Root:     st.root,
+		Files:    st.work,
+		Proc:     c.opt.Proc,
+		Git:      st.repo,
+		Sandbox:  st.cage,
+		Notebook: c.book,
+		Ask: func(ctx context.Context, q tools.Question) (string, error) {
+			return c.gate.askUser(ctx, st.name, depth == 0, q)
+		},
+		Allowed:        c.gate.allowed,
+		Lock:           func(path string) error { return c.crew.Lock(st.name, path) },
+		OutputDir:      st.output,
 		Redact:         c.redactor.Bytes,
 		CommandTimeout: c.cfg.CommandTimeout,
 		Fetch:          tools.WebClient(),
 	}
-	if rel, err := filepath.Rel(c.opt.Root, env.OutputDir); err == nil {
+	if depth == 0 {
+		env.OutputDir = c.book.outputDir()
+	}
+	if rel, err := filepath.Rel(st.root, env.OutputDir); err == nil && filepath.IsLocal(rel) {
 		env.OutputLabel = filepath.ToSlash(rel)
 	}
 	if j.DryRun {
 		env.Notebook = nil
+	}
+	if !j.DryRun && c.mayHelp(depth) {
+		env.Crew = hands{c, st.name}
+	}
+	if !j.DryRun && j.Chat && depth == 0 {
+		env.SetMode = c.setMode
 	}
 	all := tools.All(env)
 	if !j.DryRun {
@@ -89,8 +104,19 @@ func (c *Coordinator) commandsFact() string {
 	switch {
 	case c.cfg.Sandbox == string(policy.SandboxOff):
 		return "Commands run directly on the user's machine, without a sandbox."
+	case c.confined().Complete:
+		return c.confinedFact()
 	case c.opt.Ask == nil:
 		return "Commands are refused in this run, because nobody is there to approve them; the file tools work."
 	}
 	return "Each command is shown to the user first, who may refuse it."
+}
+
+// confinedFact tells the model what its commands can do.
+func (c *Coordinator) confinedFact() string {
+	text := "Commands run in a sandbox without asking: they can write to the project and to their temp directory only, and see no secrets"
+	if c.cfg.Sandbox == string(policy.SandboxReadOnly) {
+		text = "Commands run in a sandbox without asking: they can write to their temp directory only, and see no secrets"
+	}
+	return text + "; there is no network but loopback unless the user allows it. For what the sandbox denies, shell has the argument outside, of which the user is asked."
 }

@@ -62,7 +62,7 @@ func reading(t *testing.T, window int) (*project, *endpoint) {
 // the user said is lost: it is in a summary or the model sees it.
 func TestNothingIsLostInASmallWindow(t *testing.T) {
 	t.Parallel()
-	p, e := reading(t, 8500)
+	p, e := reading(t, 9200)
 	c := p.open()
 	defer p.shut(c)
 	for i := range 40 {

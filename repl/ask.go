@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ralph/coordinator"
+	"ralph/interrupts"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 )
@@ -28,16 +29,19 @@ func (s *Shell) openQuestion(q *question) {
 		q.answer <- answer{err: ErrNobody}
 		return
 	}
+	s.asks++
+	q.nr = s.asks
 	s.questions = append(s.questions, q)
 	if len(s.questions) == 1 {
-		s.reader.Edit(s.desk.ask())
 		s.showQuestion(q)
 	}
 }
 
 // showQuestion prints the question with the exact text that is decided on.
 func (s *Shell) showQuestion(q *question) {
-	s.ink.say(func(r *render.Renderer) string { return r.Flush() + r.Question(q.Kind, q.Text, q.Options) })
+	p := s.whole()
+	p.Now = true
+	s.ink.show(p, func(r *render.Renderer) string { return r.Flush() + r.Question(q.Question) })
 }
 
 // closeQuestion ends a question; a question that is closed already stays so.
@@ -48,10 +52,10 @@ func (s *Shell) closeQuestion(q *question, a answer) {
 		}
 		s.questions = append(s.questions[:i:i], s.questions[i+1:]...)
 		q.answer <- a
-		switch {
-		case len(s.questions) == 0:
-			s.reader.Edit(s.desk.answered())
-		case i == 0:
+		if _, stopped := interrupts.AsStop(a.err); a.err == nil || stopped {
+			s.settledAsk = q.nr
+		}
+		if i == 0 && len(s.questions) > 0 {
 			s.showQuestion(s.questions[0])
 		}
 		return
@@ -63,6 +67,16 @@ func (s *Shell) failQuestions(err error) {
 		s.closeQuestion(s.questions[0], answer{err: err})
 	}
 }
+
+// answers says that a line was typed for the open question, which was on the
+// screen then. A pipe cannot see it: there each line is for what is asked.
+func (s *Shell) answers(ask int) bool {
+	return len(s.questions) > 0 && (s.sequential || ask == s.questions[0].nr)
+}
+
+// stale says that a line was typed for a question that nobody answered and that is
+// no more: it is for nothing else.
+func (s *Shell) stale(ask int) bool { return ask != 0 && ask != s.settledAsk && !s.answers(ask) }
 
 // kindPick is the kind of a question of a picker, which an empty line may leave.
 const kindPick = "pick"

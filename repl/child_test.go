@@ -30,6 +30,13 @@ func child(name string) int {
 			_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which?"})
 			return coordinator.Outcome{}
 		}
+	case "leads":
+		f.turn = func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+			f.team()
+			defer f.alone()
+			_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "permission", Agent: "auth", Tool: "shell", Rule: "push always asks", Dir: "/home/me/project/web", Target: "git push \\\n  origin main", Options: []string{"no", "yes"}})
+			return leading(ctx, f, task)
+		}
 	case "flood":
 		f.turn = flood
 	case "deaf flood":

@@ -65,7 +65,9 @@ func (s *Shell) command(name, args string) {
 	case "undo":
 		s.undo(args)
 	case "diff":
-		s.diff()
+		s.diff(args)
+	case "agents":
+		s.agents(args)
 	case "clear":
 		s.clear()
 	default:
@@ -249,20 +251,26 @@ func lines(f git.FileChange) string {
 	return fmt.Sprintf(" (+%d −%d)", f.Added, f.Removed)
 }
 
-func (s *Shell) diff() {
+func (s *Shell) diff(who string) {
+	if who != "" {
+		s.diffAgent(who)
+		return
+	}
 	s.start("diff", false, func(ctx context.Context) func() {
 		text, err := s.mind.Changes.Diff(ctx)
-		return func() {
-			switch {
-			case err != nil:
-				s.explain(err)
-			case text == "":
-				s.note("the last turn changed nothing")
-			default:
-				s.ink.say(func(r *render.Renderer) string { return r.Diff(text) })
-			}
-		}
+		return func() { s.showDiff(text, err, "the last turn changed nothing") }
 	})
+}
+
+func (s *Shell) showDiff(text string, err error, nothing string) {
+	switch {
+	case err != nil:
+		s.explain(err)
+	case text == "":
+		s.note(nothing)
+	default:
+		s.ink.say(func(r *render.Renderer) string { return r.Diff(text) })
+	}
 }
 
 func (s *Shell) clear() {

@@ -23,17 +23,18 @@ type desk struct {
 	front string // given, as it was put before the line
 }
 
-// ask clears the line for an answer.
-func (d *desk) ask() line.Change {
+// turn makes the line one for the question of that number, or, with 0, brings
+// back what stood there before the first one. Half an answer to one question is
+// none to the next.
+func (d *desk) turn(ask int) line.Change {
 	return func(text string, _ func(string) string) string {
-		d.asked, d.stash = true, text
-		return ""
-	}
-}
-
-// answered brings back what stood there before the question.
-func (d *desk) answered() line.Change {
-	return func(text string, _ func(string) string) string {
+		switch {
+		case ask != 0 && d.asked:
+			return ""
+		case ask != 0:
+			d.asked, d.stash = true, text
+			return ""
+		}
 		stash := d.stash
 		d.asked, d.stash = false, ""
 		if stash == "" {

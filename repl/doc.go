@@ -29,6 +29,7 @@ import (
 	"os"
 
 	"ralph/coordinator"
+	"ralph/coordinator/crew"
 	"ralph/interrupts"
 	"ralph/memory/markdown"
 	"ralph/memory/project"
@@ -104,8 +105,29 @@ type State interface {
 	Sessions() ([]session.Info, error)
 }
 
-// Mind is a coordinator as the chat sees it. All are usually one value; none may
-// be nil.
+// Crew is the part that has children. Its methods may be called at any time and
+// from any goroutine; Merge waits for work that is under way.
+type Crew interface {
+	// Agents are all children that are known of this project, in the order of the
+	// tree; also those of earlier sessions that were interrupted. With an error the
+	// list holds those that could be found.
+	Agents(ctx context.Context) ([]crew.Agent, error)
+	// Merge brings the work of an agent into the user's files and says in a line
+	// what came of it.
+	Merge(ctx context.Context, id string) (string, error)
+	// Prune removes the worktrees and branches of agents that do not work, and
+	// returns the names of those that are gone.
+	Prune(ctx context.Context, ids []string) ([]string, error)
+}
+
+// Trees is the part that can look into the work of a child.
+type Trees interface {
+	// AgentDiff is what an agent changed since it began, as a unified diff.
+	AgentDiff(ctx context.Context, id string) (string, error)
+}
+
+// Mind is a coordinator as the chat sees it. All are usually one value; none but
+// Crew, which says that there are never any children, and Trees may be nil.
 type Mind struct {
 	Turns   Turns
 	Queue   Queue
@@ -114,6 +136,8 @@ type Mind struct {
 	Changes Changes
 	About   About
 	State   State
+	Crew    Crew
+	Trees   Trees
 }
 
 // Link is what the chat gives to the coordinator that Open makes.
@@ -164,4 +188,5 @@ var (
 	_ Changes = (*coordinator.Coordinator)(nil)
 	_ About   = (*coordinator.Coordinator)(nil)
 	_ State   = (*coordinator.Coordinator)(nil)
+	_ Crew    = (*coordinator.Coordinator)(nil)
 )

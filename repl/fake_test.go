@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/crew"
 	"ralph/interrupts"
 	"ralph/memory/markdown"
 	"ralph/memory/project"
@@ -42,6 +43,10 @@ type fake struct {
 	heard  []string // messages that were delivered
 	full   bool     // the disk takes nothing
 	agents []string // stopped one by one
+	crew   []crew.Agent
+	root   string
+	merged []string
+	pruned []string
 	model  string
 	undone []int
 	closed bool
@@ -53,7 +58,7 @@ func (f *fake) attach(l Link, waiting ...interrupts.Message) Mind {
 	f.link = l
 	f.queue = interrupts.NewQueue(interrupts.Options{Home: "chat", Waiting: waiting, Keep: func([]interrupts.Message) error { return f.diskErr() }, Notify: f.notify})
 	f.live.Mode, f.live.State = "autonomous", "idle"
-	return Mind{Turns: f, Queue: f, Control: f, Models: f, Changes: f, About: f, State: f}
+	return Mind{Turns: f, Queue: f, Control: f, Models: f, Changes: f, About: f, State: f, Crew: f, Trees: f}
 }
 
 func (f *fake) diskErr() error {
@@ -277,7 +282,7 @@ func (f *fake) Diff(context.Context) (string, error) {
 	return "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", nil
 }
 
-func (f *fake) Project() project.Project { return project.Project{} }
+func (f *fake) Project() project.Project { return project.Project{Root: f.root} }
 
 func (f *fake) SessionID() string { return "session-001-test" }
 
@@ -345,4 +350,28 @@ func (f *fake) Sessions() ([]session.Info, error) {
 	m := session.Metadata{SessionName: "fix login", Status: session.InProgress, StartTime: time.Date(2026, 11, 21, 10, 2, 0, 0, time.Local)}
 	m.Performance.TotalDurationSeconds = 90
 	return []session.Info{{ID: "004", Meta: m}}, nil
+}
+
+func (f *fake) Agents(context.Context) ([]crew.Agent, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.crew, nil
+}
+
+func (f *fake) Merge(_ context.Context, id string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.merged = append(f.merged, id)
+	return id + " is merged: 1 file", nil
+}
+
+func (f *fake) Prune(_ context.Context, ids []string) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pruned = append(f.pruned, ids...)
+	return ids, nil
+}
+
+func (f *fake) AgentDiff(_ context.Context, id string) (string, error) {
+	return "--- a/" + id + "\n+++ b/" + id + "\n@@ -1 +1 @@\n-x\n+y\n", nil
 }

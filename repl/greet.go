@@ -27,6 +27,9 @@ func (s *Shell) greet() {
 	if s.o.Facts != nil {
 		facts = append(facts, s.o.Facts()...)
 	}
+	if text := interrupted(s.standing.Agents); text != "" {
+		facts = append(facts, text)
+	}
 	s.ink.say(func(r *render.Renderer) string {
 		var b strings.Builder
 		b.WriteString(strings.TrimSpace("Ralph "+render.SafeLine(s.o.Version)) + "\n")

@@ -5,8 +5,10 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/crew"
 	"ralph/repl/line"
 	"ralph/repl/render"
 	"ralph/workers/agent"
@@ -29,8 +31,10 @@ type ink struct {
 	calls  []running // tools that run now, oldest first
 	tokens int       // of the session
 	cost   *float64
-	base   *float64 // cost of the turns before this one
-	thinks bool     // the model reasons, and nothing of it is shown
+	base   *float64           // cost of the turns before this one
+	spent  map[string]float64 // by each agent since then
+	atWork []crew.Agent       // as they were seen last
+	thinks bool               // the model reasons, and nothing of it is shown
 }
 
 // running is a tool call that has begun.
@@ -47,22 +51,47 @@ func (k *ink) say(f func(*render.Renderer) string) {
 	}
 }
 
-// show sets the prompt below what is being written.
-func (k *ink) show(p line.Prompt) {
+// show sets the prompt below what is being written, in one step with what f makes
+// of the renderer, if there is an f.
+func (k *ink) show(p line.Prompt, f func(*render.Renderer) string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if f != nil && !k.quiet {
+		p.Above = f(k.r)
+	}
 	p.Live = k.above()
 	k.out.Show(p)
 }
 
 // above is what stands between the printed text and the prompt: the tail of what
-// is being written, and a blank row; mu is held.
-func (k *ink) above() []string { return append(k.r.Tail(liveRows), "") }
+// is being written, a blank row, and the children at work; mu is held.
+func (k *ink) above() []string {
+	return append(append(k.r.Tail(liveRows), ""), k.r.AtWork(k.atWork, time.Now())...)
+}
+
+// agents notes who is at work.
+func (k *ink) agents(list []crew.Agent) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.atWork = list
+}
 
 // event shows an event and learns the state from it.
 func (k *ink) event(e agent.Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if e.Type == agent.EventUsage {
+		k.usage(e)
+	} else if !render.OfHelper(e) {
+		k.learn(e)
+	}
+	if text := k.r.Event(e); text != "" && !k.quiet {
+		k.out.Print(text, k.above()...)
+	}
+}
+
+// learn takes the state of the coordinator's turn from an event; mu is held.
+func (k *ink) learn(e agent.Event) {
 	switch e.Type {
 	case agent.EventReasoning:
 		k.thinks = true
@@ -78,21 +107,30 @@ func (k *ink) event(e agent.Event) {
 				break
 			}
 		}
-	case agent.EventUsage:
-		if e.Usage != nil {
-			k.tokens += e.Usage.Total
-		}
-		if e.CostUSD != nil {
-			sum := *e.CostUSD
-			if k.base != nil {
-				sum += *k.base
-			}
-			k.cost = &sum
-		}
 	}
-	if text := k.r.Event(e); text != "" && !k.quiet {
-		k.out.Print(text, k.above()...)
+}
+
+// usage adds what a request used, whoever made it; mu is held. An event has the
+// sum of what its agent spent so far.
+func (k *ink) usage(e agent.Event) {
+	if e.Usage != nil {
+		k.tokens += e.Usage.Total
 	}
+	if e.CostUSD == nil {
+		return
+	}
+	if k.spent == nil {
+		k.spent = map[string]float64{}
+	}
+	k.spent[e.Agent] = *e.CostUSD
+	sum := 0.0
+	if k.base != nil {
+		sum = *k.base
+	}
+	for _, cost := range k.spent {
+		sum += cost
+	}
+	k.cost = &sum
 }
 
 // begin notes the start of a turn.
@@ -100,7 +138,7 @@ func (k *ink) begin(t coordinator.Totals) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.calls, k.thinks = nil, false
-	k.tokens, k.cost, k.base = t.Usage.Total, t.CostUSD, t.CostUSD
+	k.tokens, k.cost, k.base, k.spent = t.Usage.Total, t.CostUSD, t.CostUSD, nil
 }
 
 // end notes the end of a turn.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/crew"
 	"ralph/interrupts"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
@@ -328,6 +329,9 @@ func TestCommandsWhileAsked(t *testing.T) {
 func TestPauseAndResume(t *testing.T) {
 	c := open(t, hang)
 	c.idle()
+	c.f.mu.Lock()
+	c.f.crew = []crew.Agent{{ID: "helper", Parent: "ralph", Depth: 1, Task: "help", State: crew.Interrupted}}
+	c.f.mu.Unlock()
 	c.Type("/resume\r")
 	c.Has("nothing to go on with")
 	c.Type("/go\r")
@@ -356,6 +360,8 @@ func TestPauseAndResume(t *testing.T) {
 	c.Lacks("talk ❯")
 	c.Type("\x03")
 	c.Has("ralph talk ❯ ▏")
+	c.Type("/resume helpre\r")
+	c.Has("did you mean helper?")
 	c.Type("/resume helper\r")
 	c.began(3)
 	c.f.mu.Lock()

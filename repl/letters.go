@@ -23,7 +23,9 @@ type letters struct {
 	// waiting holds the class of each message that waits, by its id.
 	waiting map[string]string
 	// mine holds the place of those that were typed here.
-	mine  map[string]int
+	mine map[string]int
+	// to holds the agent that a message is for, when it is not the coordinator.
+	to    map[string]string
 	asked map[string]chan struct{} // closed when the question has its final state
 	// over are questions that were answered before it was told that they are on
 	// disk.
@@ -40,7 +42,7 @@ type letters struct {
 }
 
 func newLetters() letters {
-	return letters{waiting: map[string]string{}, mine: map[string]int{}, asked: map[string]chan struct{}{}, over: map[string]bool{}}
+	return letters{waiting: map[string]string{}, mine: map[string]int{}, to: map[string]string{}, asked: map[string]chan struct{}{}, over: map[string]bool{}}
 }
 
 // left takes up what waited before the conversation began.
@@ -55,14 +57,14 @@ func (l *letters) left(list []interrupts.Message) {
 
 // deliverable says that a turn can bring a message to the coordinator.
 func deliverable(m interrupts.Message) bool {
-	return m.Class != interrupts.ClassStop && m.Class != interrupts.ClassAsk
+	return (m.To == "" || m.To == mainAgent) && m.Class != interrupts.ClassStop && m.Class != interrupts.ClassAsk
 }
 
 // due names the messages that wait for a turn.
 func (l *letters) due() string {
 	var ids []string
 	for id, class := range l.waiting {
-		if class != interrupts.ClassAsk.String() {
+		if class != interrupts.ClassAsk.String() && l.to[id] == "" {
 			ids = append(ids, id)
 		}
 	}
@@ -75,14 +77,20 @@ func (l *letters) waitOn() { l.offered = l.due() }
 
 // speak says something to the coordinator while it works. That it was accepted is
 // shown when it is on disk, or is known not to be.
-func (s *Shell) speak(class interrupts.Class, text string) string {
-	m := s.mind.Queue.Say(interrupts.Message{Class: class, Text: text, From: fromChat})
+func (s *Shell) speak(class interrupts.Class, text string) string { return s.speakTo(class, "", text) }
+
+// speakTo says something to one agent, "" for the coordinator.
+func (s *Shell) speakTo(class interrupts.Class, to, text string) string {
+	m := s.mind.Queue.Say(interrupts.Message{Class: class, Text: text, From: fromChat, To: to})
 	if m.N == 0 {
 		s.fail("not accepted: "+render.Brief(text), "Ralph is leaving; say it again after the next start")
 		return ""
 	}
 	s.letters.typed++
 	s.letters.mine[m.ID()] = s.letters.typed
+	if to != "" {
+		s.letters.to[m.ID()] = to
+	}
 	return m.ID()
 }
 
@@ -92,16 +100,31 @@ func (s *Shell) message(name, text string) {
 	switch {
 	case text == "":
 		s.fail("/"+name+" needs what you want to say", "/help "+name+" says when it is delivered")
+	case name != "ask" && s.toAgent(spokenClass(name), text, func() { s.speakNow(name, text) }):
+	default:
+		s.speakNow(name, text)
+	}
+}
+
+// spokenClass is the class of what /now and /later say.
+func spokenClass(name string) interrupts.Class {
+	if name == "now" {
+		return interrupts.ClassUrgent
+	}
+	return interrupts.ClassLater
+}
+
+// speakNow says it to the coordinator.
+func (s *Shell) speakNow(name, text string) {
+	switch {
 	case name == "ask" && s.running() == nil:
 		s.askAside(text)
 	case name == "ask":
 		s.speak(interrupts.ClassAsk, text)
 	case s.running() == nil:
 		s.turn(text)
-	case name == "now":
-		s.speak(interrupts.ClassUrgent, text)
 	default:
-		s.speak(interrupts.ClassLater, text)
+		s.speak(spokenClass(name), text)
 	}
 }
 
@@ -135,7 +158,7 @@ func (s *Shell) onInbox(e agent.Event) {
 	case "returned":
 		nr := l.mine[e.Ref]
 		if e.From == fromChat {
-			l.back = append(l.back, returned{nr, typedAs(e.Class, e.Text)})
+			l.back = append(l.back, returned{nr, typedAs(e.Class, l.to[e.Ref], e.Text)})
 		}
 		l.settled(e.Ref)
 	case "answered":
@@ -151,6 +174,7 @@ func (s *Shell) onInbox(e agent.Event) {
 func (l *letters) settled(id string) {
 	delete(l.waiting, id)
 	delete(l.mine, id)
+	delete(l.to, id)
 	if done := l.asked[id]; done != nil {
 		close(done)
 		delete(l.asked, id)
@@ -158,7 +182,10 @@ func (l *letters) settled(id string) {
 }
 
 // typedAs is the line that said a message.
-func typedAs(class, text string) string {
+func typedAs(class, to, text string) string {
+	if to != "" {
+		text = "@" + to + ": " + text
+	}
 	switch class {
 	case "urgent":
 		return "/now " + text
@@ -255,6 +282,9 @@ func queueTable(list []interrupts.Message, now time.Time) [][]string {
 			state = "held, not saved"
 		}
 		text := render.Brief(m.Text)
+		if m.To != "" && m.To != mainAgent {
+			text = "@" + m.To + ": " + text
+		}
 		if m.From != fromChat && m.From != "" {
 			text += " (from " + render.Sender(m.From) + ")"
 		}

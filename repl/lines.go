@@ -14,8 +14,8 @@ import (
 // while a turn runs, or what was typed before the coordinator was there.
 type waitingLine returned
 
-// onLine is a submitted line.
-func (s *Shell) onLine(text string) {
+// onLine is a submitted line; ask is the question that was on the screen then.
+func (s *Shell) onLine(text string, ask int) {
 	if s.stopComing() {
 		s.enqueue(text) // it goes back to the user in a moment
 		return
@@ -26,21 +26,28 @@ func (s *Shell) onLine(text string) {
 	name, args, slashed := splitCommand(text)
 	c, _, known := slash.Find(name)
 	now := slashed && known && c.WhileBusy
-	if len(s.questions) > 0 && !(now && s.ready) {
+	if s.answers(ask) && !(now && s.ready) {
 		s.onAnswer(text)
 		return
 	}
 	if strings.TrimSpace(text) == "" {
 		return
 	}
+	if s.stale(ask) && !now {
+		s.letters.typed++
+		s.letters.back = append(s.letters.back, returned{s.letters.typed, text})
+		s.giveBack()
+		return
+	}
 	s.history.add(text)
+	if s.ready && !slashed && s.toAgent(interrupts.ClassSteer, text, func() { s.plain(text) }) {
+		return
+	}
 	switch {
 	case !s.ready:
 		s.enqueue(text)
-	case s.running() == nil:
-		s.do(text)
-	case !slashed:
-		s.speak(interrupts.ClassSteer, strings.TrimSpace(text))
+	case s.running() == nil, !slashed:
+		s.plain(text)
 	case known && !now && !s.worksNow(c.Name, args):
 		s.wait(text, "/"+c.Name)
 	default:
@@ -49,6 +56,15 @@ func (s *Shell) onLine(text string) {
 		}
 		s.command(name, args)
 	}
+}
+
+// plain acts on a line while nothing runs, or says it to who works.
+func (s *Shell) plain(text string) {
+	if s.running() == nil {
+		s.do(text)
+		return
+	}
+	s.speak(interrupts.ClassSteer, strings.TrimSpace(text))
 }
 
 // spoken says that a command is a message, which is shown when it is accepted.

@@ -17,11 +17,21 @@ func (s *Shell) show() {
 	if s.gone {
 		return
 	}
-	p := s.prompt()
-	now := fmt.Sprint(len(s.questions), s.busy(), s.stopsSoFar(), s.waits(), s.standing.Mode, s.standing.State)
+	p := s.whole()
+	now := fmt.Sprint(p.Ask, s.busy(), s.stopsSoFar(), s.waits(), s.standing.Mode, s.standing.State)
 	p.Now = now != s.shown
 	s.shown = now
-	s.ink.show(p)
+	s.ink.show(p, nil)
+}
+
+// whole is the prompt with the question that it puts.
+func (s *Shell) whole() line.Prompt {
+	p := s.prompt()
+	if len(s.questions) > 0 {
+		p.Ask = s.questions[0].nr
+	}
+	p.Turn = s.desk.turn(p.Ask)
+	return p
 }
 
 func (s *Shell) prompt() line.Prompt {
@@ -35,6 +45,9 @@ func (s *Shell) prompt() line.Prompt {
 	mark := s.mark("❯ ", "> ", s.mode())
 	if !s.busy() {
 		parts := []string{strings.TrimSpace("ralph " + s.mode())}
+		if n := s.children(); n > 0 {
+			parts = append(parts, count(n, "agent", "agents"))
+		}
 		if n := s.waits(); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d queued", n))
 		}
@@ -68,6 +81,9 @@ func (s *Shell) doing() string {
 	tool, spent := s.ink.state()
 	var facts []string
 	head := "ralph " + s.spinner()
+	if n := s.children(); n > 0 {
+		facts = append(facts, count(n, "agent", "agents"))
+	}
 	if w := s.running(); w != nil {
 		if d := time.Since(w.begun); d >= patience {
 			facts = append(facts, elapsed(d))

@@ -54,28 +54,33 @@ type Shell struct {
 	sight     sight
 	hinted    int // how many stops were told of
 	questions []*question
-	desk      desk
-	leaving   bool
-	code      int
-	gone      bool // the terminal vanished: nothing is printed any more
-	ended     bool // no more lines come
-	ready     bool // the greeting is out
-	spin      int
-	shown     string // the state that the prompt says
-	lastAside chan struct{}
+	asks      int // questions so far
+	// settledAsk is the last question that was answered, or ended by a stop.
+	settledAsk int
+	desk       desk
+	leaving    bool
+	code       int
+	gone       bool // the terminal vanished: nothing is printed any more
+	ended      bool // no more lines come
+	ready      bool // the greeting is out
+	spin       int
+	shown      string // the state that the prompt says
+	lastAside  chan struct{}
 
 	wake  chan struct{}
 	force chan int // the exit code of those who leave at once
 	wg    sync.WaitGroup
 
-	mu      sync.Mutex // guards the fields below
-	posted  []func()
-	work    *work
-	outside bool   // the coordinator works for somebody else
-	kill    func() // ends at once what a stop has not ended; nil before there is a coordinator
-	closing bool   // all work has ended and the coordinator is being closed
-	forced  int    // the exit code of those who leave at once, else 0
-	stops   int    // of the work that runs
+	mu     sync.Mutex // guards the fields below
+	posted []func()
+	// agentNames are those that were ever seen.
+	agentNames []string
+	work       *work
+	outside    bool   // the coordinator works for somebody else
+	kill       func() // ends at once what a stop has not ended; nil before there is a coordinator
+	closing    bool   // all work has ended and the coordinator is being closed
+	forced     int    // the exit code of those who leave at once, else 0
+	stops      int    // of the work that runs
 	// keyed counts the stops by key whose place among the lines is still to
 	// come: a line that arrives before it was typed before the stop.
 	keyed int
@@ -158,7 +163,7 @@ func (s *Shell) converse() (exitCode int, err error) {
 
 // take takes the terminal and the history.
 func (s *Shell) take() error {
-	lo := line.Options{In: s.o.In, Out: s.o.Out, Getenv: s.o.Getenv, Plain: s.o.Plain, OnInterrupt: s.onControlC,
+	lo := line.Options{In: s.o.In, Out: s.o.Out, Getenv: s.o.Getenv, Plain: s.o.Plain, OnInterrupt: s.onControlC, Complete: s.complete,
 		OnGone: func(error) { s.post(func() { s.vanish(syscall.SIGPIPE) }) }}
 	s.live = line.Capable(lo)
 	var why error
@@ -202,7 +207,13 @@ func (s *Shell) open() error {
 			return func() { failed = err }
 		}
 		waiting, live := m.Queue.Waiting(), m.Control.Live()
+		if m.Crew != nil {
+			// That those of earlier sessions cannot be read is told by /agents.
+			found, _ := m.Crew.Agents(ctx)
+			live.Agents = together(live.Agents, found)
+		}
 		return func() {
+			s.knows(live.Agents)
 			s.mind, s.opened, s.standing = m, true, live
 			s.letters.left(waiting)
 			s.mu.Lock()
@@ -266,7 +277,7 @@ func (s *Shell) step() {
 		t := time.NewTimer(spinEvery)
 		defer t.Stop()
 		tick = t.C
-	case len(s.standing.Background) > 0:
+	case len(s.standing.Background) > 0 || s.children() > 0:
 		t := time.NewTimer(lookEvery)
 		defer t.Stop()
 		tick = t.C
@@ -300,7 +311,7 @@ func (s *Shell) step() {
 func (s *Shell) onEvent(e line.Event) {
 	switch e.Kind {
 	case line.EventLine:
-		s.onLine(e.Text)
+		s.onLine(e.Text, e.Ask)
 	case line.EventInterrupt:
 		if strings.TrimSpace(e.Text) == "" {
 			s.ink.say(func(r *render.Renderer) string { return r.Note("Ctrl-D or /exit leaves") })
@@ -441,7 +452,7 @@ func (s *Shell) see(e agent.Event) {
 		s.ink.event(e)
 		s.post(func() { s.onInbox(e) })
 	case agent.EventInterrupt:
-		if e.Status == "" {
+		if e.Status == "" || render.OfHelper(e) {
 			return // that a turn was stopped is told with its end
 		}
 		s.ink.event(e)
@@ -449,6 +460,9 @@ func (s *Shell) see(e agent.Event) {
 	case agent.EventTurnStart:
 		s.ink.event(e)
 		s.post(s.lookOutside)
+	case agent.EventChildStart, agent.EventChildEnd:
+		s.ink.event(e)
+		s.post(s.look)
 	default:
 		s.ink.event(e)
 	}
@@ -457,6 +471,7 @@ func (s *Shell) see(e agent.Event) {
 // question is one open question.
 type question struct {
 	coordinator.Question
+	nr     int
 	answer chan answer
 }
 

@@ -3,6 +3,7 @@ package repl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,9 +62,11 @@ func (s *Shell) seen(live coordinator.Live) {
 		return
 	}
 	s.standing = live
+	s.ink.agents(childrenOf(live.Agents))
+	s.knows(live.Agents)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	works := live.State == stateRunning || live.State == stateStopping || s.holds() && len(live.Agents) > 0
+	works := live.State == stateRunning || live.State == stateStopping || s.holds() && slices.ContainsFunc(live.Agents, active)
 	s.outside = s.work == nil && works
 	if s.work == nil && !s.outside {
 		s.stops = 0
@@ -128,6 +131,9 @@ func (s *Shell) holds() bool {
 // because the turn waits for it, or because it has nothing to wait for.
 func (s *Shell) worksNow(name, args string) bool {
 	stopping := s.stopsSoFar() > 0 || s.standing.State == stateStopping
+	if name == "diff" && args != "" {
+		return true
+	}
 	return name == "go" && (s.holds() || args == "" && !s.talks() && !stopping)
 }
 
@@ -154,7 +160,7 @@ func (s *Shell) resume(who string) {
 	case who != "" && s.running() != nil:
 		s.wait("/resume "+who, "/resume")
 	case who != "":
-		s.run(coordinator.Job{Chat: true, Go: true, Agent: who}, nil)
+		s.resumeAgent(who)
 	case s.holds():
 		s.proceed()
 	case s.running() != nil:
@@ -254,6 +260,9 @@ func liveTable(live coordinator.Live, now time.Time) [][]string {
 		rows = append(rows, []string{"tool", live.Tool})
 	}
 	for _, a := range live.Agents {
+		if !active(a) {
+			continue // /agents shows it
+		}
 		text := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", a.ID, a.State, a.Label)), " ")
 		if a.Doing != "" {
 			text += ": " + render.Brief(a.Doing)

@@ -32,7 +32,7 @@ func whole(dir, session string) int {
 				return Mind{}, err
 			}
 			facts = c.Standing()
-			return Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c}, nil
+			return Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c}, nil
 		},
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func TestWhole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	srv := modeltest.New(t,
-		modeltest.Calls(modeltest.Call{Name: "shell", Args: `{"command":"echo out of the shell > made.txt"}`}).Saying("I make a file."),
+		modeltest.Calls(modeltest.Call{Name: "shell", Args: `{"command":"echo out of the shell > made.txt","outside":true}`}).Saying("I make a file."),
 		modeltest.Text("The file is made."),
 		modeltest.Text("It begins well enough").HangAt(2),
 		modeltest.Text("I hang again").HangAt(2),

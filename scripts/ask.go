@@ -43,6 +43,7 @@ func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error)
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
 	defer r.close()
+	discard(int(a.in.Fd())) // what was typed before the question is no answer to it
 	for {
 		a.show(q)
 		line, err := readLine(r)
@@ -65,15 +66,64 @@ func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error)
 }
 
 func (a *asker) show(q coordinator.Question) {
-	fmt.Fprintf(a.out, "ralph: %s\n", visible.Text(q.Text))
+	head, exact, framed := q.Text, "", false
+	if q.Kind == "permission" || q.Kind == "check" {
+		head, exact, framed = strings.Cut(q.Text, "\n")
+	}
+	if q.Target != "" {
+		head, exact, framed = mayIt(q), q.Target, true
+	}
+	if q.Agent != "" && q.Agent != mainAgent {
+		head = q.Agent + " asks: " + head
+	}
+	fmt.Fprintf(a.out, "ralph: %s\n", visible.Text(head))
+	if q.Target != "" {
+		fmt.Fprintf(a.out, "  why: %s\n", visible.Line(q.Rule))
+	}
+	if q.Dir != "" {
+		fmt.Fprintf(a.out, "  where: %s\n", visible.Line(q.Dir))
+	}
+	if framed {
+		// Whole, with its end marked, so that nothing in it passes for the question.
+		rows := strings.Split(visible.Text(exact), "\n")
+		fmt.Fprintf(a.out, "  + %s\n  | %s\n  + end of %[1]s\n", plural(len(rows), "line"), strings.Join(rows, "\n  | "))
+	}
 	for i, o := range q.Options {
-		fmt.Fprintf(a.out, "  %d. %s\n", i+1, visible.Text(o))
+		fmt.Fprintf(a.out, "  %d. %s%s\n", i+1, visible.Text(o), meaning(q, o))
 	}
 	if len(q.Options) > 0 {
 		fmt.Fprintf(a.out, "answer [%s]: ", visible.Text(q.Options[0]))
 	} else {
 		fmt.Fprint(a.out, "answer: ")
 	}
+}
+
+// mayIt is the question of a permission.
+func mayIt(q coordinator.Question) string {
+	switch {
+	case q.Outside:
+		return "may this command run OUTSIDE the sandbox, with your rights?"
+	case q.Dir != "":
+		return "may this command run?"
+	}
+	return "may " + q.Tool + " do this?"
+}
+
+// meaning says what an answer to a question about a permission does.
+func meaning(q coordinator.Question, answer string) string {
+	switch {
+	case q.Kind == "check" && answer == "yes":
+		return " (this text, for this session)"
+	case q.Kind != "permission":
+		return ""
+	case answer == "yes" && q.Outside:
+		return " (this once, outside the sandbox)"
+	case answer == "yes":
+		return " (this once)"
+	case answer == "always":
+		return " (all commands of this session)"
+	}
+	return ""
 }
 
 // choose finds the option that a line means: its number, its words, or a

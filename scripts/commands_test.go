@@ -149,7 +149,7 @@ func TestDoctor(t *testing.T) {
 	}
 	doc := b.document()
 	got := checks(doc)
-	for name, want := range map[string]string{"config": "ok", "endpoint": "ok", "model": "ok", "shell": "ok", "sandbox": "warn", "project": "warn", "state": "ok", "terminal": "ok", "processes": "ok", "agents": "ok"} {
+	for name, want := range map[string]string{"config": "ok", "endpoint": "ok", "model": "ok", "shell": "ok", "project": "warn", "state": "ok", "terminal": "ok", "processes": "ok", "agents": "ok"} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
 		}

@@ -46,6 +46,7 @@ type doctorDocument struct {
 	Version string        `json:"version"`
 	Root    string        `json:"project_root"`
 	Checks  []doctorCheck `json:"checks"`
+	Sandbox doctorSandbox `json:"sandbox"`
 }
 
 type doctorCheck struct {
@@ -74,6 +75,7 @@ func (inv *invocation) doctorCommand() *cobra.Command {
 type doctor struct {
 	inv    *invocation
 	checks []doctorCheck
+	cage   doctorSandbox
 }
 
 func (d *doctor) add(name, status, hint, format string, args ...any) {
@@ -100,7 +102,7 @@ func (inv *invocation) doctor(ctx context.Context, c *cobra.Command, agents bool
 		d.endpoint(ctx)
 	}
 	d.tools(ctx)
-	d.system()
+	d.system(ctx)
 	d.project()
 	d.space()
 	d.files(ctx)
@@ -116,7 +118,7 @@ func (inv *invocation) doctor(ctx context.Context, c *cobra.Command, agents bool
 		inv.code = 1
 	}
 	if inv.form != outputText {
-		return inv.out.printJSON(doctorDocument{"doctor", "ralph.doctor/1", !failed, inv.Version, inv.root, d.checks})
+		return inv.out.printJSON(doctorDocument{"doctor", "ralph.doctor/1", !failed, inv.Version, inv.root, d.checks, d.cage})
 	}
 	return inv.out.print(d.text())
 }
@@ -229,19 +231,14 @@ func (d *doctor) git(ctx context.Context, path string) {
 }
 
 // system says what the kernel and the terminal offer.
-func (d *doctor) system() {
+func (d *doctor) system(ctx context.Context) {
 	switch m := proc.Detect(); {
 	case m.Survives:
 		d.add("processes", checkOK, "", "%s: nothing that a command started outlives Ralph, also not after kill -9; %s", m.Name, m.Detail)
 	default:
 		d.add("processes", checkOK, "", "%s: what outlives a kill -9 of Ralph is ended when Ralph starts here next; %s", m.Name, m.Detail)
 	}
-	state := "commands run unsandboxed: needs --sandbox off or a yes on a terminal"
-	if d.inv.cfg != nil && d.inv.cfg.Sandbox == "off" {
-		state = "off: commands run unsandboxed"
-	}
-	d.add("sandbox", checkWarn, "run Ralph in a container or a VM when the task or the project is not to be trusted",
-		"%s", state)
+	d.sandbox(ctx)
 	var parts []string
 	for _, s := range []struct {
 		name   string

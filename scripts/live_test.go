@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/crew"
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory"
-	"ralph/workers"
 	"ralph/workers/agent"
 )
 
@@ -376,7 +376,7 @@ func TestStop(t *testing.T) {
 	if got := o.requests("stop"); len(got) != 2 || got[0].To != "" || got[0].Kill || got[1].To != "c2" || !got[1].Kill {
 		t.Errorf("%+v", got)
 	}
-	o.live.Agents = []workers.Status{{ID: "c2", Label: "fix it"}}
+	o.live.Agents = []crew.Agent{{ID: "c2", Label: "fix it"}}
 	if b.run("__complete", "stop", ""); !strings.HasPrefix(b.out.String(), "c2\tfix it\n") {
 		t.Errorf("completion: %q", b.out.String())
 	}
@@ -560,7 +560,7 @@ func TestStatusOfARunningRalph(t *testing.T) {
 	b := newBench(t)
 	o := &other{live: coordinator.Live{
 		State: "running", Mode: "autonomous", Task: "fix the \x1b[31mupload", Since: since, Turn: 5, Tool: "shell go test ./...",
-		Agents:     []workers.Status{{ID: "ralph", State: "running", Since: since, Beat: since, Label: "fix the upload"}},
+		Agents:     []crew.Agent{{ID: "ralph", State: "running", Since: since, Beat: since, Label: "fix the upload"}},
 		Background: []coordinator.Background{{ID: "bg-1", Command: "npm run dev", Since: since}},
 		Queue:      []coordinator.Waiting{{ID: "m-17", Class: "steer", Text: "use the new key", From: "chat", At: since, State: "queued", Saved: true}},
 		Tasks:      coordinator.TaskCount{Done: 3, Open: 2}, Usage: agent.Usage{Input: 14000, Output: 100, Total: 14100}, CostUSD: &cost,

@@ -41,6 +41,8 @@ type progress struct {
 	doing     string
 	began     time.Time
 	tokens    int
+	main      string            // the agent that was given the task
+	agents    int               // others at work
 	calls     map[string]string // what each running call does
 	reasoning strings.Builder
 }
@@ -120,6 +122,9 @@ func (p *progress) draw() {
 	if p.tokens > 0 {
 		line += " · " + countText(p.tokens) + " tok"
 	}
+	if p.agents > 0 {
+		line += " · " + plural(p.agents, "agent")
+	}
 	fmt.Fprint(p.w, "\r\x1b[K", ansi.Truncate(line, width-1, "…"))
 	p.live = true
 }
@@ -145,12 +150,20 @@ func (p *progress) line(format string, args ...any) {
 func (p *progress) event(e agent.Event) {
 	if e.Type == agent.EventWarning {
 		resume := p.suspend()
-		p.warning(e.Text)
+		text := e.Text
+		if e.Agent != "" && e.Agent != mainAgent {
+			text = e.Agent + ": " + text
+		}
+		p.warning(text)
 		resume()
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.helper(e) {
+		p.child(e)
+		return
+	}
 	if e.Type != agent.EventReasoning {
 		p.flushReasoning()
 	}
@@ -209,8 +222,6 @@ func (p *progress) rare(e agent.Event) {
 		p.line("ralph: check %s: %s", oneLine(e.Text, 100), p.verdict(e))
 	case agent.EventTaskStart, agent.EventTaskEnd:
 		p.line("ralph: %s %s %s", visible.Text(e.TaskID), orWord(visible.Text(e.Status), "begins"), oneLine(e.Text, 100))
-	case agent.EventChildStart, agent.EventChildEnd:
-		p.line("ralph: agent %s %s %s", visible.Text(e.Agent), orWord(visible.Text(e.Status), "begins"), oneLine(e.Text, 100))
 	case agent.EventInterrupt:
 		p.line("ralph: %s", interruptText(e))
 	}

@@ -140,6 +140,7 @@ func (r *Result) fill(o coordinator.Outcome) {
 	for _, m := range o.Messages {
 		r.Messages = append(r.Messages, Message{m.ID(), m.Class.String(), string(m.State)})
 	}
+	r.Children = childrenOf(o.Children)
 	r.StateFiles = o.StateFiles
 	for _, w := range o.Warnings {
 		if !slices.Contains(r.Warnings, w) {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"ralph/coordinator"
-	"ralph/workers"
+	"ralph/coordinator/crew"
 	"ralph/workers/agent"
 )
 
@@ -126,7 +126,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 	same("holder", jsonNames(reflect.TypeFor[statusHolder]()), keysOf(status.Properties["holder"].AnyOf[1].Properties))
 	same("last", jsonNames(reflect.TypeFor[statusLast]()), keysOf(status.Properties["last"].AnyOf[1].Properties))
 	same("recovery", jsonNames(reflect.TypeFor[statusRecovery]()), keysOf(status.Properties["recovery"].AnyOf[1].Properties))
-	same("agents", jsonNames(reflect.TypeFor[workers.Status]()), keysOf(status.Properties["agents"].Items.Properties))
+	same("agents", jsonNames(reflect.TypeFor[crew.Agent]()), keysOf(status.Properties["agents"].Items.Properties))
 	same("background", jsonNames(reflect.TypeFor[coordinator.Background]()), keysOf(status.Properties["background"].Items.Properties))
 	same("queue", jsonNames(reflect.TypeFor[coordinator.Waiting]()), keysOf(status.Properties["queue"].Items.Properties))
 	same("tasks", jsonNames(reflect.TypeFor[coordinator.TaskCount]()), keysOf(status.Properties["tasks"].Properties))

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
+	"ralph/coordinator/crew"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
 	"ralph/memory/queue"
 	"ralph/memory/session"
-	"ralph/workers"
 	"ralph/workers/agent"
 )
 
@@ -42,7 +42,7 @@ type statusDocument struct {
 	Model   *string       `json:"model"`
 	Method  *string       `json:"method"`
 
-	Agents     []workers.Status         `json:"agents"`
+	Agents     []crew.Agent             `json:"agents"`
 	Background []coordinator.Background `json:"background"`
 	Queue      []coordinator.Waiting    `json:"queue"`
 	Tasks      coordinator.TaskCount    `json:"tasks"`

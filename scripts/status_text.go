@@ -46,8 +46,7 @@ func statusReport(d statusDocument, now time.Time) string {
 		add("with", "%s", strings.Join(about, ", "))
 	}
 	items(len(d.Agents), "agents", add, func(i int) string {
-		a := d.Agents[i]
-		return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", oneLine(a.ID, 40), a.State, ago(a.Since, now), oneLine(a.Label, 80)))
+		return agentText(d.Agents[i], now)
 	})
 	items(len(d.Background), "background", add, func(i int) string {
 		j := d.Background[i]

@@ -26,7 +26,7 @@ const proofTime = 250 * time.Millisecond
 
 // StopReport is how a stop went. It is a value.
 type StopReport struct {
-	// Ended names the agents that were at work and have ended.
+	// Ended names the agents that were at work or queued and have ended.
 	Ended []string
 	// Stuck names those that had not ended when the time was over.
 	Stuck []string
@@ -44,17 +44,29 @@ type StopReport struct {
 // Rest says that nothing is left at work.
 func (r StopReport) Rest() bool { return len(r.Stuck) == 0 && len(r.Survivors) == 0 }
 
-// Stop ends all agents that work now and all processes, waits for them until ctx
+// Stop ends all agents that work now or are queued, and all processes, waits for them until ctx
 // ends, and reports. Their contexts are ended before it waits for anything. Who
 // begins later is not concerned.
 func (p *Pool) Stop(ctx context.Context, cause error) StopReport {
-	began := time.Now()
+	return p.stop(ctx, cause, false)
+}
+
+// sweep tells all to end, and returns them; when last is set nobody begins after
+// it.
+func (p *Pool) sweep(cause error, last bool) []*worker {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = p.closed || last
 	all := p.order()
 	for _, w := range all {
 		p.end(w, cause)
 	}
-	p.mu.Unlock()
+	return all
+}
+
+func (p *Pool) stop(ctx context.Context, cause error, last bool) StopReport {
+	began := time.Now()
+	all := p.sweep(cause, last)
 	if p.proc != nil {
 		p.proc.Halt()
 	}
@@ -106,13 +118,13 @@ func ended(ctx context.Context, w *worker) bool {
 // nobody begin any more. The error names whoever did not end before ctx did.
 // Closing again is harmless.
 func (p *Pool) Close(ctx context.Context) error {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	r := p.Stop(ctx, ErrClosed)
+	r := p.stop(ctx, ErrClosed, true)
 	var err error
 	if len(r.Stuck) > 0 {
 		err = fmt.Errorf("agents that did not end: %s", strings.Join(r.Stuck, ", "))
+	}
+	if len(r.Stuck) == 0 && !p.unwatched(ctx) {
+		err = errors.New("the alarm of a stalled agent did not return")
 	}
 	if len(r.Survivors) > 0 {
 		err = errors.Join(err, &proc.SurvivorError{Processes: r.Survivors})

@@ -14,11 +14,13 @@ package policy
 
 import (
 	"fmt"
-	"path"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
+
+	"ralph/workers/sandbox"
 )
 
 // maxRuleBytes caps the source of one rule: deep nesting in an expression can
@@ -50,9 +52,12 @@ type Rules struct {
 	Allow   []string
 	Deny    []string
 	Sandbox Sandbox
-	// Confined says that the kernel really confines commands; without it,
-	// commands ask unless the sandbox is off.
+	// Confined says that the kernel really confines commands, by every layer;
+	// without it, commands ask unless the sandbox is off.
 	Confined bool
+	// Missing are the layers that do not hold where others do. Empty, and not
+	// Confined, means that none does.
+	Missing []string
 }
 
 // Request describes one tool call.
@@ -63,6 +68,7 @@ type Request struct {
 	Network bool   // it leaves the machine
 	Writes  bool   // it changes files of the project
 	Runs    bool   // it runs a program that the model chose
+	Outside bool   // it is to run outside the sandbox
 }
 
 // Decision is the answer with what led to it.
@@ -71,12 +77,22 @@ type Decision struct {
 	// Rule is the rule or the standing reason, as a person should read it.
 	Rule string
 	// Consent names a standing yes that would answer this and all like it:
-	// ConsentUnsandboxed or "".
+	// ConsentUnsandboxed, ConsentDegraded or "".
 	Consent string
+	// Network says that an allow rule gives the command the host's network.
+	Network bool
+	// Leaves says that the command can do its work only outside the sandbox, as a
+	// push can: a yes of the human means that it runs there, and must say so.
+	Leaves bool
 }
 
-// ConsentUnsandboxed is the yes to running commands without a sandbox.
-const ConsentUnsandboxed = "unsandboxed"
+// The standing consents.
+const (
+	// ConsentUnsandboxed is the yes to running commands without a sandbox.
+	ConsentUnsandboxed = "unsandboxed"
+	// ConsentDegraded is the yes to running them in one that lacks layers.
+	ConsentDegraded = "degraded sandbox"
+)
 
 // facts is what a rule sees.
 type facts struct {
@@ -85,6 +101,7 @@ type facts struct {
 	Argv    []string `expr:"argv"`
 	Path    string   `expr:"path"`
 	Network bool     `expr:"network"`
+	Outside bool     `expr:"outside"`
 }
 
 type rule struct {
@@ -109,11 +126,12 @@ type Policy struct {
 	allow, deny []rule
 	sandbox     Sandbox
 	confined    bool
+	missing     []string
 }
 
 // Compile type-checks the rules. The error is a *RuleError.
 func Compile(r Rules) (*Policy, error) {
-	p := &Policy{sandbox: r.Sandbox, confined: r.Confined}
+	p := &Policy{sandbox: r.Sandbox, confined: r.Confined, missing: r.Missing}
 	var err error
 	if p.allow, err = compile(r.Allow); err != nil {
 		return nil, err
@@ -142,7 +160,14 @@ func compile(sources []string) ([]rule, error) {
 // Decide answers a request: deny rules first, then allow rules, then the
 // standing list of what always asks, then the sandbox setting.
 func (p *Policy) Decide(r Request) Decision {
+	r.Outside = r.Outside && r.Runs && p.sandbox != SandboxOff
 	script := scan(r.Command)
+	d := p.decide(r, script)
+	d.Network = r.Runs && d.Effect != Deny && p.networked(r, script)
+	return d
+}
+
+func (p *Policy) decide(r Request, script script) Decision {
 	if d, ok := p.denied(r, script); ok {
 		return d
 	}
@@ -152,38 +177,17 @@ func (p *Policy) Decide(r Request) Decision {
 	if name, ok := p.allowed(r, script); ok {
 		return Decision{Effect: Allow, Rule: name}
 	}
-	if why := script.risky(); r.Runs && why != "" {
-		return Decision{Effect: Ask, Rule: why + " always asks"}
+	inside := p.confined && p.sandbox != SandboxOff && !r.Outside
+	if why := script.risky(inside && !p.networked(r, script)); r.Runs && why != "" {
+		return Decision{Effect: Ask, Rule: why + " always asks", Leaves: inside && strings.Contains(why, "push")}
 	}
-	if why := runsLater(r.Path); r.Writes && why != "" && p.sandbox != SandboxOff {
-		return Decision{Effect: Ask, Rule: why}
+	if r.Outside {
+		return Decision{Effect: Ask, Rule: "what runs outside the sandbox always asks"}
+	}
+	if why := sandbox.Guarded(r.Path); r.Writes && why != "" && p.sandbox != SandboxOff {
+		return Decision{Effect: Ask, Rule: why + ", which always asks"}
 	}
 	return p.bySandbox(r)
-}
-
-// runsLater says why a file asks before it is written: something runs it, or
-// takes orders from it, outside of Ralph and without the user's doing.
-func runsLater(name string) string {
-	name = strings.ToLower(path.Clean("/" + name))
-	for _, dir := range []string{".github/workflows", ".github/actions", ".circleci", ".buildkite", ".gitlab", ".woodpecker", ".forgejo", ".gitea", ".teamcity", ".azure-pipelines"} {
-		if strings.Contains(name+"/", "/"+dir+"/") {
-			return name[1:] + " is run by continuous integration, which always asks"
-		}
-	}
-	for _, dir := range []string{".ssh", ".config/fish", ".config/git", ".config/autostart", ".config/systemd"} {
-		if strings.Contains(name+"/", "/"+dir+"/") {
-			return name[1:] + " is a start-up or access file, which always asks"
-		}
-	}
-	switch path.Base(name) {
-	case ".gitlab-ci.yml", ".travis.yml", "azure-pipelines.yml", "jenkinsfile", "bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml",
-		"appveyor.yml", ".appveyor.yml", "cloudbuild.yaml", "cloudbuild.yml", ".cirrus.yml":
-		return name[1:] + " is run by continuous integration, which always asks"
-	case ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
-		".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xinitrc", ".inputrc", ".envrc", ".gitconfig", ".netrc", ".npmrc", ".pypirc":
-		return name[1:] + " is a start-up or access file, which always asks"
-	}
-	return ""
 }
 
 func (p *Policy) bySandbox(r Request) Decision {
@@ -192,6 +196,8 @@ func (p *Policy) bySandbox(r Request) Decision {
 		return Decision{Effect: Deny, Rule: "network is off; allow it with --allow 'network'"}
 	case r.Writes && p.sandbox == SandboxReadOnly:
 		return Decision{Effect: Deny, Rule: "--sandbox read-only"}
+	case r.Runs && p.sandbox != SandboxOff && !p.confined && len(p.missing) > 0:
+		return Decision{Effect: Ask, Rule: "the sandbox lacks " + strings.Join(p.missing, ", "), Consent: ConsentDegraded}
 	case r.Runs && p.sandbox != SandboxOff && !p.confined:
 		return Decision{Effect: Ask, Rule: "commands run unsandboxed", Consent: ConsentUnsandboxed}
 	}
@@ -222,15 +228,44 @@ func (p *Policy) denied(r Request, s script) (Decision, bool) {
 	return Decision{}, false
 }
 
+// networked says that a rule gives the command the network: one that covers it
+// with the network and not without. A rule that looks at the command must cover
+// each simple command of it, and nothing in it may be unreadable. A deny rule
+// that would cover any of it with the network takes it away again.
+func (p *Policy) networked(r Request, s script) bool {
+	if s.err != nil {
+		return false
+	}
+	r.Network = false
+	without := s.parts(r)
+	r.Network = true
+	with := s.parts(r)
+	for i := range with {
+		if !slices.ContainsFunc(p.allow, func(rl rule) bool {
+			if rl.looksAtCommand() && !(s.literal && s.plain) {
+				return false
+			}
+			on, err := rl.holds(with[i])
+			off, err2 := rl.holds(without[i])
+			return err == nil && err2 == nil && on && !off
+		}) {
+			return false
+		}
+	}
+	_, denied := p.denied(r, s)
+	return !denied
+}
+
 // allowed reports whether the allow rules cover all of the request: each simple
-// command of it has a rule, and nothing in it is unreadable.
+// command of it has a rule, and nothing in it is unreadable. What is to run
+// outside the sandbox is only covered by rules that look at the command.
 func (p *Policy) allowed(r Request, s script) (string, bool) {
 	if len(p.allow) == 0 || (r.Runs && !(s.literal && s.plain)) {
 		return "", false
 	}
 	name := ""
 	for _, f := range s.parts(r) {
-		covering := p.covering(f)
+		covering := p.covering(f, r.Outside)
 		if covering == "" {
 			return "", false
 		}
@@ -239,8 +274,11 @@ func (p *Policy) allowed(r Request, s script) (string, bool) {
 	return name, name != ""
 }
 
-func (p *Policy) covering(f facts) string {
+func (p *Policy) covering(f facts, outside bool) string {
 	for _, rl := range p.allow {
+		if outside && !rl.looksAtCommand() {
+			continue
+		}
 		if ok, err := rl.holds(f); err == nil && ok {
 			return rl.source
 		}

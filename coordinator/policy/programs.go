@@ -1,8 +1,17 @@
 package policy
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"ralph/workers/sandbox"
 )
 
 func isShell(program string) bool {
@@ -15,6 +24,9 @@ func isShell(program string) bool {
 
 // carries says that a program runs a command that its arguments hold.
 func (c call) carries() bool {
+	if c.program == "command" && len(c.words) > 1 && strings.HasPrefix(strings.ToLower(c.words[1].text), "-v") {
+		return false // it only looks
+	}
 	switch c.program {
 	case "eval", "exec", "env", "xargs", "find", "fd", "sudo", "doas", "su", "runuser", "setpriv", "nohup", "setsid", "timeout", "nice", "ionice",
 		"chrt", "taskset", "stdbuf", "command", "builtin", "time", "watch", "parallel", "ssh", "trap", "alias", "busybox", "toybox", "strace", "ltrace",
@@ -31,13 +43,82 @@ func (c call) firstCarried() int {
 	if c.program != "find" && c.program != "fd" {
 		return 1
 	}
-	at := slices.IndexFunc(c.argv, func(a string) bool {
-		return strings.HasPrefix(a, "-exec") || strings.HasPrefix(a, "-ok") || a == "-x" || a == "-X"
+	at := slices.IndexFunc(c.words, func(w word) bool {
+		return strings.HasPrefix(w.text, "-exec") || strings.HasPrefix(w.text, "-ok") || w.text == "-x" || w.text == "-X"
 	})
 	if at < 0 {
-		return len(c.argv)
+		return len(c.words)
 	}
 	return at + 1
+}
+
+// led says that the program which another one runs is among the words: a name,
+// and not the value of an option before it.
+func (c call) led(words []word) bool {
+	if c.program == "alias" || c.program == "trap" || c.program == "eval" {
+		return false
+	}
+	for i, w := range words {
+		if !w.known || w.option || strings.Contains(w.text, "=") || !strings.ContainsFunc(w.text, unicode.IsLetter) {
+			continue
+		}
+		if i > 0 && words[i-1].option && len(words[i-1].text) == 2 && !strings.Contains("0rtiEHSbnkwfpxv", words[i-1].text[1:]) {
+			continue
+		}
+		if _, err := time.ParseDuration(w.text); err == nil {
+			continue // as timeout has it
+		}
+		return true
+	}
+	return false
+}
+
+// later says that a program keeps a command, which it reads, for another time.
+func (c call) later() bool {
+	switch c.program {
+	case "at", "batch", "crontab":
+		return !slices.Contains(c.argv, "-l")
+	}
+	return false
+}
+
+// mentions says that text which is run somehow speaks of what always asks.
+func mentions(text string) bool { return standing().MatchString(text) }
+
+var standing = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\bgit\b[^\n]{0,80}\b(push|send-pack|clean|reset\b[^\n]{0,20}--?(hard|merge|keep))`)
+})
+
+// tells says that a program which may run what it is given is given a git command
+// that always asks. Programs that only show, compare or search text are not
+// meant.
+func (c call) tells(stmt *syntax.Stmt) bool {
+	switch c.program {
+	case "git", "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "test", "[", "true", "false", ":", "cat", "tee", "jq", "diff", "cmp", "wc", "sort", "head", "tail", "gh",
+		"ralph", "man", "touch", "mkdir", "read":
+		return false
+	}
+	if len(c.words) > 0 && mentions(joined(c.words[1:])) {
+		return true
+	}
+	if stmt == nil {
+		return false
+	}
+	for _, red := range stmt.Redirs {
+		if text, ok := held(red); ok && mentions(text) {
+			return true
+		}
+	}
+	return false
+}
+
+func joined(words []word) string {
+	var b strings.Builder
+	for _, w := range words {
+		b.WriteString(w.text)
+		b.WriteByte(' ')
+	}
+	return b.String()
 }
 
 // runsOthers reports whether what runs is not told by the program and its
@@ -70,23 +151,104 @@ func (c call) runsOthers() bool {
 	return isShell(c.program) || c.carries()
 }
 
-// risky names what in the command always asks.
-func (c call) risky() string {
+// risky names what in the command always asks. Inside the sandbox what is not
+// known may run: it reaches nothing but the tree.
+func (c call) risky(inside bool) string {
 	if sub, ok := strings.CutPrefix(c.program, "git-"); ok && len(c.argv) > 0 {
 		c.argv, c.program = append([]string{"git", sub}, c.argv[1:]...), "git"
 	}
 	if c.program != "git" {
+		return cmp.Or(c.publishes(), c.removesGit())
+	}
+	return c.gitRisk(inside)
+}
+
+// removesGit says that a command takes a repository, or a part of one, away:
+// history, and locks that somebody may hold.
+func (c call) removesGit() string {
+	switch c.program {
+	case "rm", "rmdir", "unlink", "mv", "shred", "truncate", "dd", "srm", "trash", "find", "rsync":
+	default:
 		return ""
 	}
-	return c.gitRisk()
+	if c.program == "find" && !slices.ContainsFunc(c.words, func(w word) bool {
+		return w.text == "-delete" || program(w.text) == "rm"
+	}) {
+		return ""
+	}
+	for _, w := range c.words[min(1, len(c.words)):] {
+		path := strings.TrimPrefix(w.text, "of=")
+		for part := range strings.SplitSeq(path, "/") {
+			if sandbox.Fold(part) == ".git" {
+				return c.program + " of " + path
+			}
+		}
+	}
+	return ""
+}
+
+// listed says that a program is looked at for what always asks.
+func listed(program string) bool {
+	switch program {
+	case "rm", "rmdir", "unlink", "mv", "shred", "truncate", "find", "npm", "pnpm", "yarn", "cargo", "gem", "hg", "jj", "svn", "docker", "podman", "twine", "poetry", "uv", "dotnet", "gh", "glab", "helm":
+		return true
+	}
+	return strings.HasPrefix(program, "git-")
+}
+
+// publishes names what sends work elsewhere without git, for others to see.
+func (c call) publishes() string {
+	if len(c.argv) < 2 {
+		return ""
+	}
+	args := c.argv[1:]
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return ""
+	}
+	words := args[0]
+	if len(args) > 1 {
+		words += " " + args[1]
+	}
+	sends := false
+	switch c.program {
+	case "npm", "pnpm", "yarn", "bun", "lerna":
+		sends = slices.Contains([]string{"publish", "unpublish", "deprecate"}, args[0]) || words == "npm publish"
+	case "cargo":
+		sends = slices.Contains([]string{"publish", "yank", "owner"}, args[0])
+	case "gem", "hg", "sl", "bzr", "brz", "fossil", "darcs", "helm", "vagrant":
+		sends = slices.Contains([]string{"push", "yank", "purge"}, args[0])
+	case "jj":
+		sends = words == "git push"
+	case "svn":
+		sends = args[0] == "commit" || args[0] == "ci"
+	case "docker", "podman", "nerdctl", "buildah", "skopeo":
+		sends = args[0] == "push" || words == "image push" || words == "manifest push"
+	case "twine":
+		sends = args[0] == "upload"
+	case "poetry", "uv", "flit", "hatch", "pdm":
+		sends = args[0] == "publish"
+	case "dotnet":
+		sends = words == "nuget push"
+	case "gh", "glab", "hub", "tea":
+		looks := []string{"status", "auth status", "help", "version", "browse", "search"}
+		verbs := []string{"view", "list", "ls", "status", "diff", "checks", "checkout", "clone", "watch", "download", "--help"}
+		sends = !slices.Contains(looks, args[0]) && !slices.Contains(looks, words) && (len(args) < 2 || !slices.Contains(verbs, args[1]))
+	}
+	if !sends {
+		return ""
+	}
+	return c.program + " " + args[0]
 }
 
 // gitRisk names what a git command does that always asks: what leaves the
 // machine, throws work away, or may be one of these under another name.
-func (c call) gitRisk() string {
-	for _, name := range c.assigned {
-		if strings.HasPrefix(name, "GIT_") && !harmlessGitVariable(name) {
-			return "git with " + name + " set"
+func (c call) gitRisk(inside bool) string {
+	for _, v := range c.assigned {
+		if !inside && !v.harmless() {
+			return "git with " + v.name + " set"
 		}
 	}
 	if len(c.argv) == 0 {
@@ -94,7 +256,7 @@ func (c call) gitRisk() string {
 	}
 	g, ok := readGit(c.argv[1:])
 	switch {
-	case !ok:
+	case !ok && (!inside || mentions("git "+joined(c.words)) || strings.Contains(strings.ToLower(joined(c.words)), "alias.")):
 		return "git with a configuration of its own"
 	case g.sub == "" && (!c.exact || c.carried):
 		return "a git command that cannot be read"
@@ -102,10 +264,20 @@ func (c call) gitRisk() string {
 		return ""
 	case g.sub == "push" || g.sub == "clean":
 		return "git " + g.sub
-	case !gitKnows(g.sub):
+	case !gitKnows(g.sub) && (!inside || sendsLike(g.sub, g.args)):
 		return "git " + g.sub + ", which may be an alias or push,"
 	}
 	return g.risk(c.exact)
+}
+
+// sendsLike says that a command which is not git's own, or not for people, is
+// one that sends.
+func sendsLike(sub string, args []string) bool {
+	switch sub {
+	case "send-pack", "http-push", "send-email", "imap-send", "p4", "cvsexportcommit", "request-pull", "remote-http", "remote-https", "remote-ftp", "remote-ext", "remote-fd", "shell":
+		return true
+	}
+	return strings.Contains(sub, "push") || slices.ContainsFunc(args, func(a string) bool { return a == "push" || a == "dcommit" || a == "submit" })
 }
 
 // gitCommand is a git command line.
@@ -116,22 +288,26 @@ type gitCommand struct {
 
 // readGit skips git's own options; false: they change what git runs.
 func readGit(args []string) (gitCommand, bool) {
+	ok := true
 	for i := 0; i < len(args); i++ {
 		switch a := args[i]; {
 		case a == "-c":
 			if i++; i < len(args) && !harmlessGitSetting(args[i]) {
-				return gitCommand{}, false
+				ok = false
 			}
 		case a == "-C" || a == "--git-dir" || a == "--work-tree" || a == "--namespace" || a == "--super-prefix" || a == "--attr-source":
 			i++
+		case a == "--config-env":
+			i++
+			ok = false
 		case strings.HasPrefix(a, "--config-env"), strings.HasPrefix(a, "-c"), strings.HasPrefix(a, "--exec-path="):
-			return gitCommand{}, false
+			ok = false
 		case strings.HasPrefix(a, "-"):
 		default:
-			return gitCommand{sub: a, args: args[i+1:]}, true
+			return gitCommand{sub: a, args: args[i+1:]}, ok
 		}
 	}
-	return gitCommand{}, true
+	return gitCommand{}, ok
 }
 
 func (g gitCommand) risk(exact bool) string {
@@ -156,7 +332,7 @@ func (g gitCommand) risk(exact bool) string {
 			return "git reset"
 		}
 	case "checkout":
-		force = short("fB") || long("--force") || is("--", ".")
+		force = short("fB") || long("--force") || is("--", ".") || !short("b") && !long("--orphan", "--track", "--detach") && g.names()
 	case "switch":
 		force = short("fC") || long("--force", "--discard-changes", "--force-create")
 	case "branch":
@@ -165,8 +341,12 @@ func (g gitCommand) risk(exact bool) string {
 		force = !is("--staged", "-S") || is("--worktree", "-W")
 	case "stash":
 		force = is("drop", "clear")
-	case "tag", "worktree", "rm", "mv":
+	case "tag", "rm", "mv":
 		force = short("f") || long("--force")
+	case "worktree":
+		force = short("fB") || long("--force")
+	case "gc":
+		force = slices.ContainsFunc(g.args, func(a string) bool { return strings.HasPrefix(a, "--prune") })
 	case "reflog":
 		force = is("expire", "delete")
 	case "update-ref", "filter-branch", "prune", "replace":
@@ -175,15 +355,65 @@ func (g gitCommand) risk(exact bool) string {
 		force = long("--reset")
 	case "remote":
 		force = is("prune", "update")
-	case "rebase", "bisect", "submodule", "difftool", "mergetool":
-		if long("--exec", "--extcmd") || short("x") || is("run", "foreach") {
-			return "git " + g.sub + " with a command of its own"
-		}
+	}
+	if g.runs() {
+		return "git " + g.sub + " with a command of its own"
 	}
 	if force {
 		return "git " + g.sub + " by force"
 	}
 	return ""
+}
+
+// names says that a checkout names files, whose changes it would throw away: a
+// second word, or one that looks like a file.
+func (g gitCommand) names() bool {
+	var words []string
+	for _, a := range g.args {
+		if !strings.HasPrefix(a, "-") {
+			words = append(words, a)
+		}
+	}
+	switch len(words) {
+	case 0:
+		return false
+	case 1:
+		at := strings.LastIndexByte(words[0], '.')
+		ext := words[0][at+1:]
+		return strings.HasPrefix(words[0], "./") || strings.HasSuffix(words[0], "/") ||
+			at >= 0 && len(ext) > 0 && len(ext) <= 5 && !strings.ContainsFunc(ext, func(r rune) bool { return !unicode.IsLetter(r) })
+	}
+	return true
+}
+
+// runs says that an option of the command names a program, or that its work is
+// to run one.
+func (g gitCommand) runs() bool {
+	has := func(prefixes ...string) bool {
+		return slices.ContainsFunc(g.args, func(a string) bool {
+			return slices.ContainsFunc(prefixes, func(p string) bool {
+				name, _, _ := strings.Cut(a, "=")
+				return strings.HasPrefix(a, p) || len(name) > 4 && strings.HasPrefix(p, name)
+			})
+		})
+	}
+	switch g.sub {
+	case "rebase":
+		return has("--exec", "-x")
+	case "bisect":
+		return slices.Contains(g.args, "run")
+	case "submodule":
+		return slices.Contains(g.args, "foreach")
+	case "difftool", "mergetool":
+		return has("--extcmd", "-x")
+	case "grep":
+		return has("-O", "--open-files-in-pager")
+	case "fetch", "pull", "clone", "ls-remote", "fetch-pack", "archive":
+		return has("--upload-pack", "--exec=", "--exec", "ext::") || g.sub == "clone" && has("-u")
+	case "maintenance":
+		return slices.Contains(g.args, "start") || slices.Contains(g.args, "register")
+	}
+	return false
 }
 
 // gitKnows lists git's own commands but those that send. A name that is none
@@ -200,9 +430,15 @@ func gitKnows(sub string) bool {
 	return !strings.ContainsAny(sub, " \t\n") && slices.Contains(strings.Fields(known), sub)
 }
 
-func harmlessGitVariable(name string) bool {
-	return strings.HasPrefix(name, "GIT_AUTHOR_") || strings.HasPrefix(name, "GIT_COMMITTER_") ||
-		slices.Contains([]string{"GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_MERGE_AUTOEDIT"}, name)
+// harmless says that a variable has git run nothing.
+func (v variable) harmless() bool {
+	switch v.name {
+	case "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "EDITOR", "VISUAL", "PAGER", "GIT_ASKPASS", "SSH_ASKPASS":
+		return v.known && slices.Contains([]string{"", "cat", "true", "false", ":", "less", "vi", "vim", "nano"}, v.value)
+	case "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_MERGE_AUTOEDIT", "GIT_TRACE", "GIT_LFS_SKIP_SMUDGE", "GIT_ADVICE":
+		return true
+	}
+	return !strings.HasPrefix(v.name, "GIT_") || strings.HasPrefix(v.name, "GIT_AUTHOR_") || strings.HasPrefix(v.name, "GIT_COMMITTER_")
 }
 
 // harmlessGitSetting says that a key=value runs nothing.

@@ -33,10 +33,27 @@ type call struct {
 	exact bool
 	// program is the base name of what is run, "" when that is not known.
 	program string
-	// assigned are the names of the variables set for it.
-	assigned []string
+	// words are all of it; of those that are not known, what is literal.
+	words []word
+	// assigned are the variables set for it.
+	assigned []variable
 	// carried says that another program gives it more arguments.
 	carried bool
+}
+
+// word is one word of a command.
+type word struct {
+	text  string
+	known bool
+	// option says that it begins with a dash or sets a variable, also when its
+	// end is not known.
+	option bool
+}
+
+// variable is one that is set; known says that its value is literal.
+type variable struct {
+	name, value string
+	known       bool
 }
 
 // maxDepth bounds scripts within scripts.
@@ -67,7 +84,7 @@ type reader struct {
 	depth   int
 	printer *syntax.Printer
 	// set are the variables that the script sets for what comes later.
-	set []string
+	set []variable
 	// input is what the command about to be visited reads.
 	input *syntax.Stmt
 }
@@ -85,9 +102,7 @@ func (r *reader) visit(n syntax.Node) bool {
 	case *syntax.DeclClause:
 		r.s.plain = false
 		for _, a := range n.Args {
-			if a.Name != nil {
-				r.set = append(r.set, a.Name.Value)
-			}
+			r.set = appendVariable(r.set, a)
 		}
 	case *syntax.LetClause, *syntax.ForClause, *syntax.ArithmCmd, *syntax.TestClause:
 		r.s.plain = false
@@ -102,18 +117,33 @@ func (r *reader) visit(n syntax.Node) bool {
 func (r *reader) quoted(text string) {
 	if strings.Contains(text, "$(") || strings.ContainsRune(text, '`') {
 		r.s.literal = false
+		if mentions(text) {
+			r.s.hide("text with a git command that may be run")
+		}
 	}
+}
+
+func appendVariable(all []variable, a *syntax.Assign) []variable {
+	if a.Name == nil {
+		return all
+	}
+	v := variable{name: a.Name.Value}
+	switch {
+	case a.Value != nil:
+		v.value, v.known = literalWord(a.Value, false)
+	case a.Array == nil && a.Index == nil:
+		v.known = !a.Append && !a.Naked
+	}
+	return append(all, v)
 }
 
 func (r *reader) command(n *syntax.CallExpr) {
 	stmt := r.input
 	r.input = nil
-	var names []string
+	var names []variable
 	for _, a := range n.Assigns {
 		r.s.plain = false
-		if a.Name != nil {
-			names = append(names, a.Name.Value)
-		}
+		names = appendVariable(names, a)
 	}
 	if len(n.Args) == 0 {
 		r.set = append(r.set, names...)
@@ -139,33 +169,63 @@ func (r *reader) add(c call, stmt *syntax.Stmt) {
 		r.shell(c, stmt)
 		return
 	}
+	if c.tells(stmt) {
+		s.hide("a git command in what " + c.program + " is given")
+	}
 	if !c.carries() {
 		return
 	}
-	for i := c.firstCarried(); i < len(c.argv); i++ {
-		arg := c.argv[i]
+	if c.later() {
+		s.hide("a command for later")
+		return
+	}
+	words := c.words[min(c.firstCarried(), len(c.words)):]
+	for i, w := range words {
+		arg := w.text
+		if !w.known {
+			if !w.option && !c.led(words[:i]) {
+				s.hide("a command that " + c.program + " is given and that cannot be read")
+				return
+			}
+			continue
+		}
 		if _, value, ok := strings.Cut(arg, "="); ok && (c.program == "alias" || strings.HasPrefix(arg, "-")) {
 			arg = value
 		}
 		switch {
 		case c.program == "eval":
-			r.inner(strings.Join(c.argv[1:], " "))
+			if c.exact {
+				r.inner(strings.Join(c.argv[1:], " "))
+			} else {
+				s.hide("a command that eval makes up")
+			}
 			return
 		case strings.ContainsAny(arg, " \t\n;|&"), c.program == "alias":
 			r.inner(arg)
-		case program(arg) == "git" || isShell(program(arg)):
-			inside := call{text: c.text, argv: append([]string{arg}, c.argv[i+1:]...), exact: c.exact, program: program(arg), assigned: c.assigned, carried: true}
-			r.add(inside, nil)
+		case program(arg) == "git" || isShell(program(arg)) || listed(program(arg)):
+			r.add(carriedCall(c, words[i:]), nil)
 			return
 		}
 	}
-	if !c.exact && (c.program == "eval" || c.program == "trap") {
-		s.hide("a command that " + c.program + " makes up")
+}
+
+// carriedCall is the command that the words of another one begin with.
+func carriedCall(c call, words []word) call {
+	in := call{text: c.text, exact: true, program: program(words[0].text), words: words, assigned: c.assigned, carried: true}
+	for _, w := range words {
+		if !w.known {
+			in.exact = false
+			break
+		}
+		in.argv = append(in.argv, w.text)
 	}
+	in.exact = in.exact && len(c.assigned) == 0
+	return in
 }
 
 // shell looks for the script of a shell: an argument, or what it reads.
 func (r *reader) shell(c call, stmt *syntax.Stmt) {
+	given := false // -c: the first argument that is no option is the script
 	for i := 1; i < len(c.argv); i++ {
 		arg := c.argv[i]
 		switch {
@@ -173,26 +233,21 @@ func (r *reader) shell(c call, stmt *syntax.Stmt) {
 			if arg == "--rcfile" || arg == "--init-file" {
 				i++
 			}
-		case strings.HasPrefix(arg, "-") && strings.Contains(arg, "c"):
-			i++
-			if strings.HasSuffix(arg, "o") {
-				i++
-			}
-			if i < len(c.argv) {
-				r.inner(c.argv[i])
-				return
-			}
 		case strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "+"):
+			given = given || arg[0] == '-' && strings.Contains(arg, "c")
 			if strings.HasSuffix(strings.ToLower(arg), "o") {
 				i++
 			}
+		case given:
+			r.inner(arg)
+			return
 		case c.exact:
 			return // a script file
 		}
 	}
 	if stmt != nil {
 		for _, red := range stmt.Redirs {
-			if text, ok := given(red); ok {
+			if text, ok := held(red); ok {
 				r.inner(text)
 				return
 			}
@@ -204,8 +259,8 @@ func (r *reader) shell(c call, stmt *syntax.Stmt) {
 	r.s.hide("a shell whose commands cannot be read")
 }
 
-// given is the text that a redirection holds itself.
-func given(red *syntax.Redirect) (string, bool) {
+// held is the text that a redirection holds itself.
+func held(red *syntax.Redirect) (string, bool) {
 	switch red.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
 		if red.Hdoc == nil {
@@ -255,14 +310,20 @@ func readCall(n *syntax.CallExpr, printer *syntax.Printer) call {
 	if len(n.Assigns) > 0 {
 		c.exact = false // an assignment can change what a program does
 	}
+	cut := false
 	for _, w := range n.Args {
-		word, ok := literalWord(w, false)
+		text, ok := literalWord(w, false)
 		if !ok {
-			c.exact = false
-			break
+			text = partly(w)
 		}
-		c.argv = append(c.argv, word)
+		lit, _ := w.Parts[0].(*syntax.Lit)
+		c.words = append(c.words, word{text: text, known: ok, option: lit != nil && (strings.HasPrefix(lit.Value, "-") || strings.Contains(lit.Value, "="))})
+		cut = cut || !ok
+		if !cut {
+			c.argv = append(c.argv, text)
+		}
 	}
+	c.exact = c.exact && !cut
 	if len(c.argv) > 0 {
 		c.program = program(c.argv[0])
 	} else {
@@ -284,67 +345,6 @@ func lastPart(w *syntax.Word) string {
 	return program(name)
 }
 
-// literalWord is the value of a word without expansions; globs, tildes and
-// braces count as expansions, but not within a here-document.
-func literalWord(w *syntax.Word, document bool) (string, bool) {
-	var b strings.Builder
-	for _, part := range w.Parts {
-		switch p := part.(type) {
-		case *syntax.Lit:
-			if !document && (unescaped(p.Value, "*?[{") || (b.Len() == 0 && strings.HasPrefix(p.Value, "~"))) {
-				return "", false
-			}
-			b.WriteString(unescape(p.Value, document))
-		case *syntax.SglQuoted:
-			if p.Dollar {
-				return "", false
-			}
-			b.WriteString(p.Value)
-		case *syntax.DblQuoted:
-			for _, inner := range p.Parts {
-				lit, ok := inner.(*syntax.Lit)
-				if !ok || p.Dollar {
-					return "", false
-				}
-				b.WriteString(unescape(lit.Value, true))
-			}
-		default:
-			return "", false
-		}
-	}
-	return b.String(), true
-}
-
-// unescaped says that text holds one of the characters without a backslash
-// before it.
-func unescaped(text, chars string) bool {
-	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] == '\\':
-			i++
-		case strings.IndexByte(chars, text[i]) >= 0:
-			return true
-		}
-	}
-	return false
-}
-
-// unescape takes the backslashes out as bash does; within double quotes it
-// takes only those before a few characters.
-func unescape(text string, quoted bool) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' || i+1 == len(text) || quoted && strings.IndexByte("$`\"\\\n", text[i+1]) < 0 {
-			b.WriteByte(text[i])
-			continue
-		}
-		if i++; text[i] != '\n' {
-			b.WriteByte(text[i])
-		}
-	}
-	return b.String()
-}
-
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // program is what a rule calls the program, whatever its directory and, as some
@@ -354,7 +354,7 @@ func program(name string) string { return strings.ToLower(base(name)) }
 // facts are all views of the request that a deny rule is held against: as it is
 // written, and with quotes and directories taken off.
 func (s script) facts(r Request) []facts {
-	whole := facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network, Argv: strings.Fields(r.Command)}
+	whole := facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network, Outside: r.Outside, Argv: strings.Fields(r.Command)}
 	if len(s.calls) == 0 {
 		return []facts{padded(whole)}
 	}
@@ -364,7 +364,7 @@ func (s script) facts(r Request) []facts {
 			continue
 		}
 		argv := append([]string{c.program}, c.argv[1:]...)
-		out = append(out, facts{Tool: r.Tool, Command: strings.Join(argv, " "), Argv: argv, Path: r.Path, Network: r.Network})
+		out = append(out, facts{Tool: r.Tool, Command: strings.Join(argv, " "), Argv: argv, Path: r.Path, Network: r.Network, Outside: r.Outside})
 	}
 	return out
 }
@@ -372,11 +372,11 @@ func (s script) facts(r Request) []facts {
 // parts are the views that an allow rule must cover one by one.
 func (s script) parts(r Request) []facts {
 	if len(s.calls) == 0 {
-		return []facts{padded(facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network})}
+		return []facts{padded(facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network, Outside: r.Outside})}
 	}
 	out := make([]facts, len(s.calls))
 	for i, c := range s.calls {
-		out[i] = padded(facts{Tool: r.Tool, Command: c.text, Argv: c.argv, Path: r.Path, Network: r.Network})
+		out[i] = padded(facts{Tool: r.Tool, Command: c.text, Argv: c.argv, Path: r.Path, Network: r.Network, Outside: r.Outside})
 	}
 	return out
 }
@@ -391,11 +391,16 @@ func padded(f facts) facts {
 
 // risky names what in the script always asks: what throws work away or leaves
 // the machine with it, and what may be that because it cannot be read.
-func (s script) risky() string {
+// Inside the sandbox, without the network, the latter is nothing to ask about
+// unless it speaks of such a command.
+func (s script) risky(inside bool) string {
 	for _, c := range s.calls {
-		if why := c.risky(); why != "" {
+		if why := c.risky(inside); why != "" {
 			return why
 		}
+	}
+	if inside && !mentions(s.text) {
+		return ""
 	}
 	return s.hidden
 }

@@ -174,7 +174,10 @@ func held(f *os.File, path string) bool {
 
 func (p *place) drop() {
 	if p.lock != nil {
-		_ = p.lock.Close() // which unlocks
+		// A process that is just being forked has a copy of the descriptor, so closing
+		// ours alone could leave it locked for a moment.
+		_ = syscall.Flock(int(p.lock.Fd()), syscall.LOCK_UN)
+		_ = p.lock.Close()
 		p.lock = nil
 	}
 }

@@ -37,6 +37,7 @@ type key struct {
 	code code
 	r    rune
 	text string
+	ask  int // the Prompt.Ask that was on the screen
 }
 
 const (

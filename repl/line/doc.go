@@ -74,8 +74,10 @@ const (
 
 // Event is one thing the user did.
 type Event struct {
-	Kind       EventKind
-	Text       string
+	Kind EventKind
+	Text string
+	// Ask is the Prompt.Ask that was on the screen when the line was ended.
+	Ask        int
 	Err        error
 	Cols, Rows int
 }
@@ -91,6 +93,16 @@ type Prompt struct {
 	Mark string
 	// Now asks for a repaint at once: the state changed, not only its looks.
 	Now bool
+	// Above is printed as by Print in the step in which the prompt is set, so that a
+	// question is never seen without its prompt. It is printed once.
+	Above string
+	// Ask numbers the question that the prompt puts, 0 for none. What was typed
+	// before it was on the screen is not typed for it: it goes to the line before,
+	// or nowhere.
+	Ask int
+	// Turn, when set, is called as by Edit in the step in which a prompt with
+	// another Ask than the last one is painted for the first time.
+	Turn Change
 }
 
 // Options is what Open needs.
@@ -102,6 +114,10 @@ type Options struct {
 	Plain bool
 	// History holds earlier lines, oldest first, for recall and search.
 	History []string
+	// Complete returns what the end of text, the line up to the cursor, may be
+	// completed to, and where in text that begins; nil completes nothing. It is
+	// called on the goroutine that paints and must not block.
+	Complete func(text string) (from int, words []string)
 	// OnInterrupt is called at each Ctrl-C, on the goroutine that reads the keys
 	// and before anything else is done, so that nothing can delay a stop. It
 	// must not block. True means that work was stopped: the half-typed line is

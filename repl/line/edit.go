@@ -28,6 +28,8 @@ func (t *Term) key(k key) {
 		}
 	case keyUp, keyDown:
 		t.vertical(k.code)
+	case keyTab:
+		t.complete()
 	case keyEscape:
 		if l.now.searching {
 			l.now = l.engine.press("\x07")
@@ -90,7 +92,7 @@ func (t *Term) submit() {
 	}
 	text := l.fold.unfold(l.engine.enter())
 	l.now = l.engine.snapshot()
-	t.emit(Event{Kind: EventLine, Text: text})
+	t.emit(Event{Kind: EventLine, Text: text, Ask: l.typed})
 }
 
 // edit replaces the line by what change makes of it. The cursor keeps its place

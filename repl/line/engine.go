@@ -29,6 +29,7 @@ type state struct {
 	// searching says that reverse or forward search is on; search is the
 	// wanted text with its direction, as readline words it.
 	searching bool
+	hint      string // shown below the line until the next key
 }
 
 // engine is chzyer/readline without a terminal: it is fed one key at a time,

@@ -28,6 +28,7 @@ type Plain struct {
 	mu     sync.Mutex // guards the fields below
 	asked  string     // the prompt that stands at the end of the output
 	prompt string
+	asking int  // the Prompt.Ask that stands there
 	deaf   bool // nobody reads the output any more
 }
 
@@ -60,17 +61,19 @@ func (p *Plain) Print(text string, _ ...string) {
 	if text == "" {
 		return
 	}
-	if !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.print(ended(text))
+	p.ask()
+}
+
+// print writes whole lines, apart from the prompt; mu is held.
+func (p *Plain) print(text string) {
 	if p.asked != "" {
 		text = "\n" + text
 		p.asked = ""
 	}
 	p.write(text)
-	p.ask()
 }
 
 // Show writes the mark when somebody types and it is not there yet; the state
@@ -79,7 +82,21 @@ func (p *Plain) Show(prompt Prompt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.prompt = prompt.Mark
+	if p.tty && prompt.Ask != p.asking && prompt.Ask != 0 {
+		discard(p.in.fd) // whatever was typed is not an answer to what nobody had seen
+	}
+	p.asking = prompt.Ask
+	if prompt.Above != "" {
+		p.print(ended(prompt.Above))
+	}
 	p.ask()
+}
+
+// askingNow is the question that stands there.
+func (p *Plain) askingNow() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asking
 }
 
 func (p *Plain) ask() {
@@ -133,11 +150,16 @@ func (p *Plain) read() {
 	more := false
 	var text strings.Builder
 	buf := make([]byte, 64<<10)
+	asked := 0 // when what is held began to be typed
 	for {
 		n, err := p.in.read(buf, -1)
 		if errors.Is(err, errStopped) {
 			return
 		}
+		if len(held) == 0 && text.Len() == 0 {
+			asked = p.askingNow()
+		}
+		p.in.done()
 		held = append(held, buf[:n]...)
 		for {
 			i := bytes.IndexByte(held, '\n')
@@ -150,7 +172,7 @@ func (p *Plain) read() {
 			} else {
 				held = nil
 			}
-			more = p.line(&text, string(bytes.TrimSuffix(piece, []byte("\r"))), err != nil && len(held) == 0)
+			more = p.line(&text, string(bytes.TrimSuffix(piece, []byte("\r"))), asked, err != nil && len(held) == 0)
 			if !more {
 				return
 			}
@@ -164,7 +186,7 @@ func (p *Plain) read() {
 
 // line takes one physical line; a backslash at its end joins it to the next.
 // It returns false when the reader was closed.
-func (p *Plain) line(text *strings.Builder, piece string, last bool) bool {
+func (p *Plain) line(text *strings.Builder, piece string, asked int, last bool) bool {
 	if body, joined := strings.CutSuffix(piece, `\`); joined && !last && !strings.HasSuffix(body, `\`) {
 		text.WriteString(body + "\n")
 		return true
@@ -175,7 +197,7 @@ func (p *Plain) line(text *strings.Builder, piece string, last bool) bool {
 	p.asked = ""
 	p.prompt = ""
 	p.mu.Unlock()
-	return p.send(Event{Kind: EventLine, Text: whole})
+	return p.send(Event{Kind: EventLine, Text: whole, Ask: asked})
 }
 
 func (p *Plain) end(err error, text *strings.Builder) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,8 @@ type source struct {
 	wakeR  *os.File
 	wakeW  *os.File
 	wakeFD int
+	// busy is set from before a read until what was read is dealt with.
+	busy atomic.Bool
 }
 
 func newSource(f *os.File) (*source, error) {
@@ -53,6 +56,7 @@ func (s *source) read(p []byte, timeout time.Duration) (n int, err error) {
 		case ready == 0:
 			return 0, nil
 		}
+		s.busy.Store(true)
 		n, err := unix.Read(s.fd, p)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
@@ -65,6 +69,27 @@ func (s *source) read(p []byte, timeout time.Duration) (n int, err error) {
 		return n, nil
 	}
 }
+
+// done says that what was read is dealt with.
+func (s *source) done() { s.busy.Store(false) }
+
+// settle waits until nothing that was typed so far is still to be dealt with, for
+// a moment at most.
+func (s *source) settle() {
+	for range settleTries {
+		// In this order: what is no longer in the kernel makes the reader busy.
+		if pending(s.fd) == 0 && !s.busy.Load() {
+			return
+		}
+		time.Sleep(settleStep)
+	}
+}
+
+// settle waits so long at most.
+const (
+	settleStep  = 200 * time.Microsecond
+	settleTries = 500
+)
 
 // stop makes the running and all later reads return errStopped.
 func (s *source) stop() { _ = s.wakeW.Close() }

@@ -36,6 +36,8 @@ func layout(p Prompt, s state, cols, rows int) frame {
 			label = "search: "
 		}
 		found = []string{cut(string(visible(label)), limit)}
+	} else if s.hint != "" {
+		found = []string{cut(visible(s.hint), limit)}
 	}
 	room := max(rows-1-len(found), 1)
 	input, first := window(input, row, max(room/2, min(room, len(input))))

@@ -3,6 +3,7 @@ package line
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,8 @@ const (
 	closeWait = 500 * time.Millisecond
 	// suspendWait is how long a stop may take to strike.
 	suspendWait = 300 * time.Millisecond
+	// slowPaint is how long a terminal takes that does not take output.
+	slowPaint = 300 * time.Millisecond
 
 	pasteOn, pasteOff = "\x1b[?2004h", "\x1b[?2004l"
 )
@@ -48,6 +51,7 @@ type Term struct {
 	changed bool
 	urgent  bool
 	edits   []Change
+	asking  int // the Prompt.Ask for which keys are typed
 	gone    error
 	modal   *modal
 
@@ -64,6 +68,8 @@ type loopState struct {
 	outbox     []Event
 	painted    time.Time
 	due        bool   // a repaint that was put off is due
+	asked      int    // the Prompt.Ask that the line is for
+	typed      int    // the one under which the key that is dealt with was typed
 	want       Prompt // as of the last drain, so that it never overtakes a Print
 	resumed    time.Time
 	timer      *time.Timer
@@ -105,19 +111,25 @@ func (t *Term) Print(text string, live ...string) {
 	if text == "" {
 		return
 	}
-	if !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
 	t.mu.Lock()
-	t.printed.WriteString(text)
+	t.printed.WriteString(ended(text))
 	t.want.Live = live
 	t.mu.Unlock()
 	t.signal()
 }
 
+// ended is text with a newline at its end.
+func ended(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}
+
 // Show sets what stands below the printed text.
 func (t *Term) Show(p Prompt) {
 	t.mu.Lock()
+	t.printed.WriteString(ended(p.Above))
 	t.want, t.changed, t.urgent = p, true, t.urgent || p.Now
 	t.mu.Unlock()
 	t.signal()
@@ -190,6 +202,7 @@ func (t *Term) readKeys() {
 			keys = d.flush()
 		}
 		t.accept(keys)
+		t.in.done()
 	}
 }
 
@@ -204,6 +217,7 @@ func (t *Term) accept(keys []key) {
 			k = key{code: keyStopped}
 		}
 		t.mu.Lock()
+		k.ask = t.asking
 		t.keys = append(t.keys, k)
 		t.mu.Unlock()
 	}
@@ -265,6 +279,15 @@ func (t *Term) leave() {
 // drain does all that was queued.
 func (t *Term) drain() {
 	t.mu.Lock()
+	asks := t.want.Ask != 0 && t.want.Ask != t.loop.asked
+	t.mu.Unlock()
+	if asks {
+		t.in.settle() // what was typed up to now is not for the question
+	}
+	t.mu.Lock()
+	if t.modal == nil {
+		t.asking = t.want.Ask // from here on: it is painted below
+	}
 	keys, text, gone := t.keys, t.printed.String(), t.gone
 	t.loop.want = t.want
 	changed, urgent := t.changed, t.urgent
@@ -291,6 +314,10 @@ func (t *Term) drain() {
 			inModal.put(k)
 			continue
 		}
+		if t.loop.asked != 0 && k.ask != t.loop.asked && k.code != keyStopped {
+			continue // nobody had seen the question
+		}
+		t.loop.typed = k.ask
 		t.key(k)
 	}
 	if gone != nil {
@@ -305,12 +332,36 @@ func (t *Term) drain() {
 		t.enterModal(inModal, text)
 		return
 	}
+	turned, began := t.turn(), time.Now()
 	if text != "" {
 		t.write(t.loop.screen.printAbove(text, t.layout()))
 		t.loop.painted = time.Now()
-		return
+	} else {
+		t.repaint(len(keys) > 0 || len(edits) > 0 || urgent || turned, changed)
 	}
-	t.repaint(len(keys) > 0 || len(edits) > 0 || urgent, changed)
+	if turned && time.Since(began) > slowPaint {
+		t.unseen()
+	}
+}
+
+// unseen drops what was typed while a question could not be painted.
+func (t *Term) unseen() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keys = slices.DeleteFunc(t.keys, func(k key) bool { return k.ask != 0 && k.code != keyStopped })
+}
+
+// turn makes the line one for the question that is to be painted now.
+func (t *Term) turn() bool {
+	l := &t.loop
+	if l.want.Ask == l.asked {
+		return false
+	}
+	l.asked = l.want.Ask
+	if l.want.Turn != nil {
+		t.edit(l.want.Turn)
+	}
+	return true
 }
 
 // repaint paints what changed; without now it keeps to paintEvery.

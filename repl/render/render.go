@@ -26,6 +26,8 @@ type Renderer struct {
 	text   bool   // that turn's text came as deltas
 	last   kind   // what was printed last of the work
 	calls  map[string]agent.Event
+	// children are the agents whose start was told.
+	children map[string]bool
 }
 
 // kind tells the model's text from the lines about its work, so that a blank row
@@ -46,7 +48,7 @@ func New(o Options) *Renderer {
 	return &Renderer{
 		o:     o,
 		md:    markdown{theme: o.Theme, ascii: o.ASCII, width: o.Width - 1},
-		calls: map[string]agent.Event{},
+		calls: map[string]agent.Event{}, children: map[string]bool{},
 	}
 }
 
@@ -59,6 +61,9 @@ func (r *Renderer) Resize(width int) {
 // Event returns the text that an event adds above the prompt, whole lines, ""
 // for nothing.
 func (r *Renderer) Event(e agent.Event) string {
+	if OfHelper(e) && e.Type != agent.EventInbox {
+		return r.apart(r.child(e)) // it does not end the block that is being written
+	}
 	switch e.Type {
 	case agent.EventTurnStart:
 		out := r.Flush()
@@ -268,11 +273,6 @@ func (r *Renderer) note(e agent.Event) string {
 			verdict = fmt.Sprintf("%s, exit %d", verdict, *e.ExitCode)
 		}
 		return r.mark(kind, "check "+text+"  "+r.dim(verdict))
-	case agent.EventChildStart, agent.EventChildEnd:
-		if e.From == "" {
-			return "" // a helper of the conversation, not work of another terminal
-		}
-		return r.mark(markNote, strings.TrimSpace(SafeLine(e.Agent)+" "+SafeLine(e.Status))+": "+text)
 	case agent.EventTaskStart:
 		return r.mark(markNote, strings.TrimSpace("task "+SafeLine(e.TaskID)+" "+text))
 	case agent.EventTaskEnd:

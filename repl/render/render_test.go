@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
+	"ralph/coordinator"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
 )
@@ -249,7 +251,7 @@ func TestEventsGolden(t *testing.T) {
 	} {
 		out.WriteString(r.Event(e))
 	}
-	out.WriteString(r.Question("permission", "run this?\n  rm -rf \x1b[8mx", []string{"no", "yes"}))
+	out.WriteString(r.Question(coordinator.Question{Kind: "permission", Text: "run this?\n  rm -rf \x1b[8mx", Options: []string{"no", "yes"}}))
 	out.WriteString(r.Error("open x: no", "do y"))
 	out.WriteString(r.Said("line one\nline two"))
 	golden(t, "events", out.String())
@@ -292,13 +294,19 @@ func TestQuestionCannotBeForged(t *testing.T) {
 	command := "echo ok" + strings.Repeat(" ", 100) + "; rm -rf x\n  [no] / yes\r\n\n? May it read a file?\n\ttab\x1b[2J"
 	for _, o := range []Options{{Width: 40}, {Width: 80, ASCII: true}, {Raw: true, ASCII: true}} {
 		r := New(o)
-		rows := strings.Split(strings.Trim(r.Question("permission", "May it run this?\n"+command, []string{"no", "yes"}), "\n"), "\n")
-		if rows[0] != "? May it run this?" || rows[len(rows)-1] != "  [no] / yes" {
-			t.Errorf("the question is %q", rows)
+		q := coordinator.Question{Kind: "permission", Text: "May it run this?\n" + command, Options: []string{"no", "yes"}}
+		if o.Raw {
+			q.Target, q.Dir = command, "/p"
+		}
+		rows := strings.Split(strings.Trim(r.Question(q), "\n"), "\n")
+		top := slices.Index(rows, "  "+r.pick("┌", "+")+" 5 lines")
+		end := slices.Index(rows, "  "+r.pick("└", "+")+" end of 5 lines")
+		if top < 1 || end < top || !strings.HasPrefix(rows[0], "? ") || !strings.HasPrefix(rows[end+1], "  [no]  ") {
+			t.Fatalf("the question is %q", rows)
 		}
 		bar := "  " + r.pick("│", "|") + " "
 		shown := ""
-		for _, row := range rows[1 : len(rows)-1] {
+		for _, row := range rows[top+1 : end] {
 			text, ok := strings.CutPrefix(row, bar)
 			if !ok || o.Width > 0 && columns(row) >= o.Width {
 				t.Errorf("width %d: the row %q is not behind the bar or too wide", o.Width, row)

@@ -27,10 +27,17 @@ func main() {
 	ralph := flag.String("ralph", "./bin/ralph", "the binary to measure")
 	n := flag.Int("n", 15, "runs of each figure, after one warm-up")
 	stops := flag.Int("runs", 200, "stops of each shape, urgent messages of each kind")
-	only := flag.String("only", "", "one part: work, state, kills, stop, survivors or urgent")
+	only := flag.String("only", "", "one part: work, state, kills, stop, survivors, urgent or children")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if flag.Arg(0) == herdArg {
+		if err := keepHerd(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: children:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, unread := context.WithCancelCause(ctx)
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
@@ -96,6 +103,7 @@ func measure(ctx context.Context, ralph, only string, n, stops int) (err error) 
 		{"stop", []func() error{l.stops}},
 		{"survivors", []func() error{l.survivors}},
 		{"urgent", []func() error{l.urgent}},
+		{"children", []func() error{l.children}},
 	} {
 		for _, figure := range part.of {
 			if only != "" && only != part.name {

@@ -2,84 +2,186 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
+	"sync"
+	"time"
 	"unicode/utf8"
 
-	"ralph/coordinator"
+	"ralph/coordinator/crew"
 	"ralph/workers/agent"
 )
 
-// opening says what will be seen and what of it is recorded.
-func (s *stage) opening() {
-	s.printf(`ralph demo: one agent finds and mends the failing test of a small git project.
-The model's replies are recorded. Everything else is real: the files, the
-commands, the check, the commit. No key and no network is used.
+// width is how long a line of text may be, beside the column of who speaks.
+const width = 96
 
-project  %s
-task     %s
-`, s.root, task)
+// screen prints what happens, a line each, who speaks in front. It is safe for
+// concurrent use.
+type screen struct {
+	// mu guards what follows.
+	mu  sync.Mutex
+	out io.Writer
+	// subjects says what each call is about, by agent and call.
+	subjects map[string]string
+	// requests, tokens and calls count what all agents did.
+	requests, tokens, calls int
 }
 
-// see prints an event as one line.
-func (s *stage) see(e agent.Event) {
-	switch e.Type {
-	case agent.EventToolStart:
-		s.subjects[e.CallID] = subject(e)
-	case agent.EventToolEnd:
-		mark := "ok"
-		if e.OK != nil && !*e.OK {
-			mark = "fail"
-		}
-		s.printf("  %-5s %-6s %s\n", mark, e.Tool, strings.Trim(s.subjects[e.CallID]+" · "+e.Text, " ·"))
-	case agent.EventMessage:
-		s.printf("\n%s\n\n", strings.TrimSpace(e.Text))
-	case agent.EventGate:
-		s.printf("  check %s · exit %d\n", e.Text, *e.ExitCode)
-	case agent.EventWarning:
-		s.printf("  note  %s\n", e.Text)
+func newScreen(out io.Writer) *screen { return &screen{out: out, subjects: map[string]string{}} }
+
+// print prints text as it is.
+func (s *screen) print(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.out, format, args...)
+}
+
+// say prints what somebody says or does.
+func (s *screen) say(who, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line(who, text)
+}
+
+// line is say with mu held. Further lines are below the first.
+func (s *screen) line(who, text string) {
+	for _, l := range broken(text) {
+		fmt.Fprintf(s.out, "%-10s %s\n", who, l)
+		who = ""
 	}
+}
+
+// show prints what an event tells a newcomer; most tell nothing.
+func (s *screen) show(e agent.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := e.Agent + " " + e.CallID
+	switch e.Type {
+	case agent.EventTurnStart:
+		s.requests++
+	case agent.EventUsage:
+		s.tokens += e.Usage.Total
+	case agent.EventToolStart:
+		s.calls++
+		s.subjects[key] = subject(e)
+	case agent.EventToolEnd:
+		text := e.Tool
+		if about := s.subjects[key]; about != "" {
+			text += " " + about
+		}
+		if brief, _, _ := strings.Cut(e.Text, ". "); brief != "" {
+			text += " · " + brief
+		}
+		s.line(e.Agent, clip(text, width))
+	case agent.EventMessage:
+		s.line(e.Agent, strings.TrimSpace(e.Text))
+	case agent.EventGate:
+		s.line(e.Agent, fmt.Sprintf("check by Ralph: %s · exit %d", e.Text, *e.ExitCode))
+	case agent.EventChildStart:
+		s.line(e.Agent, "at work in a worktree of its own: "+e.Text)
+	case agent.EventChildEnd:
+		if e.Status == string(crew.Merged) {
+			s.line(e.Agent, "merged into your branch as "+short(e.Ref))
+		}
+	case agent.EventInbox:
+		if e.Status == "delivered" {
+			s.line("you", "(delivered before its next request)")
+		}
+	case agent.EventWarning:
+		s.line("note", e.Text)
+	}
+}
+
+// stopped prints what a stop has ended, and how that is known.
+func (s *screen) stopped(told, took time.Duration, report string, known bool) {
+	s.say("stop", fmt.Sprintf("everything was told to end within %s and had ended after %s", round(told), round(took)))
+	s.say("stop", "Ralph reports: "+report)
+	if known {
+		s.say("stop", "the kernel agrees: none of these processes is there any more")
+	}
+}
+
+func round(d time.Duration) time.Duration {
+	if d > 10*time.Millisecond {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(10 * time.Microsecond)
 }
 
 // subject is what a call is about, for one line.
 func subject(e agent.Event) string {
-	args := string(e.Args)
-	for _, key := range []string{`"command":"`, `"path":"`, `"action":"`} {
-		if _, rest, ok := strings.Cut(args, key); ok {
-			value, _, _ := strings.Cut(rest, `"`)
-			return clip(value, 60)
+	var args map[string]any
+	_ = json.Unmarshal(e.Args, &args) // what does not decode has nothing to show
+	for _, key := range []string{"command", "path"} {
+		if text, ok := args[key].(string); ok {
+			return text
 		}
 	}
 	return ""
 }
 
+// opening says what will be seen and what of it is recorded.
+func (s *stage) opening() {
+	s.screen.print(`ralph demo: three agents mend three tests of a small git project, side by side; a human
+says something to one of them, stops everything, asks, and has the work go on.
+
+The model's replies and the human's words are recorded. Everything else is real: files,
+worktrees, commands, checks, commits, the stop. No key and no network is used.
+The sandbox is off (--sandbox off): the commands are known, and your system may lack what
+it needs (ralph doctor tells).
+
+project    %s
+           with %s, which you have not committed
+
+`, s.root, notesFile)
+}
+
 // closing shows what is on disk now.
-func (s *stage) closing(ctx context.Context, out coordinator.Outcome) error {
-	log, err := s.run(ctx, "git", "log", "--stat", "--format=%h %an: %s")
+func (s *stage) closing(ctx context.Context, found findings) error {
+	log, err := s.run(ctx, "git", "log", "--stat", "--format=%h %s", s.first+"..HEAD")
 	if err != nil {
 		return err
 	}
-	s.printf("\nOn disk now\n\n$ git log --stat\n%s\n", log)
-	for _, name := range out.StateFiles {
-		text, err := os.ReadFile(filepath.Join(s.root, name))
-		if err != nil {
-			return err
-		}
-		s.printf("$ cat %s\n%s\n", name, indent(string(text)))
+	status, err := s.run(ctx, "git", "status", "--short")
+	if err != nil {
+		return err
 	}
-	s.printf("%s in %s: %d turns, %d tool calls, check %q passed, %d tokens as recorded\n",
-		out.Status, out.Duration.Round(10_000_000), out.Turns, out.ToolCalls.Total, out.Check.Command, out.Usage.Total)
-	s.printf("Look around in %s, and remove it when you are done.\n", s.root)
+	s.screen.print("\nOn disk now, and proven from there\n\n$ git log --stat %s..\n%s\n$ git status --short\n%s\n", short(s.first), log, status)
+	for _, f := range found.files {
+		s.screen.print("%-64s %s\n", f.name, f.holds)
+	}
+	s.screen.print(`
+go test ./...      passes
+3 commits          one of each agent, with its files and no other
+%-18s untouched and not committed
+nothing is left    no process and no branch of an agent; no agent has a worktree any more
+
+completed in %s: 3 agents merged, 1 message delivered, 1 hard stop; %d requests, %d tool calls, %d tokens as recorded
+Look around in %s, and remove it when you are done.
+`, notesFile, time.Since(s.began).Round(100*time.Millisecond), s.screen.requests, s.screen.calls, s.screen.tokens, s.root)
 	return nil
 }
 
-func (s *stage) printf(format string, args ...any) { fmt.Fprintf(s.Stdout, format, args...) }
-
-func indent(text string) string {
-	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ") + "\n"
+// broken breaks text into lines that fit, and keeps those that it has.
+func broken(text string) []string {
+	var lines []string
+	for l := range strings.Lines(text) {
+		l = strings.TrimRight(l, "\n")
+		for utf8.RuneCountInString(l) > width {
+			at := strings.LastIndex(string([]rune(l)[:width]), " ")
+			if at <= 0 {
+				break
+			}
+			lines, l = append(lines, l[:at]), l[at+1:]
+		}
+		lines = append(lines, l)
+	}
+	return lines
 }
+
+func short(hash string) string { return hash[:min(len(hash), 7)] }
 
 func clip(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

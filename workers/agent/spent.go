@@ -72,12 +72,17 @@ type LimitError struct {
 	// Unknown says that the limit cannot be kept because what was used is not
 	// known.
 	Unknown bool
+	// Shared says that others have used some of it.
+	Shared bool
 }
 
 // Error says which limit ended the run.
 func (e *LimitError) Error() string {
 	if e.Unknown {
 		return fmt.Sprintf("the %s limit of %s cannot be kept: the price of this model is not known", e.What, e.Max)
+	}
+	if e.Shared {
+		return fmt.Sprintf("the limit of %s %s, which all agents share, is used up (%s)", e.Max, e.What, e.Used)
 	}
 	return fmt.Sprintf("the limit of %s %s is used up (%s)", e.Max, e.What, e.Used)
 }

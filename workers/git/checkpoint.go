@@ -250,7 +250,7 @@ func (c *Checkpoints) filter() filter {
 	if rel, err := filepath.Rel(c.workTree, c.stateDir); err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../") {
 		inside = filepath.ToSlash(rel)
 	}
-	f := filter{skip: func(p string) bool {
+	f := filter{skip: func(p string, _ bool) bool {
 		own := strings.HasPrefix(p, c.prefix) && ownPath(p[len(c.prefix):])
 		return own || ownPath(p) || inside != "" && (p == inside || strings.HasPrefix(p, inside+"/"))
 	}}

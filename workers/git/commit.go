@@ -168,7 +168,7 @@ func nothing(root string, same bool) error {
 
 // take brings an index in line with the work tree, paths or all of it.
 func (r *Repo) take(ctx context.Context, x index, paths []string) error {
-	d, err := r.differences(ctx, x.env(), paths, filter{skip: ownPath})
+	d, err := r.differences(ctx, x.env(), paths, filter{skip: func(p string, _ bool) bool { return ownPath(p) }})
 	if err != nil {
 		return err
 	}

@@ -466,7 +466,7 @@ func FuzzParsers(f *testing.F) {
 		if es, err := parseDiffTree(b); err == nil {
 			_ = fileChanges(es)
 		}
-		_ = parseConfig(b)
+		_ = parseConfig(b, false)
 	})
 }
 
@@ -476,7 +476,7 @@ func TestParseConfig(t *testing.T) {
 		"local", "filter.lfs.clean\nevil", "local", "filter.a=b.c.smudge\nevil", "global", "filter.mine.clean\nok",
 		"local", "hook.x.command\nevil", "local", "core.bare\nfalse", "",
 	}, "\x00")
-	h := parseConfig([]byte(list))
+	h := parseConfig([]byte(list), false)
 	for _, s := range []setting{
 		{"filter.lfs.clean", "git-lfs clean"}, {"filter.lfs.required", "true"}, {"filter.a=b.c.smudge", ""}, {"filter.a=b.c.required", "false"},
 		{"hook.x.enabled", "false"},

@@ -21,11 +21,19 @@ type hostile struct {
 	filters map[string]bool
 }
 
+// hostileAt is what was found while the files of the configuration were as key
+// says.
+type hostileAt struct {
+	key   string
+	found hostile
+}
+
 // hostile looks for filter drivers and hooks that the repository itself defines.
-// Those of the user's own configuration stay. Without one of the words in the
-// files of the repository there can be none, which costs no process.
+// Those of the user's own configuration stay, but for a raw place. Without one of
+// the words in the files of the repository there can be none, which costs no
+// process.
 func (p *place) hostile(ctx context.Context) (hostile, error) {
-	suspect := false
+	suspect, include, key := p.raw, false, ""
 	for _, path := range []string{filepath.Join(p.commonDir, "config"), filepath.Join(p.gitDir, "config.worktree"), filepath.Join(p.commonDir, "config.worktree")} {
 		b, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -34,24 +42,36 @@ func (p *place) hostile(ctx context.Context) (hostile, error) {
 		if err != nil {
 			return hostile{}, fmt.Errorf("read git configuration: %w", err)
 		}
+		key += path + "\x00" + string(b) + "\x00"
 		b = bytes.ToLower(b)
-		for _, word := range []string{"filter", "include", "hook"} {
+		include = include || bytes.Contains(b, []byte("include"))
+		for _, word := range []string{"filter", "include", "hook", "driver"} {
 			suspect = suspect || bytes.Contains(b, []byte(word))
 		}
 	}
 	if !suspect {
 		return hostile{}, nil
 	}
+	if last := p.found.Load(); last != nil && p.raw && !include && last.key == key {
+		return last.found, nil
+	}
 	out, _, err := p.exec(ctx, call{args: []string{"config", "--list", "--show-scope", "--includes", "-z"}}, overrides(), true)
 	if err != nil {
 		return hostile{}, err
 	}
-	return parseConfig(out), nil
+	h := parseConfig(out, p.raw)
+	p.found.Store(&hostileAt{key, h})
+	return h, nil
 }
 
+// safeMerge stands in for a merge driver that the repository defines: what git
+// does with text.
+const safeMerge = "git merge-file -q --marker-size=%L %A %O %B || exit 1"
+
 // parseConfig reads "scope NUL key LF value NUL". A driver that the repository
-// defines gets back what the user's configuration says, or nothing.
-func parseConfig(out []byte) hostile {
+// defines gets back what the user's configuration says, or nothing; with raw
+// every filter gets nothing.
+func parseConfig(out []byte, raw bool) hostile {
 	h := hostile{filters: map[string]bool{}}
 	trusted := map[string]string{}
 	local := map[string]bool{}
@@ -63,11 +83,11 @@ func parseConfig(out []byte) hostile {
 		if dot := strings.LastIndexByte(rest, '.'); dot >= 0 {
 			name, variable = rest[:dot], rest[dot+1:]
 		}
-		if variable == "" || section != "filter" && section != "hook" {
+		if variable == "" || section != "filter" && section != "hook" && section != "merge" {
 			continue
 		}
 		switch scope := string(fields[i]); {
-		case scope == "local" || scope == "worktree":
+		case scope == "local" || scope == "worktree" || raw && section == "filter" && scope != "command":
 			local[section+"."+name] = true
 		case scope != "command":
 			trusted[key] = value
@@ -76,6 +96,14 @@ func parseConfig(out []byte) hostile {
 	for _, driver := range slices.Sorted(maps.Keys(local)) {
 		if strings.HasPrefix(driver, "hook.") {
 			h.settings = append(h.settings, setting{driver + ".enabled", "false"}, setting{driver + ".command", "true"})
+			continue
+		}
+		if strings.HasPrefix(driver, "merge.") {
+			value := trusted[driver+".driver"]
+			if value == "" {
+				value = safeMerge
+			}
+			h.settings = append(h.settings, setting{driver + ".driver", value})
 			continue
 		}
 		kept := false

@@ -75,7 +75,10 @@ func (c *Checkpoints) SweepLocks() ([]string, error) {
 func (c *Checkpoints) Worktrees() []string {
 	var list []string
 	for _, w := range c.worktrees() {
-		list = append(list, w.root)
+		// A dot begins the name of one that is kept for the next agent.
+		if !strings.HasPrefix(filepath.Base(w.root), ".") {
+			list = append(list, w.root)
+		}
 	}
 	entries, err := os.ReadDir(filepath.Join(c.stateDir, "worktrees"))
 	if err != nil {
@@ -83,7 +86,7 @@ func (c *Checkpoints) Worktrees() []string {
 	}
 	for _, e := range entries {
 		path := filepath.Join(c.stateDir, "worktrees", e.Name())
-		if e.IsDir() && !slices.Contains(list, path) && len(list) < maxLeftovers {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(list, path) && len(list) < maxLeftovers {
 			list = append(list, path)
 		}
 	}

@@ -27,6 +27,10 @@ type place struct {
 	gitDir    string
 	commonDir string
 	workTree  string
+	// raw switches off the user's own filters too.
+	raw bool
+	// found is what hostile found last in a raw place.
+	found atomic.Pointer[hostileAt]
 	// owned is set once git accepted that somebody else owns the files.
 	owned atomic.Bool
 }
@@ -100,8 +104,14 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 	if !c.plain {
 		argv = append(argv, "--literal-pathspecs")
 	}
+	env := c.env
+	if explicit && p.commonDir != p.gitDir {
+		// The file commondir of a worktree is where an agent may write: it must not
+		// lead to a configuration that nobody looked at.
+		env = append([]string{"GIT_COMMON_DIR=" + p.commonDir}, env...)
+	}
 	spec := proc.Spec{
-		Argv: append(argv, c.args...), Dir: p.workTree, Env: environ(set, c.env),
+		Argv: append(argv, c.args...), Dir: p.workTree, Env: environ(set, env),
 		Split: true, MaxBytes: maxOutputBytes, Timeout: timeout,
 	}
 	if c.stdin != nil {

@@ -20,12 +20,14 @@ type difference struct {
 	update []string
 	// remove are entries that no file can stand for any more.
 	remove []string
+	// nested are untracked directories with a repository of their own.
+	nested []string
 }
 
 // filter says which paths are taken from the work tree.
 type filter struct {
 	// skip leaves a path as the index has it.
-	skip func(path string) bool
+	skip func(path string, untracked bool) bool
 	// maxBytes of a file; 0 is any size. A larger one is as if absent.
 	maxBytes int64
 }
@@ -45,12 +47,16 @@ func (p *place) differences(ctx context.Context, env []string, paths []string, f
 	for _, e := range splitNul(out) {
 		tag, name, ok := strings.Cut(e, " ")
 		// A name with a slash at its end is a repository inside this one.
-		if !ok || seen[name] || strings.HasSuffix(name, "/") || f.skip != nil && f.skip(name) {
+		untracked := tag == "?"
+		if !ok || seen[name] {
 			continue
 		}
 		seen[name] = true
-		untracked := tag == "?"
-		if untracked && p.abandoned(name, links) {
+		if f.skip != nil && f.skip(name, untracked) || untracked && p.abandoned(name, links) {
+			continue
+		}
+		if strings.HasSuffix(name, "/") {
+			d.nested = append(d.nested, name)
 			continue
 		}
 		switch p.standing(name, f.maxBytes, links) {

@@ -315,6 +315,54 @@ func TestRecordStop(t *testing.T) {
 	srv.Close()
 }
 
+// A turn that had no tools is not taken for one that had them, nor the other way
+// round.
+func TestRecordWithoutTools(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	run := func(c *Client, lists ...[]agent.Tool) {
+		var msgs []agent.Message
+		for _, list := range lists {
+			msgs = append(msgs, agent.Message{Role: agent.RoleUser, Text: "go"})
+			r, err := c.Complete(t.Context(), agent.Request{Agent: "ralph", Messages: msgs, Tools: list}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			msgs = append(msgs, r.Message)
+		}
+		c.Close()
+	}
+	srv := modeltest.New(t, modeltest.Text("one"), modeltest.Text("two"), modeltest.Text("three"))
+	fs := afero.NewMemMapFs()
+	rec, err := OpenRecorder(fs, "x.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(newClient(t, srv.URL(), func(o *Options) { o.Transport = rec.Transport(nil) }), tools("reads"), nil, tools("reads"))
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := afero.ReadFile(fs, "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, lists := range map[string][][]agent.Tool{
+		"":                     {tools("reads"), nil, tools("reads")},
+		"new read, write":      {tools("reads"), tools("reads"), tools("reads")},
+		"missing read, write":  {tools("reads"), nil, nil},
+		"descriptions or sche": {tools("reads"), nil, tools("reads more")},
+	} {
+		rep, c := replayOf(t, string(text), "/p")
+		run(c, lists...)
+		if got := strings.Join(rep.Warnings(), "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("warnings %q, want %q", got, want)
+		}
+		if err := rep.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	srv.Close()
+}
+
 func TestReplayPaceAndStop(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	rep, c := replayOf(t, `

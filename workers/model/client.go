@@ -138,13 +138,19 @@ func (c *Client) Complete(ctx context.Context, req agent.Request, sink func(agen
 	}
 	b := newBudget(c.opts.MaxRetryWait, c.first)
 	var last *try
-	var took time.Duration
+	var took, known time.Duration
 	for n := 1; ; n++ {
-		if err := c.admit(ctx, n, sink); err != nil {
+		f, err := c.admit(ctx, req.Agent, n, known, sink)
+		if err != nil {
 			return last.partial(took), err
 		}
-		last = c.try(ctx, req, sink)
+		known = 0
+		last = c.try(ctx, req, f, sink)
 		took += last.took
+		refused := last.err != nil && (last.err.pace == paceWait || last.err.Kind == KindRateLimit)
+		if !refused || ctx.Err() != nil {
+			c.gate.failed(f)
+		}
 		if last.err == nil {
 			reply := last.reply(req.Messages, took)
 			return reply, c.record(req, reply, outcomeWhole, nil)
@@ -162,18 +168,26 @@ func (c *Client) Complete(ctx context.Context, req agent.Request, sink func(agen
 			continue
 		}
 		wait, again := b.next(last.err, last.took, last.streamed)
+		if refused {
+			c.gate.hold(f, wait)
+		}
 		if !again {
 			return reply, both(c.final(last.err), c.record(req, reply, outcomeFailed, last.err))
 		}
-		if last.err.pace == paceWait {
-			c.gate.hold(time.Now().Add(wait))
-		}
 		sink(agent.Delta{Kind: agent.DeltaRetry, Text: last.err.Message, Attempt: n, Wait: wait})
+		if refused {
+			known = wait // it waits at the gate, with all the others
+			continue
+		}
 		if err := sleep(ctx, wait); err != nil {
 			return reply, err
 		}
 	}
 }
+
+// Forget gives back the memory that is kept for an agent, which has ended. One
+// that asks again all the same is only encoded anew.
+func (c *Client) Forget(who string) { c.enc.forget(who) }
 
 // scrub takes the key out of whatever the endpoint echoed.
 func (c *Client) scrub(e *Error) {
@@ -202,51 +216,6 @@ func both(err, recording error) error {
 		return err
 	}
 	return errors.Join(err, recording)
-}
-
-// Again has the next request sent at once, although the endpoint asked to wait:
-// a person wants to know now. It may refuse once more.
-func (c *Client) Again() { c.gate.open() }
-
-// admit waits until a request may be sent: a rate limit that another request
-// met holds this one as well.
-func (c *Client) admit(ctx context.Context, n int, sink func(agent.Delta)) error {
-	if wait := c.gate.wait(time.Now()); wait > 0 {
-		if wait > time.Second {
-			sink(agent.Delta{Kind: agent.DeltaRetry, Text: "waiting for the endpoint's rate limit", Attempt: n - 1, Wait: wait})
-		}
-		if err := sleep(ctx, wait); err != nil {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return stopped(ctx)
-	}
-	if c.opts.Limiter == nil {
-		return nil
-	}
-	if err := c.opts.Limiter.Wait(ctx); err != nil {
-		if ctx.Err() != nil {
-			return stopped(ctx)
-		}
-		return &Error{Kind: KindRateLimit, Op: "ask " + c.opts.Endpoint.Model, Message: "no room within Ralph's own rate limit", Retryable: true, Err: err}
-	}
-	return nil
-}
-
-// stopped is the error of a Complete whose context ended.
-func stopped(ctx context.Context) error { return fmt.Errorf("complete: %w", context.Cause(ctx)) }
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return stopped(ctx)
-	}
 }
 
 // Models lists the names of the models that the endpoint offers, in its order.

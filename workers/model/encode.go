@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -73,6 +74,16 @@ func (e *encoder) messages(name string, msgs []agent.Message, how style) []byte 
 	buf := c.buf
 	e.evict(name)
 	return buf[:len(buf):len(buf)]
+}
+
+// forget drops the transcript of an agent.
+func (e *encoder) forget(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.convs[name]; c != nil {
+		e.bytes -= cap(c.buf)
+		delete(e.convs, name)
+	}
 }
 
 // evict drops the least recently used transcripts but the one in use.
@@ -359,14 +370,15 @@ func (p *payload) splice(envelope []byte) (body func() io.ReadCloser, size int64
 	if !ok || !bytes.HasSuffix(after, []byte{'}'}) {
 		return nil, 0, fmt.Errorf("encode request: unexpected envelope %q", clip(string(envelope), 200))
 	}
-	head := append(append([]byte(nil), before...), after[:len(after)-1]...)
-	head = append(head, p.extra...)
+	const toolsAre, messagesAre, end = `,"tools":`, `,"messages":[`, "]}"
+	head := make([]byte, 0, len(before)+len(after)+len(p.extra)+len(toolsAre))
+	head = append(append(append(head, before...), after[:len(after)-1]...), p.extra...)
 	if len(p.tools) > 0 {
-		head = append(append(head, `,"tools":`...), p.tools...)
+		head = append(head, toolsAre...)
 	}
-	head = append(head, `,"messages":[`...)
+	tail := []byte(messagesAre)
 	body = func() io.ReadCloser {
-		return io.NopCloser(io.MultiReader(bytes.NewReader(head), bytes.NewReader(p.messages), bytes.NewReader([]byte("]}"))))
+		return io.NopCloser(io.MultiReader(bytes.NewReader(head), bytes.NewReader(p.tools), bytes.NewReader(tail), bytes.NewReader(p.messages), strings.NewReader(end)))
 	}
-	return body, int64(len(head) + len(p.messages) + 2), nil
+	return body, int64(len(head) + len(p.tools) + len(tail) + len(p.messages) + len(end)), nil
 }

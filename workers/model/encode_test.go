@@ -127,3 +127,20 @@ func TestWireForms(t *testing.T) {
 		}
 	}
 }
+
+// TestForget: an agent that has ended costs nothing.
+func TestForget(t *testing.T) {
+	var e encoder
+	for _, who := range []string{"a", "b"} {
+		e.messages(who, ask("a text of some length").Messages, style{})
+	}
+	e.forget("a")
+	e.forget("nobody")
+	if len(e.convs) != 1 || e.bytes != cap(e.convs["b"].buf) {
+		t.Errorf("%d kept, %d bytes", len(e.convs), e.bytes)
+	}
+	e.forget("b")
+	if e.bytes != 0 {
+		t.Errorf("%d bytes", e.bytes)
+	}
+}

@@ -23,7 +23,8 @@ type exchange struct {
 	c    *Client
 	load *payload
 	// watch ends an exchange that takes too long.
-	watch *watch
+	watch  *watch
+	flight *flight
 
 	size   int64          // of the request's body
 	resp   *http.Response // when the endpoint took the request
@@ -50,6 +51,7 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		x.c.gate.taken(x.flight)
 		x.resp = resp
 		return resp, nil
 	}

@@ -188,7 +188,10 @@ func (r *Recorder) exchange(req agent.Request, reply agent.Reply, how outcome, f
 	for i, m := range req.Messages[n:] {
 		e.Request = append(e.Request, r.said(req.Agent, m, n+i < prompt))
 	}
-	if d := digest(r.veil.write(string(tools))); len(req.Tools) > 0 && d != a.tools {
+	if len(req.Tools) == 0 {
+		tools = nil // as on the wire
+	}
+	if d := digest(r.veil.write(string(tools))); (len(req.Tools) > 0 || a.tools != "") && d != a.tools {
 		e.Tools, a.tools = &toolsNote{Names: toolNames(req.Tools), Digest: d}, d
 	}
 	e.Reply = r.reply(reply, how, failed)

@@ -78,38 +78,6 @@ func (b *budget) next(e *Error, took time.Duration, streamed bool) (time.Duratio
 	return wait, b.failing <= maxFailing
 }
 
-// gate holds back all requests of a Client while one of them waits for a rate
-// limit.
-type gate struct {
-	mu    sync.Mutex // guards until
-	until time.Time
-}
-
-func (g *gate) hold(until time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if until.After(g.until) {
-		g.until = until
-	}
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.until = time.Time{}
-}
-
-// wait is how long to wait before a request may be sent. Requests that were
-// held back together do not start together.
-func (g *gate) wait(now time.Time) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if d := g.until.Sub(now); d > 0 {
-		return d + rand.N(250*time.Millisecond)
-	}
-	return 0
-}
-
 // retryAfter reads what a response says about when to come back.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil && ms >= 0 && ms < 1e12 {

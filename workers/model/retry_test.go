@@ -474,7 +474,7 @@ func TestAgainDoesNotWait(t *testing.T) {
 	if err == nil {
 		t.Fatal("the first request was to be refused")
 	}
-	c.Again()
+	c.Again("")
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	reply, err := c.Complete(ctx, req, func(agent.Delta) {})

@@ -32,7 +32,8 @@ type lines struct {
 	err        error
 }
 
-const firstBuffer = 16 << 10
+// firstBuffer is what a connection reads at a time, and what each stream holds.
+const firstBuffer = 4 << 10
 
 // next returns the next line without its end. It is valid until the following
 // call. At the end of the stream what is left comes as a last line, then the

@@ -40,10 +40,10 @@ type try struct {
 
 // try sends req once. It returns when the reply is known, when it cannot come
 // any more, or when ctx ends.
-func (c *Client) try(ctx context.Context, req agent.Request, sink func(agent.Delta)) *try {
+func (c *Client) try(ctx context.Context, req agent.Request, f *flight, sink func(agent.Delta)) *try {
 	began := time.Now()
 	t := &try{dialect: c.current()}
-	c.attempt(ctx, req, sink, t)
+	c.attempt(ctx, req, f, sink, t)
 	t.took = time.Since(began)
 	if t.err != nil {
 		c.scrub(t.err)
@@ -56,7 +56,7 @@ func (c *Client) try(ctx context.Context, req agent.Request, sink func(agent.Del
 	return t
 }
 
-func (c *Client) attempt(ctx context.Context, req agent.Request, sink func(agent.Delta), t *try) {
+func (c *Client) attempt(ctx context.Context, req agent.Request, f *flight, sink func(agent.Delta), t *try) {
 	actx, cancel := context.WithCancelCause(withAgent(ctx, req.Agent))
 	w := &watch{d: c.opts.HeaderTimeout, cancel: cancel}
 	w.timer = time.AfterFunc(w.d, w.fire)
@@ -72,7 +72,7 @@ func (c *Client) attempt(ctx context.Context, req agent.Request, sink func(agent
 	if c.opts.Endpoint.Provider == providerOpenRouter {
 		load.extra = []byte(`,"usage":{"include":true}`)
 	}
-	x := &exchange{c: c, load: load, watch: w}
+	x := &exchange{c: c, load: load, watch: w, flight: f}
 	_, err = c.api(x).CreateChatCompletionStream(actx, c.envelope(req, t.dialect))
 	t.size = int(x.size)
 	if err != nil || x.resp == nil {

@@ -1,6 +1,10 @@
 package proc
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 // ErrUnproven is matched when a process could not be proven to be the one that
 // was meant; nothing was sent to it then.
@@ -13,3 +17,21 @@ type Claim struct {
 	Start uint64 // clock ticks after boot
 	Boot  string // the kernel's boot id
 }
+
+// End asks a process of the same user to end, waits for at most grace, and then
+// kills it. It is signalled through a descriptor that was opened before its
+// proof, so that a pid which is reused meanwhile is never hit. A stopped process
+// is continued after it was asked. An error that matches ErrUnproven means that
+// nothing was sent, as always elsewhere than on Linux; a process that is gone is
+// no error.
+//
+// held, when not empty, is a file that the process must hold a lock (flock) on;
+// that is checked as far as the system tells who holds which.
+func End(ctx context.Context, c Claim, held string, grace time.Duration) error {
+	return endOf(ctx, c, held, grace)
+}
+
+// Lives says that a process is still the one that c names, and not a dead one
+// that waits to be reaped. It says nothing of whose it is, and is false
+// elsewhere than on Linux.
+func Lives(c Claim) bool { return lives(c) }

@@ -85,6 +85,12 @@ func (c *command) start(start starter) error {
 	if err != nil {
 		return err
 	}
+	dir := s.Dir
+	if s.Confine != nil {
+		if dir, err = workDir(s.Dir); err != nil {
+			return err
+		}
+	}
 	files, err := c.openStdio()
 	defer func() {
 		for _, f := range files.ours {
@@ -100,10 +106,14 @@ func (c *command) start(start starter) error {
 		return fmt.Errorf("run %q: %w", s.name(), ErrHalted)
 	}
 	c.began = time.Now()
-	c.tree, err = start(c.tag, path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: env, Files: files.child[:]})
+	c.tree, err = start(c.tag, path, s.Argv, &syscall.ProcAttr{Dir: dir, Env: env, Files: files.child[:]}, s.Confine)
 	if err != nil {
 		c.closePipes()
-		e := startError(path, err)
+		var e *Error
+		if errors.As(err, &e) {
+			return e
+		}
+		e = startError(path, err)
 		e.Path = s.name()
 		return e
 	}
@@ -118,8 +128,8 @@ func (c *command) start(start starter) error {
 	return nil
 }
 
-// starter starts a program and gives its family.
-type starter func(g tag, path string, argv []string, attr *syscall.ProcAttr) (family, error)
+// starter starts a program, confined if need be, and gives its family.
+type starter func(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error)
 
 // dud settles a command that was never started.
 func (c *command) dud() {

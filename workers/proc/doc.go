@@ -19,6 +19,13 @@
 // Leaks finds in the process table what no list of ours knows. On other systems
 // the command's process group is ended.
 //
+// A command with a Confinement is held to it by the kernel, by as many layers as
+// the system has (see Layers; package jail lays them out): namespaces of its own,
+// a view of the files in which only what it may change can be changed, Landlock,
+// a filter of system calls, no privileges and limits. Landlock is a second wall
+// around what may be changed, not within it: what is protected below a place
+// that may be changed, or shown below /tmp, is held by its read-only mount alone.
+//
 // It refuses to know what it runs: no shell is added, no output is parsed, no
 // non-zero exit is an error.
 //

@@ -16,15 +16,8 @@ import (
 // killWait bounds the wait for a process to be gone that was killed.
 const killWait = 3 * time.Second
 
-// End asks a process of the same user to end, waits for at most grace, and then
-// kills it. It is signalled through a descriptor that was opened before its
-// proof, so that a pid which is reused meanwhile is never hit. A stopped process
-// is continued after it was asked. An error that matches ErrUnproven means that
-// nothing was sent; a process that is gone is no error.
-//
-// held, when not empty, is a file that the process must hold a lock (flock) on;
-// that is checked as far as the system tells who holds which.
-func End(ctx context.Context, c Claim, held string, grace time.Duration) error {
+// endOf is End.
+func endOf(ctx context.Context, c Claim, held string, grace time.Duration) error {
 	fd, err := prove(c, held)
 	if errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -51,9 +44,8 @@ func End(ctx context.Context, c Claim, held string, grace time.Duration) error {
 	return err
 }
 
-// Lives says that a process is still the one that c names, and not a dead one
-// that waits to be reaped. It says nothing of whose it is.
-func Lives(c Claim) bool {
+// lives is Lives.
+func lives(c Claim) bool {
 	st, ok := readStat(c.PID)
 	return ok && st.state != 'Z' && st.state != 'X' && c.Start != 0 && st.start == c.Start && c.Boot == bootID()
 }

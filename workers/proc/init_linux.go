@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"ralph/workers/proc/jail"
 )
 
 // This file is the other side of a fork without exec: the process that is pid 1
@@ -35,6 +37,8 @@ func beforeFork()
 func afterFork()
 
 const (
+	initRules = initSignals + jail.RulesetAt // what a command is confined by
+
 	initSpare = 16 // descriptors that are moved go above this first
 	closeAll  = ^uintptr(0) >> 32
 )
@@ -117,7 +121,14 @@ func initMain(a *initArgs) {
 	}
 	syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&a.name[0])), 0)
 	initFiles(a)
-	initMount(a)
+	if _, _, errno = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 0, 0); errno != 0 {
+		initFail(initReport, stageSession, errno)
+	}
+	if a.calls != 0 {
+		initWalk(a, 0, a.mounts)
+	} else {
+		initMount(a)
+	}
 	if a.tagged != 0 {
 		// Without it the environment still tells.
 		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, unix.RLIMIT_RTTIME, uintptr(unsafe.Pointer(&a.tag)), 0, 0, 0)
@@ -127,6 +138,7 @@ func initMain(a *initArgs) {
 		initFail(initReport, stageSignals, errno)
 	}
 	if a.path == 0 { // it was only to be seen whether it works
+		initWalk(a, a.mounts, a.commands)
 		initExit()
 	}
 	leader, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
@@ -138,6 +150,7 @@ func initMain(a *initArgs) {
 	}
 	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, 2, 0)
 	syscall.RawSyscall(syscall.SYS_CLOSE, initReport, 0, 0)
+	syscall.RawSyscall(syscall.SYS_CLOSE, initRules, 0, 0)
 	syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(&a.root[0])), 0, 0)
 	initServe(leader)
 }
@@ -183,12 +196,8 @@ func initFiles(a *initArgs) {
 //go:nosplit
 //go:nocheckptr
 func initMount(a *initArgs) {
-	_, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 0, 0)
-	if errno != 0 {
-		initFail(initReport, stageSession, errno)
-	}
 	proc := uintptr(unsafe.Pointer(&a.proc[0]))
-	_, _, errno = syscall.RawSyscall6(syscall.SYS_MOUNT, proc, proc, 0, syscall.MS_REC|syscall.MS_SLAVE, 0, 0)
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_MOUNT, proc, proc, 0, syscall.MS_REC|syscall.MS_SLAVE, 0, 0)
 	if errno != 0 {
 		initFail(initReport, stageMount, errno)
 	}
@@ -196,6 +205,22 @@ func initMount(a *initArgs) {
 		syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, 0, 0)
 	if errno != 0 {
 		initFail(initReport, stageMount, errno)
+	}
+}
+
+// initWalk makes the system calls that confine, from one on. It knows nothing
+// of them.
+//
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func initWalk(a *initArgs, from, n uintptr) {
+	for i := from; i < from+n; i++ {
+		c := (*initCall)(unsafe.Add(unsafe.Pointer(a), a.calls+i*unsafe.Sizeof(initCall{})))
+		_, _, errno := syscall.RawSyscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
+		if errno != 0 && c.may == 0 {
+			initFail(initReport, stageConfine|i<<8, errno)
+		}
 	}
 }
 
@@ -223,6 +248,7 @@ func initExec(a *initArgs) {
 			syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
 		}
 	}
+	initWalk(a, a.mounts, a.commands)
 	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&a.mask)), 0, 8, 0, 0)
 	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, a.path, a.argv, a.env)
 	initFail(initReport, stageExec, errno)

@@ -37,6 +37,17 @@ type initArgs struct {
 	root    [2]byte
 	name    [16]byte
 	proc    [6]byte // "/proc", of which the end is "proc"
+	// The calls that confine: how far from here they are, and how many.
+	calls    uintptr
+	mounts   uintptr
+	commands uintptr
+}
+
+// initCall is a system call laid out by the package jail.
+type initCall struct {
+	nr   uintptr
+	args [6]uintptr
+	may  uintptr // fail
 }
 
 // maskBits are the first 64 signals, which are all.
@@ -45,7 +56,7 @@ func maskBits(m unix.Sigset_t) uint64 {
 }
 
 // args lays out what init needs. mem is to be unmapped when it has started.
-func (s *space) args(path string, argv []string, attr *syscall.ProcAttr) (a *initArgs, mem []byte, err error) {
+func (s *space) args(path string, argv []string, attr *syscall.ProcAttr, jailed *confined) (a *initArgs, mem []byte, err error) {
 	const word = 8
 	size := int(unsafe.Sizeof(initArgs{})) + word*(len(argv)+len(attr.Env)+8)
 	for _, list := range [...][]string{argv, attr.Env, {path, attr.Dir}} {
@@ -55,6 +66,9 @@ func (s *space) args(path string, argv []string, attr *syscall.ProcAttr) (a *ini
 			}
 			size += len(text) + 1
 		}
+	}
+	if jailed != nil {
+		size += jailed.plan.Size() + word
 	}
 	mem, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -89,6 +103,14 @@ func (s *space) args(path string, argv []string, attr *syscall.ProcAttr) (a *ini
 	a.flags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	if os.Geteuid() != 0 {
 		a.flags |= unix.CLONE_NEWUSER
+	}
+	if jailed != nil {
+		a.calls, a.mounts, a.commands = uintptr((used+word-1)&^(word-1)), uintptr(jailed.plan.Mounts), uintptr(jailed.plan.Command)
+		jailed.plan.Put(mem[a.calls:], base+a.calls)
+		a.flags |= unix.CLONE_NEWIPC
+		if jailed.net {
+			a.flags |= unix.CLONE_NEWNET
+		}
 	}
 	a.root, a.sigchld, a.text = [2]byte{'/'}, 1<<(syscall.SIGCHLD-1), reflect.ValueOf(forkInit).Pointer()
 	copy(a.name[:], "ralph-init")

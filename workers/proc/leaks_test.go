@@ -26,7 +26,7 @@ func plant(t *testing.T, script string) {
 	defer func() { _ = null.Close() }()
 	fd := null.Fd()
 	env := environ(Spec{}, g.text())
-	f, err := startTree(g, "/bin/bash", []string{"bash", "-c", script}, &syscall.ProcAttr{Dir: t.TempDir(), Env: env, Files: []uintptr{fd, fd, fd}})
+	f, err := startTree(g, "/bin/bash", []string{"bash", "-c", script}, &syscall.ProcAttr{Dir: t.TempDir(), Env: env, Files: []uintptr{fd, fd, fd}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

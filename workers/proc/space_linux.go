@@ -66,16 +66,18 @@ const (
 	stageSignals
 	stageFork
 	stageExec
+	stageConfine
 )
 
 // stageError says where the start of a space ended.
 type stageError struct {
 	stage int
+	step  int // of a confinement
 	err   syscall.Errno
 }
 
 func (e *stageError) Error() string {
-	what := [...]string{"new namespaces", "session", "close files", "map user", "mount /proc", "signals", "fork", "start"}
+	what := [...]string{"new namespaces", "session", "close files", "map user", "mount /proc", "signals", "fork", "start", "confine"}
 	return what[e.stage] + ": " + e.err.Error()
 }
 
@@ -85,7 +87,7 @@ func (e *stageError) Unwrap() error { return e.err }
 // and whether init needs the memory of the C library.
 var spaces = sync.OnceValues(func() (keepC bool, err error) {
 	for _, keepC = range [...]bool{false, true} {
-		s, err := startSpace(tag{}, "", nil, &syscall.ProcAttr{Files: []uintptr{0, 0, 0}}, keepC)
+		s, err := startSpace(tag{}, "", nil, &syscall.ProcAttr{Files: []uintptr{0, 0, 0}}, keepC, nil)
 		if err != nil {
 			return keepC, err
 		}
@@ -103,30 +105,39 @@ var spaces = sync.OnceValues(func() (keepC bool, err error) {
 
 // startBest starts a space, or a tree where there are none, or just now is no
 // room for one.
-func startBest(g tag, path string, argv []string, attr *syscall.ProcAttr) (family, error) {
+func startBest(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
 	keepC, err := spaces()
 	if err != nil {
-		return startTree(g, path, argv, attr)
+		return startTree(g, path, argv, attr, held)
 	}
-	s, err := startSpace(g, path, argv, attr, keepC)
-	var se *stageError
-	if errors.As(err, &se) {
-		if se.stage == stageExec {
-			return nil, se.err
+	const tries = 4
+	for i := 1; ; i++ {
+		jailed, err := held.confine(attr.Dir, false)
+		if err != nil {
+			return nil, err
 		}
-		children().missed(err)
-		return startTree(g, path, argv, attr)
+		s, err := startSpace(g, path, argv, attr, keepC, jailed)
+		var se *stageError
+		switch {
+		case err == nil:
+			return s, nil
+		case !errors.As(err, &se):
+			return nil, err
+		case se.stage == stageExec:
+			return nil, se.err
+		case jailed == nil:
+			children().missed(err)
+			return startTree(g, path, argv, attr, nil)
+		case se.err != syscall.ENOENT || i == tries: // else something is gone that was there a moment ago
+			return nil, jailed.fault(se)
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // startSpace starts a program in a new space; without one it only tries.
-func startSpace(g tag, path string, argv []string, attr *syscall.ProcAttr, keepC bool) (*space, error) {
+func startSpace(g tag, path string, argv []string, attr *syscall.ProcAttr, keepC bool, jailed *confined) (*space, error) {
 	s := &space{tree: tree{tag: g, closed: true, over: make(chan struct{})}, gone: make(chan struct{})}
-	args, mem, err := s.args(path, argv, attr)
+	args, mem, err := s.args(path, argv, attr, jailed)
 	if err != nil {
 		return nil, err
 	}
@@ -194,18 +205,18 @@ func (s *space) handshake(a *initArgs, report int) error {
 	proc := "/proc/" + strconv.Itoa(s.pid)
 	if a.flags&unix.CLONE_NEWUSER != 0 {
 		if !canScan() {
-			return &stageError{stageMaps, syscall.ENOENT}
+			return &stageError{stage: stageMaps, err: syscall.ENOENT}
 		}
 		uid, gid := strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Getegid())
 		for _, m := range [...][2]string{{"/uid_map", uid + " " + uid + " 1\n"}, {"/setgroups", "deny"}, {"/gid_map", gid + " " + gid + " 1\n"}} {
 			if err := writeOnce(proc+m[0], m[1]); err != nil {
-				return &stageError{stageMaps, err.(syscall.Errno)}
+				return &stageError{stage: stageMaps, err: err.(syscall.Errno)}
 			}
 		}
 	}
 	s.inode = spaceOf(strconv.Itoa(s.pid))
 	if err := s.tell(goByte); err != nil {
-		return &stageError{stageSession, syscall.ESRCH}
+		return &stageError{stage: stageSession, err: syscall.ESRCH}
 	}
 	var word [8]byte
 	for {
@@ -214,12 +225,12 @@ func (s *space) handshake(a *initArgs, report int) error {
 		case err == syscall.EINTR:
 			continue
 		case err != nil:
-			return &stageError{stageSession, err.(syscall.Errno)}
+			return &stageError{stage: stageSession, err: err.(syscall.Errno)}
 		case n == 0:
 			return nil
 		}
 		stage := binary.NativeEndian.Uint32(word[:4])
-		return &stageError{int(stage), syscall.Errno(binary.NativeEndian.Uint32(word[4:]))}
+		return &stageError{int(stage & 0xff), int(stage >> 8), syscall.Errno(binary.NativeEndian.Uint32(word[4:]))}
 	}
 }
 
@@ -239,7 +250,7 @@ func (tb *table) forkSpace(s *space, a *initArgs) error {
 	defer tb.mu.Unlock()
 	pid, errno := forkInit(a)
 	if errno != 0 {
-		return &stageError{stageClone, errno}
+		return &stageError{stage: stageClone, err: errno}
 	}
 	s.pid = pid
 	if st, ok := readStat(pid); ok {

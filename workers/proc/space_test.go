@@ -29,8 +29,8 @@ func TestOtherWays(t *testing.T) {
 		uid    uint32
 		tests  string
 	}{
-		"session":      {method: methodSession, tests: "Run|Cancel|TimeoutLadder|Job|Close|NothingIsLeft|Killed.*|Unmarked.*|Orphans.*|OtherC.*|Foreign.*|Detect|Halt.*|Kill|ForkBomb|Ralph.*"},
-		"unprivileged": {uid: 65534, tests: "Run|CannotStart|ParentDeath|Detect|Halt|Kill|ForkBomb|Surroundings|Inside|Ralph.*|Leaks.*|Carries"},
+		"session":      {method: methodSession, tests: "Run|Cancel|TimeoutLadder|Job|Close|NothingIsLeft|Killed.*|Unmarked.*|Orphans.*|OtherC.*|Foreign.*|Escapes|Confine.*|CannotConfine|Detect|Halt.*|Kill|ForkBomb|Ralph.*"},
+		"unprivileged": {uid: 65534, tests: "Escapes|Confine.*|CannotConfine|Run|CannotStart|ParentDeath|Detect|Halt|Kill|ForkBomb|Surroundings|Inside|Ralph.*|Leaks.*|Carries"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -306,6 +306,10 @@ func TestInside(t *testing.T) {
 
 // play is what the test binary does for a test.
 func play(ctx context.Context, part string) {
+	if what, ok := strings.CutPrefix(part, "ask:"); ok {
+		playAsk(ctx, what)
+		return
+	}
 	switch part {
 	case "victim":
 		playVictim(ctx)
@@ -330,7 +334,11 @@ func playRalph(ctx context.Context) {
 	for shape, script := range work() {
 		dir, err := os.MkdirTemp("", "ralph-proc-")
 		if err == nil {
-			_, err = r.Start(ctx, Spec{Argv: []string{"bash", "-c", marked(script, mark)}, Dir: dir})
+			spec := Spec{Argv: []string{"bash", "-c", marked(script, mark)}, Dir: dir}
+			if os.Getenv("PROC_TEST_CONFINE") != "" {
+				spec.Confine = &Confinement{Write: []string{dir}}
+			}
+			_, err = r.Start(ctx, spec)
 		}
 		if err != nil {
 			fmt.Println(shape, err)
@@ -344,10 +352,10 @@ func playRalph(ctx context.Context) {
 // kill -9 of Ralph leaves nothing where there are namespaces; elsewhere the next
 // start sweeps it. A live Ralph is never touched.
 func TestRalphIsKilled(t *testing.T) {
-	for range 2 {
+	for _, confined := range []string{"", "yes"} {
 		mark := marker()
 		ralph := again(t, 0)
-		ralph.Env = append(ralph.Env, "PROC_TEST_PART=ralph", "PROC_TEST_MARK="+mark)
+		ralph.Env = append(ralph.Env, "PROC_TEST_CONFINE="+confined, "PROC_TEST_PART=ralph", "PROC_TEST_MARK="+mark)
 		out, err := ralph.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

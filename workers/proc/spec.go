@@ -41,6 +41,8 @@ type Spec struct {
 	// OnOutput, if any, is called with each piece of output as it arrives, one
 	// call at a time. It must not keep the slice, and the command waits for it.
 	OnOutput func([]byte)
+	// Confine is what the kernel holds the command to; nil is not confined.
+	Confine *Confinement
 }
 
 // Result is what became of a command.

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -26,19 +27,50 @@ type tree struct {
 
 // startTree forks on a thread that stays parked until the leader is dead: the
 // parent-death signal follows the thread that forked, not the process.
-func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr) (family, error) {
-	attr.Sys = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+//
+// A thread that confines what it starts stays confined, and so ends with its
+// goroutine; while it is locked the runtime makes no other from it.
+func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+	jailed, err := held.confine(attr.Dir, true)
+	if err != nil {
+		return nil, err
+	}
+	attr.Sys = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: jailed != nil}
 	t := &tree{tag: g, over: make(chan struct{})}
 	started := make(chan error, 1)
-	go func() {
+	work := func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := children().fork(t, path, argv, attr)
+		if jailed == nil {
+			defer runtime.UnlockOSThread()
+		}
+		err := jailed.restrict()
+		if err == nil {
+			err = children().fork(t, path, argv, attr)
+		}
+		if err == nil {
+			err = jailed.limit(t)
+		}
 		t.who = Process{PID: t.pid, Start: t.start, Command: shown(strings.Join(argv, " "))}
 		started <- err
 		if err == nil {
 			t.watch()
 		}
+	}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if jailed == nil || unix.Gettid() != os.Getpid() {
+			work()
+			return
+		}
+		// The first thread stands for the process, and cannot end. While it is
+		// held here another one does the work.
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			work()
+		}()
+		<-done
 	}()
 	if err := <-started; err != nil {
 		return nil, err

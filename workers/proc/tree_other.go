@@ -4,6 +4,7 @@ package proc
 
 import (
 	"crypto/rand"
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -28,7 +29,10 @@ type tree struct {
 	dead   bool
 }
 
-func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr) (family, error) {
+func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+	if held != nil {
+		return nil, &Error{Op: "confine", Path: path, Err: errors.ErrUnsupported, Hint: "commands are confined on Linux only"}
+	}
 	attr.Sys = &syscall.SysProcAttr{Setsid: true}
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil {
@@ -53,8 +57,8 @@ func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr) (famil
 func (t *tree) exited() <-chan struct{} { return t.over }
 
 // startBest starts a tree: there are no namespaces here.
-func startBest(g tag, path string, argv []string, attr *syscall.ProcAttr) (family, error) {
-	return startTree(g, path, argv, attr)
+func startBest(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+	return startTree(g, path, argv, attr, held)
 }
 
 // signal sends to the group, which outlives its leader.
@@ -90,6 +94,14 @@ func pipe() (r, w int, err error) {
 	syscall.CloseOnExec(p[1])
 	return p[0], p[1], nil
 }
+
+// layers has none.
+func (r *Runner) layers() []Layer {
+	return []Layer{{Name: "sandbox", Detail: "not available: commands are confined on Linux only, this is " + runtime.GOOS}}
+}
+
+// workDir is where a confined command would start.
+func workDir(dir string) (string, error) { return dir, nil }
 
 // method is the only one there is.
 func (r *Runner) method() Method { return Detect() }

@@ -148,6 +148,10 @@ func (f *fitter) object(s *shape, at string, v any) any {
 			v = inner
 		}
 	}
+	if text, ok := v.(string); ok && len(s.Required) == 1 && s.Properties[s.Required[0]].Type == "string" {
+		// One text where an object with one needed text is meant.
+		v = map[string]any{s.Required[0]: text}
+	}
 	m, ok := v.(map[string]any)
 	if !ok {
 		return f.fault(at, "want an object with %s, got %s", names(s), shown(v))
@@ -289,8 +293,18 @@ func aliasOf(key string) []string {
 		return []string{"what", "text"}
 	case "max_results", "head_limit", "max_lines":
 		return []string{"limit"}
-	case "msg":
-		return []string{"message"}
+	case "msg", "message":
+		return []string{"message", "text"}
+	case "prompt", "instructions", "description":
+		return []string{"task", "text"}
+	case "agent", "agent_id", "agent_name", "to":
+		return []string{"id"}
+	case "tasks", "children", "subagents":
+		return []string{"agents"}
+	case "wait", "timeout_seconds":
+		return []string{"wait_seconds"}
+	case "title":
+		return []string{"name"}
 	case "depends_on", "dependencies":
 		return []string{"after"}
 	case "choices":

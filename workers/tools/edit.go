@@ -68,7 +68,10 @@ func (b *box) runEdit(ctx context.Context, a editArgs) (agent.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return agent.Result{}, context.Cause(ctx)
 	}
-	if err := b.Files.store(ctx, "edit", file, []byte(after)); err != nil {
+	if err := b.free(file.path); err != nil {
+		return agent.Result{}, err
+	}
+	if err := b.put(ctx, "edit", file, []byte(after)); err != nil {
 		return agent.Result{}, err
 	}
 	if ctx.Err() != nil {

@@ -115,13 +115,18 @@ func (b *bench) try(tool string, pairs ...any) (agent.Result, error) {
 
 func (b *bench) tryCtx(ctx context.Context, tool string, pairs ...any) (agent.Result, error) {
 	b.t.Helper()
+	return b.tool(tool).Run(ctx, json.RawMessage(args(pairs...)))
+}
+
+func (b *bench) tool(name string) agent.Tool {
+	b.t.Helper()
 	for _, t := range b.all {
-		if t.Name == tool {
-			return t.Run(ctx, json.RawMessage(args(pairs...)))
+		if t.Name == name {
+			return t
 		}
 	}
-	b.t.Fatalf("no tool %q", tool)
-	return agent.Result{}, nil
+	b.t.Fatalf("no tool %q", name)
+	return agent.Tool{}
 }
 
 // run expects the tool to work.

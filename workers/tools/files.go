@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"ralph/workers/proc"
+	"ralph/workers/sandbox"
 )
 
 // Open opens the regular file name for reading and says what it resolved to,
@@ -87,7 +88,7 @@ func (p *place) near() []string {
 	names, _ := d.Readdirnames(most)
 	var near []string
 	for _, n := range names {
-		if len(near) < 3 && (fold(n) == fold(p.name) || within(n, p.name, 2)) {
+		if len(near) < 3 && (sandbox.Fold(n) == sandbox.Fold(p.name) || within(n, p.name, 2)) {
 			near = append(near, path.Join(append(append([]string{}, p.names...), n)...))
 		}
 	}

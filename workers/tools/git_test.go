@@ -126,3 +126,70 @@ func TestGitWithoutARepository(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A child works in a linked worktree, in which .git is a file.
+func TestGitInAWorktree(t *testing.T) {
+	main, run := repository(t, "")
+	main.put("a.go", "one\n")
+	run("add", ".")
+	run("commit", "-q", "-m", "first")
+	tree := filepath.Join(main.root, ".ralph", "worktrees", "parser")
+	run("worktree", "add", "-q", "-b", "ralph/parser", tree)
+	files, err := OpenWorkspace(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { files.Close() })
+	b := newBench(t, func(e *Env) {
+		loc, err := git.Find(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Root, e.Files, e.Git, e.OutputDir = tree, files, git.Open(e.Proc, loc), ""
+	})
+	b.root = tree
+	main.put("a.go", "by the user\n")
+	main.put("user.go", "user\n")
+	if r := b.run("git", "action", "status"); r.Head != "on branch ralph/parser: nothing changed" {
+		t.Errorf("%+v", r)
+	}
+	b.run("edit", "path", "a.go", "old_string", "one", "new_string", "two")
+	b.run("write", "path", tree+"/sub/b.go", "content", "new\n")
+	if r := b.run("git", "action", "status"); r.Text != "modified\ta.go\nuntracked\tsub/b.go\n" {
+		t.Errorf("%+v", r)
+	}
+	if r := b.run("git", "action", "diff"); !strings.Contains(r.Text, "-one\n+two\n") || strings.Contains(r.Text, "user") {
+		t.Errorf("%+v", r)
+	}
+	r := b.run("git", "action", "commit", "message", "parser: two")
+	if r.Failed || !strings.HasPrefix(r.Head, "committed ") {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.run("git", "action", "log"); strings.Count(r.Text, "\n") != 2 || !strings.Contains(r.Text, "parser: two") {
+		t.Errorf("%+v", r)
+	}
+	if got := run("log", "--format=%s", "ralph/parser"); got != "parser: two\nfirst\n" {
+		t.Errorf("the branch has %q", got)
+	}
+	if got := run("log", "--format=%s", "main"); got != "first\n" {
+		t.Errorf("main has %q", got)
+	}
+	if got := run("status", "--porcelain"); got != " M a.go\n?? .ralph/\n?? user.go\n" || main.get("a.go") != "by the user\n" {
+		t.Errorf("the user's tree: %q", got)
+	}
+	pointer := b.get(".git")
+	for _, name := range []string{".git", ".GIT", ".git/config", "sub/../.git", main.root + "/a.go", "../../../a.go", ".ralph/x"} {
+		if r, err := b.try("write", "path", name, "content", "gitdir: /tmp\n"); err == nil {
+			t.Errorf("write %s: %+v", name, r)
+		}
+	}
+	if b.get(".git") != pointer || main.get("a.go") != "by the user\n" {
+		t.Error("written all the same")
+	}
+	if r := b.run("list"); r.Text != "a.go\nsub/\n  b.go\n" {
+		t.Errorf("%q", r.Text)
+	}
+	if _, err := b.try("read", "path", main.root+"/user.go"); err == nil {
+		t.Error("the user's tree can be read")
+	}
+}

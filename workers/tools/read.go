@@ -33,6 +33,9 @@ const (
 	sniffBytes    = 8000     // looked at to tell text from binary, as git does
 	longLineBytes = 2000     // a line is cut there when the file is not shown whole
 	countedBytes  = 32 << 20 // files up to this size get their lines counted
+	// maxScannedBytes is how far a file is looked at, which may be sparse, or grow
+	// faster than it is read.
+	maxScannedBytes = 256 << 20
 )
 
 func (b *box) runRead(ctx context.Context, a readArgs) (agent.Result, error) {
@@ -50,13 +53,15 @@ func (b *box) runRead(ctx context.Context, a readArgs) (agent.Result, error) {
 	if p.size > int64(p.most) {
 		p.line = min(longLineBytes, p.most)
 	}
-	in := bufio.NewReaderSize(until(ctx, f), 64<<10)
+	most := &io.LimitedReader{R: until(ctx, f), N: maxScannedBytes}
+	in := bufio.NewReaderSize(most, 64<<10)
 	if err := refuseBinary(in, f, name, p.size); err != nil {
 		return agent.Result{}, err
 	}
 	if err := p.read(in); err != nil {
 		return agent.Result{}, fmt.Errorf("read %q: %w", name, err)
 	}
+	p.scanned = most.N <= 0
 	return p.result(name), nil
 }
 
@@ -93,6 +98,7 @@ type page struct {
 	invalid bool
 	more    bool // lines follow that are not shown
 	counted bool // at is the number of all lines
+	scanned bool // the file goes on after what is looked at
 }
 
 // read goes on to the end of the file only to count the lines of one that is
@@ -144,8 +150,10 @@ func (p *page) add(line []byte, cut bool) bool {
 }
 
 func (p *page) result(name string) agent.Result {
-	of := ""
+	of, far := "", fmt.Sprintf("the first %d MiB, which is as far as it is looked at (use shell for the rest)", maxScannedBytes>>20)
 	switch {
+	case p.scanned:
+		of = " of " + far
 	case p.counted:
 		of = fmt.Sprintf(" of %d", p.at)
 	case p.more:
@@ -153,7 +161,10 @@ func (p *page) result(name string) agent.Result {
 	}
 	if p.last == 0 {
 		what := fmt.Sprintf("%s: empty file", name)
-		if p.at > 0 {
+		switch {
+		case p.scanned:
+			what = fmt.Sprintf("%s: line %d is not in %s", name, p.first, far)
+		case p.at > 0:
 			what = fmt.Sprintf("%s: line %d is past the end; the file has %s", name, p.first, count(p.at, "line"))
 		}
 		return agent.Result{Head: what, Brief: "0 lines"}

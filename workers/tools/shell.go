@@ -13,6 +13,7 @@ import (
 
 	"ralph/workers/agent"
 	"ralph/workers/proc"
+	"ralph/workers/sandbox"
 )
 
 //go:embed shell.md
@@ -25,6 +26,7 @@ type shellArgs struct {
 	Background bool    `json:"background,omitempty"`
 	Action     string  `json:"action,omitempty" enum:"output,stop,list"`
 	Job        string  `json:"job,omitempty"`
+	Outside    bool    `json:"outside,omitempty" jsonschema:"of the sandbox: asks the user; only after it denied"`
 }
 
 func (b *box) shellTool() spec {
@@ -42,19 +44,69 @@ func (b *box) runShell(ctx context.Context, a shellArgs) (agent.Result, error) {
 	case strings.ContainsRune(a.Command, 0):
 		return agent.Result{}, errors.New("shell: the command holds a NUL byte")
 	}
+	may, err := b.allowed(a)
+	if err != nil {
+		return agent.Result{}, err
+	}
 	s, label, err := b.commandSpec(a)
 	if err != nil {
 		return agent.Result{}, err
 	}
 	if a.Background {
-		return b.startJob(ctx, a, s, label)
+		return b.startJob(ctx, a, s, may, label)
 	}
-	r, err := b.Proc.Run(ctx, s)
+	var r proc.Result
+	var rep sandbox.Report
+	if b.Sandbox != nil {
+		r, rep, err = b.Sandbox.Run(ctx, s, may)
+	} else {
+		r, err = b.Proc.Run(ctx, s)
+	}
 	var failed *proc.Error
-	if errors.As(err, &failed) {
+	if errors.As(err, &failed) || err != nil && r.Duration == 0 { // it was not started
 		return agent.Result{}, fmt.Errorf("shell: %w", err)
 	}
-	return b.commandResult(a.Command, r, r.Stdout, label, err), nil
+	res := b.commandResult(a.Command, r, r.Stdout, label, err)
+	res.Head = head(res.Head, reported(rep))
+	return res, nil
+}
+
+// allowed is what the command may do besides. That it was permitted to run
+// outside the sandbox is not taken from the model's word.
+func (b *box) allowed(a shellArgs) (sandbox.Call, error) {
+	var may sandbox.Call
+	if b.Sandbox == nil {
+		return may, nil
+	}
+	if b.Allowed != nil {
+		may = b.Allowed(a.Command, a.Outside)
+	}
+	if a.Outside && !may.Outside {
+		return may, errors.New("shell: nobody has approved that this command runs outside the sandbox; run it without outside")
+	}
+	may.Outside = a.Outside
+	return may, nil
+}
+
+// maxReported bounds the lines of each kind about the sandbox, and the bytes of
+// each.
+const (
+	maxReported      = 8
+	maxReportedBytes = 500
+)
+
+// reported is what the sandbox has to say, a line each.
+func reported(rep sandbox.Report) string {
+	var lines []string
+	for _, list := range [][]string{rep.Reverted, rep.Denied} {
+		for _, l := range list[:min(len(list), maxReported)] {
+			lines = append(lines, "sandbox: "+oneLine(l, maxReportedBytes))
+		}
+		if more := len(list) - maxReported; more > 0 {
+			lines = append(lines, fmt.Sprintf("sandbox: and %d more", more))
+		}
+	}
+	return head(lines...)
 }
 
 // commandSpec is how a command is run: by bash where there is one, in a
@@ -65,6 +117,9 @@ func (b *box) commandSpec(a shellArgs) (s proc.Spec, label string, err error) {
 		return s, "", err
 	}
 	_ = dir.Close() // only looked at
+	if filepath.IsAbs(at) {
+		return s, "", &Error{Op: "run in", Path: a.Workdir, Err: ErrOutside, Hint: "it may only be read"}
+	}
 	file, label, err := b.reserve("shell")
 	if err != nil {
 		return s, "", fmt.Errorf("shell: %w", err)
@@ -76,11 +131,14 @@ func (b *box) commandSpec(a shellArgs) (s proc.Spec, label string, err error) {
 	if a.Timeout > 0 {
 		timeout = time.Duration(a.Timeout * float64(time.Second))
 	}
+	env := []string{"NO_COLOR=1", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0"}
+	if b.Sandbox == nil { // which adds its own
+		env = append(proc.Environ(os.Environ()), env...)
+	}
 	return proc.Spec{
-		Argv: []string{b.shell(), "-c", a.Command},
-		Dir:  filepath.Join(b.Files.real, filepath.FromSlash(at)),
-		Env: append(proc.Environ(os.Environ()), "NO_COLOR=1", "TERM=dumb", "PAGER=cat",
-			"GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0"),
+		Argv:       []string{b.shell(), "-c", a.Command},
+		Dir:        filepath.Join(b.Files.real, filepath.FromSlash(at)),
+		Env:        env,
 		Timeout:    timeout,
 		MaxBytes:   b.MaxOutputBytes,
 		OutputFile: file,
@@ -113,7 +171,7 @@ func (b *box) commandResult(command string, r proc.Result, out proc.Capture, lab
 	}
 	left := ""
 	if len(r.Killed) > 0 {
-		left = count(len(r.Killed), "process") + " left running by it ended: " + r.Killed[0].Command + " (to keep one running use background)"
+		left = count(len(r.Killed), "process") + " left running by it ended: " + oneLine(r.Killed[0].Command, maxReportedBytes) + " (to keep one running use background)"
 	}
 	odd := ""
 	if r.OutputErr != nil {
@@ -182,8 +240,12 @@ type job struct {
 // which is mostly a mistake in the command.
 const startGrace = 200 * time.Millisecond
 
-func (b *box) startJob(ctx context.Context, a shellArgs, s proc.Spec, label string) (agent.Result, error) {
-	p, err := b.Proc.Start(ctx, s)
+func (b *box) startJob(ctx context.Context, a shellArgs, s proc.Spec, may sandbox.Call, label string) (agent.Result, error) {
+	start := b.Proc.Start
+	if b.Sandbox != nil {
+		start = func(ctx context.Context, s proc.Spec) (*proc.Job, error) { return b.Sandbox.Start(ctx, s, may) }
+	}
+	p, err := start(ctx, s)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("shell: %w", err)
 	}
@@ -235,6 +297,9 @@ func (b *box) jobResult(j *job) agent.Result {
 	}
 	res := b.commandResult(j.command, r, out, j.label, nil)
 	res.Head = j.ID() + " ended: " + res.Head
+	if b.Sandbox != nil {
+		res.Head = head(res.Head, reported(b.Sandbox.Ended(j.Job)))
+	}
 	b.jobs.mu.Lock()
 	defer b.jobs.mu.Unlock()
 	if j.reported {
@@ -273,8 +338,7 @@ func (b *box) listJobs() agent.Result {
 		} else {
 			running++
 		}
-		command, _ := visible([]byte(cutText(j.command, 200)))
-		fmt.Fprintf(&out, "%s\t%s\t%s\n", j.ID(), state, strings.ReplaceAll(command, "\n", "⏎"))
+		fmt.Fprintf(&out, "%s\t%s\t%s\n", j.ID(), state, oneLine(j.command, 200))
 	}
 	text, notice := b.fit("shell", out.String())
 	return agent.Result{

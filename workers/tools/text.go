@@ -76,6 +76,25 @@ func visible(b []byte) (string, bool) {
 	return t.String(), true
 }
 
+// oneLine is a text that somebody else chose, such as a file name, as a part of
+// one line of at most about n bytes: it cannot begin a line that reads as
+// Ralph's.
+func oneLine(s string, n int) string {
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	s, _ = visible([]byte(s))
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\r', r == '\v', r == '\f', r == '\u0085', r == '\u2028', r == '\u2029':
+			return '⏎'
+		case r == '\t':
+			return ' '
+		}
+		return r
+	}, s)
+}
+
 // cutText returns the beginning of s of at most n bytes, in whole lines if
 // there is one, else in whole runes.
 func cutText(s string, n int) string {

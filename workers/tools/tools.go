@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/proc"
+	"ralph/workers/sandbox"
 )
 
 // ErrNobody is matched by the error of ask_user when nobody can answer.
@@ -35,11 +37,18 @@ const (
 // by every tool; a tool whose part is missing says so, or is not offered. All
 // copies it; it is not changed afterwards.
 type Env struct {
-	Root     string       // absolute project root
-	Files    *Workspace   // file access confined to Root
-	Proc     *proc.Runner // starts the commands of shell
-	Git      *git.Repo    // nil without a repository
-	Notebook Notebook     // nil: the tools that keep notes are not offered
+	Root  string       // absolute project root
+	Files *Workspace   // file access confined to Root
+	Proc  *proc.Runner // starts the commands of shell
+	// Sandbox confines the commands of shell; nil: they run with the rights and
+	// the environment of this process, less what may be a secret.
+	Sandbox *sandbox.Sandbox
+	// Allowed says what a command that is permitted may do besides; outside is
+	// whether the model asked for that. It is asked once before each command, when
+	// there is a Sandbox. Nil: nothing, and no command runs outside.
+	Allowed  func(command string, outside bool) sandbox.Call
+	Git      *git.Repo // nil without a repository
+	Notebook Notebook  // nil: the tools that keep notes are not offered
 	// Ask puts a question to the user and waits; nil: nobody can answer, and
 	// ask_user fails with ErrNobody.
 	Ask func(ctx context.Context, q Question) (string, error)
@@ -60,6 +69,17 @@ type Env struct {
 	Fetch *http.Client
 	// FetchPrivate lets fetch reach loopback, private and link-local addresses.
 	FetchPrivate bool
+	// Lock is asked before a file is written or edited, with the path that it
+	// resolved to, relative to Root; its error is told to the model as it is, and
+	// nothing is changed then. Nil: every path is free. Commands of shell do not
+	// ask.
+	Lock func(path string) error
+	// Crew turns on the tools that start and steer other agents; nil: they are
+	// not offered.
+	Crew Crew
+	// SetMode changes to the mode "conversation" or "autonomous" and returns what
+	// that means, for the model to read; nil: set_mode is not offered.
+	SetMode func(ctx context.Context, mode string) (string, error)
 }
 
 // Question is what ask_user asks.
@@ -87,8 +107,8 @@ type spec struct {
 }
 
 // All returns the tools in an order that never changes, so that the bytes of a
-// request do not either. Without a Notebook the tools that keep notes are left
-// out. The tools may be used concurrently.
+// request do not either. The tools whose part of the Env is missing (Notebook,
+// Crew, SetMode) are left out. The tools may be used concurrently.
 func All(e *Env) []agent.Tool {
 	b := newBox(e)
 	schemas := schemaTexts()
@@ -120,21 +140,28 @@ func (b *box) specs() []spec {
 	if b.Notebook != nil {
 		all = append(all, b.task(), b.todo(), b.goal(), b.note(), b.learn(), b.recordFeature())
 	}
-	return append(all, b.askUser(), b.finish())
+	all = append(all, b.askUser(), b.finish())
+	if b.Crew != nil {
+		all = append(all, b.spawnAgents(), b.agentStatus(), b.messageAgent(), b.stopAgent(), b.mergeAgent())
+	}
+	if b.SetMode != nil {
+		all = append(all, b.setMode())
+	}
+	return all
 }
 
-// schemaTexts splits the embedded schemas by tool.
-func schemaTexts() map[string]json.RawMessage {
+// schemaTexts are the embedded schemas by tool, split once for all agents.
+var schemaTexts = sync.OnceValue(func() map[string]json.RawMessage {
 	m := map[string]json.RawMessage{}
 	// The file is part of the program and checked by a test: it always decodes.
 	_ = json.Unmarshal(schemasJSON, &m)
 	return m
-}
+})
 
 // define ties a tool's argument type to the function that does its work.
 func define[A any](name, doc, example string, effect agent.Effect, run func(context.Context, A) (agent.Result, error)) spec {
 	return spec{
-		name: name, doc: doc, example: example, effect: effect, args: reflect.TypeFor[A](),
+		name: name, doc: strings.TrimSpace(doc), example: example, effect: effect, args: reflect.TypeFor[A](),
 		run: func(ctx context.Context, raw json.RawMessage) (agent.Result, error) {
 			var a A
 			if err := json.Unmarshal(raw, &a); err != nil {

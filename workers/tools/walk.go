@@ -46,6 +46,10 @@ type walker struct {
 // returns the walker for its counts.
 func (w *Workspace) walk(ctx context.Context, dir *os.Root, base string, visit func(e entry) error) (*walker, error) {
 	k := &walker{ctx: ctx, visit: visit}
+	if path.IsAbs(base) { // outside of the root its rules say nothing
+		k.all = true
+		return k, k.dir(dir, base, nil, 0)
+	}
 	rules := w.ignoresAbove(base)
 	k.all = inside(base)
 	for at := base; at != "." && !k.all; at = path.Dir(at) {

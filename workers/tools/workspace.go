@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"ralph/workers/sandbox"
 )
 
 // What a Workspace refuses. Each is matched by an *Error.
@@ -57,6 +59,7 @@ type Workspace struct {
 	given   string // the root as it was given, absolute
 	real    string // the root with symlinks resolved
 	protect map[string]bool
+	also    []outlook
 }
 
 // OpenWorkspace opens root. protect names further files and directories that
@@ -78,14 +81,20 @@ func OpenWorkspace(root string, protect ...string) (*Workspace, error) {
 	w := &Workspace{root: r, given: given, real: resolved, protect: map[string]bool{}}
 	for _, p := range protect {
 		if rel, err := w.Rel(p); err == nil && rel != "." {
-			w.protect[fold(rel)] = true
+			w.protect[sandbox.Fold(rel)] = true
 		}
 	}
 	return w, nil
 }
 
 // Close gives the root back; what is open below it stays usable.
-func (w *Workspace) Close() error { return w.root.Close() }
+func (w *Workspace) Close() error {
+	err := w.root.Close()
+	for _, o := range w.also {
+		err = errors.Join(err, o.parent.Close())
+	}
+	return err
+}
 
 // Rel returns name as a clean path relative to the root, "." for the root. It
 // follows no symlink but those in the spelling of the root itself.
@@ -174,7 +183,8 @@ const (
 // its name there. Holding the directory open is what makes the check and the
 // use of a path one and the same thing.
 type place struct {
-	dirs  []*os.Root // dirs[0] is the workspace's own
+	in    *outlook   // what the path led into; nil: it is below the root
+	dirs  []*os.Root // dirs[0] is the workspace's own, or that of in
 	names []string   // of dirs[1:]
 	name  string     // "." when the path ends in the directory itself
 	info  fs.FileInfo
@@ -183,7 +193,16 @@ type place struct {
 
 func (p *place) dir() *os.Root { return p.dirs[len(p.dirs)-1] }
 
+// path is where the walk ended, relative to the root; absolute in an outlook.
 func (p *place) path() string {
+	if p.in != nil {
+		return path.Join(p.in.at, p.below())
+	}
+	return p.below()
+}
+
+// below is path as seen from where the walk began.
+func (p *place) below() string {
 	all := append(append([]string{}, p.names...), p.name)
 	return path.Join(append(all, p.rest...)...)
 }
@@ -211,15 +230,24 @@ const (
 // directory before it, and follows symlinks itself, so that every directory
 // that a path really goes through is seen by its own name.
 func (w *Workspace) reach(op, name string, why purpose) (*place, error) {
+	p := &place{dirs: []*os.Root{w.root}}
 	rel, err := w.Rel(name)
+	if errors.Is(err, ErrOutside) && why == looking {
+		if o, rest := w.outlookOf(name); o != nil {
+			p.begin(w, o)
+			rel, err = rest, nil
+		}
+	}
 	if err != nil {
 		if e, ok := errors.AsType[*Error](err); ok {
 			e.Op = op
 		}
 		return nil, err
 	}
-	p := &place{dirs: []*os.Root{w.root}}
-	if err := w.walkPath(p, rel, why); err != nil {
+	if err = w.walkPath(p, rel, why); err == nil {
+		err = p.stays()
+	}
+	if err != nil {
 		p.close()
 		if e, ok := errors.AsType[*Error](err); ok {
 			e.Op, e.Path = op, name
@@ -253,6 +281,9 @@ func (w *Workspace) walkPath(p *place, rel string, why purpose) error {
 		info, err := p.dir().Lstat(c)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
+			if err := w.guardRest(p, c, todo, why); err != nil {
+				return err
+			}
 			if len(todo) == 0 || why != making {
 				p.name, p.rest = c, todo
 				return nil
@@ -267,7 +298,7 @@ func (w *Workspace) walkPath(p *place, rel string, why purpose) error {
 			if links++; links > maxLinks {
 				return syscall.ELOOP
 			}
-			next, err := w.follow(p, c)
+			next, err := w.follow(p, c, why)
 			if err != nil {
 				return err
 			}
@@ -290,8 +321,11 @@ func (w *Workspace) walkPath(p *place, rel string, why purpose) error {
 // enter opens the directory c and makes sure that it is the one that was looked
 // at. The trailing "/." makes the open fail, instead of wait, on a FIFO.
 func (w *Workspace) enter(p *place, c string, info fs.FileInfo) error {
-	if !info.IsDir() {
+	switch {
+	case !info.IsDir():
 		return syscall.ENOTDIR
+	case len(p.dirs) > maxPathParts: // symlinks can be longer than any path
+		return syscall.ENAMETOOLONG
 	}
 	sub, err := p.dir().OpenRoot(c + "/.")
 	if err != nil {
@@ -306,7 +340,7 @@ func (w *Workspace) enter(p *place, c string, info fs.FileInfo) error {
 }
 
 // follow reads the symlink c and returns the components to walk instead.
-func (w *Workspace) follow(p *place, c string) ([]string, error) {
+func (w *Workspace) follow(p *place, c string, why purpose) ([]string, error) {
 	target, err := p.dir().Readlink(c)
 	if err != nil {
 		return nil, err
@@ -314,21 +348,27 @@ func (w *Workspace) follow(p *place, c string) ([]string, error) {
 	if !strings.HasPrefix(target, "/") {
 		return strings.Split(target, "/"), nil
 	}
+	var in *outlook
 	rel, err := w.Rel(target)
-	if err != nil {
+	if err != nil && why == looking {
+		in, rel = w.outlookOf(target)
+	}
+	if err != nil && in == nil {
 		return nil, &Error{Err: ErrOutside, Hint: "a symlink on the way leads out of the project"}
 	}
-	p.close()
+	p.begin(w, in)
 	return strings.Split(rel, "/"), nil
 }
+
+const hintProtected = "tell the user what should change there instead"
 
 // guard refuses protected names: by the name of each component, whatever its
 // case, by what the workspace was told, and by identity, for filesystems on
 // which other spellings name the same directory.
 func (w *Workspace) guard(p *place, c string) error {
 	at := path.Join(append(append([]string{}, p.names...), c)...)
-	refuse := &Error{Err: ErrProtected, Hint: "tell the user what should change there instead"}
-	if protectedName(c) || w.protect[fold(at)] {
+	refuse := &Error{Err: ErrProtected, Hint: hintProtected}
+	if protectedName(c) || w.protect[sandbox.Fold(at)] {
 		return refuse
 	}
 	if len(p.names) > 0 {
@@ -346,31 +386,25 @@ func (w *Workspace) guard(p *place, c string) error {
 	return nil
 }
 
+// guardRest refuses protected names below c, which does not exist yet, so that
+// nothing is made on the way to them.
+func (w *Workspace) guardRest(p *place, c string, rest []string, why purpose) error {
+	at := path.Join(append(append([]string{}, p.names...), c)...)
+	for _, name := range rest {
+		at = path.Join(at, name)
+		if why != looking && (protectedName(name) || w.protect[sandbox.Fold(at)]) {
+			return &Error{Err: ErrProtected, Hint: hintProtected}
+		}
+	}
+	return nil
+}
+
 func protectedName(c string) bool {
-	switch fold(c) {
+	switch sandbox.Fold(c) {
 	case ".git", ".ralph", ".vscode", ".idea", "git~1":
 		return true
 	}
 	return false
-}
-
-// fold maps the spellings that some filesystem takes for the same name to one:
-// case is dropped, and so are the code points that HFS+ ignores and the dots and
-// spaces that Windows cuts from the end.
-func fold(name string) string {
-	name = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
-			return -1
-		case r == 'ſ':
-			return 's'
-		}
-		return r
-	}, name)
-	if cut := strings.TrimRight(name, ". "); cut != "" {
-		name = cut
-	}
-	return strings.ToLower(strings.ToUpper(name))
 }
 
 func hintFor(err error) string {

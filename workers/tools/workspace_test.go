@@ -327,7 +327,7 @@ func TestSwappedDirectory(t *testing.T) {
 			os.Rename(b.path("kept"), b.path("swap"))
 		}
 	})
-	end := time.Now().Add(time.Second)
+	end := time.Now().Add(400 * time.Millisecond)
 	written := 0
 	for time.Now().Before(end) {
 		if _, err := b.try("write", "path", "swap/file", "content", "inside"+time.Now().String()); err == nil {
@@ -388,5 +388,33 @@ func TestOpenDoesNotWaitForAFIFO(t *testing.T) {
 			w.Close()
 		}
 		<-done
+	}
+}
+
+// A refused path leaves nothing: what is protected is seen before what is missing
+// above it is made.
+func TestNothingIsMadeForAProtectedName(t *testing.T) {
+	b := newBench(t)
+	if err := os.Symlink("none/../.git/x", b.path("dangling")); err != nil {
+		t.Fatal(err)
+	}
+	w, err := OpenWorkspace(b.root, "ci/deploy/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, name := range []string{"sub/new/.git/config", "a/.ralph/x", "a/b/.VSCode", "ci/deploy/key", "CI/deploy/key/x", "dangling"} {
+		if !w.Protected(name) {
+			t.Errorf("Protected(%q) is false", name)
+		}
+		if _, err := w.load(t.Context(), "write", name, 1); !errors.Is(err, ErrProtected) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if r, err := b.try("write", "path", "sub/new/.git/config", "content", "x"); !errors.Is(err, ErrProtected) {
+		t.Errorf("%+v %v", r, err)
+	}
+	if left := snapshot(t, b.root); strings.Contains(left, "sub") || strings.Contains(left, "none") {
+		t.Errorf("left behind:\n%s", left)
 	}
 }

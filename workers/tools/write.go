@@ -35,7 +35,10 @@ func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
 	if old.info != nil && string(old.data) == a.Content {
 		return agent.Result{Head: fmt.Sprintf("%s already has this content: %s", old.path, size), Brief: "unchanged"}, nil
 	}
-	if err := b.Files.store(ctx, "write", old, []byte(a.Content)); err != nil {
+	if err := b.free(old.path); err != nil {
+		return agent.Result{}, err
+	}
+	if err := b.put(ctx, "write", old, []byte(a.Content)); err != nil {
 		return agent.Result{}, err
 	}
 	if ctx.Err() != nil {
@@ -48,4 +51,21 @@ func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
 		return agent.Result{Head: fmt.Sprintf("created %s: %s", old.path, size), Brief: brief}, nil
 	}
 	return agent.Result{Head: fmt.Sprintf("overwrote %s: %s (%s)", old.path, size, brief), Brief: brief}, nil
+}
+
+// put writes a file; a command that runs meanwhile is not taken to have done it.
+func (b *box) put(ctx context.Context, op string, c content, data []byte) error {
+	err := b.Files.store(ctx, op, c, data)
+	if err == nil && b.Sandbox != nil {
+		b.Sandbox.Grant(c.path)
+	}
+	return err
+}
+
+// free asks whether a path may be changed by this agent now.
+func (b *box) free(path string) error {
+	if b.Lock == nil {
+		return nil
+	}
+	return b.Lock(path)
 }

@@ -1,0 +1,402 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"ralph/workers"
+	"ralph/workers/agent"
+	"ralph/workers/git/trees"
+	"ralph/workers/tools"
+)
+
+// Options say what a Crew works with. All but Trees, FS, Now and Landing are
+// needed.
+type Options struct {
+	// Pool runs the agents and bounds how many there are.
+	Pool *workers.Pool
+	// Trees gives each agent a tree of its own; nil: all work in one, and what
+	// one changes is locked for the others until it has ended.
+	Trees *trees.Trees
+	// Root is the project in the user's tree, Repository the root of that tree.
+	Root, Repository string
+	FS               afero.Fs
+	Now              func() time.Time
+	// Dir is where transcripts are kept, a directory per agent; "" keeps none. It
+	// is asked whenever an agent begins. Quarantine takes what is broken there.
+	Dir, Quarantine func() string
+	// Equip makes what an agent works with. Its tree is there already.
+	Equip func(ctx context.Context, a Agent) (*Gear, error)
+	// Prove runs the checks that an agent's work has to pass, in its tree, and says
+	// what a failed one said; "" when all passed, or there are none. The error is
+	// why that is not known.
+	Prove func(ctx context.Context, a Agent) (failed string, err error)
+	// Retries is how often an agent is told that a check failed.
+	Retries int
+	// Landing is called before the user's tree is changed; nil: nobody is.
+	Landing func(ctx context.Context)
+	// Budget is the node of the budget tree that an agent, "" for the coordinator,
+	// and its children share.
+	Budget func() *workers.Budget
+	Emit   func(agent.Event)
+	Warn   func(string)
+	// Behind does something when a stop is over, beside the conversation, with a
+	// context that the stop did not end.
+	Behind func(func(context.Context))
+	// Redact takes secrets out of what is kept; nil keeps all.
+	Redact func([]byte) []byte
+	// Top is the coordinator's own name.
+	Top string
+}
+
+// Gear is what an agent works with.
+type Gear struct {
+	// Loop drives it. Record, Inbox, Hold, Emit, Limits and Spent are completed by
+	// the crew, after what the fields hold already.
+	Loop *agent.Loop
+	// System is the system prompt, Task what opens the conversation.
+	System, Task string
+	// Close gives everything back when the agent has ended, until ctx ends. After a
+	// stop it is called behind it.
+	Close func(ctx context.Context)
+}
+
+// Crew is the coordinator's children and theirs. It is safe for concurrent use;
+// its agents run on goroutines of the pool, which ends them.
+type Crew struct {
+	o     Options
+	locks locks
+
+	// landing is held by the one merge that changes the user's tree.
+	landing sync.Mutex
+
+	// mu guards what follows, and the members; it is held for moments only, and
+	// nothing is called with it held.
+	mu      sync.Mutex
+	members []*member
+	ctx     context.Context // that the agents live in: of the work that goes on
+	told    bool            // that all work in one tree
+	round   int             // counts the pieces of work
+	pulse   chan struct{}   // closed, and made anew, whenever an agent has ended
+}
+
+// member is an agent with what only the crew knows. What is not said
+// otherwise is guarded by Crew.mu.
+type member struct {
+	Agent
+	check   string
+	files   []string
+	mends   string   // the agent whose conflict it resolves
+	tries   int      // of resolving what does not fit
+	news    []string // that it was not told yet
+	untold  bool     // its end was not told to its parent
+	ended   bool     // its end was told by an event
+	merged  bool     // that it was merged was not, and should be
+	goText  string   // what it was resumed with
+	resumed bool
+	spent   agent.Spent
+	paid    agent.Spent // of it is in the budget
+	budget  *workers.Budget
+	cancel  error    // why it was stopped by itself
+	base    string   // the commit that it began with
+	content string   // the files that it began with, when others
+	root    string   // of the project in its tree
+	linked  []string // directories of the user's tree that are links in it, absolute
+	round   int      // of the work for which it was begun, or resumed, last
+	dir     string   // that has the directory of its journal
+	wake    chan struct{}
+
+	// recording guards record.
+	recording sync.Mutex
+	record    record
+
+	// talk belongs to its goroutine while it works.
+	talk []agent.Message
+}
+
+// New makes a Crew in which nobody works.
+func New(o Options) *Crew {
+	if o.FS == nil {
+		o.FS = afero.NewOsFs()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Landing == nil {
+		o.Landing = func(context.Context) {}
+	}
+	return &Crew{o: o, locks: locks{owner: map[string]string{}}, pulse: make(chan struct{})}
+}
+
+// Begin sets what the agents that are spawned from now on live in: they end with
+// ctx.
+func (c *Crew) Begin(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ctx = ctx
+	c.round++
+}
+
+// ErrNoAgent is matched when there is no agent of the name.
+var ErrNoAgent = errors.New("there is no such agent")
+
+// ErrNotStopped is matched when an agent cannot be resumed.
+var ErrNotStopped = errors.New("it was not stopped")
+
+// errNotBegun is why an agent was not begun whose work depends on another.
+var errNotBegun = errors.New("not begun")
+
+// Spawn asks for children of parent, all or none, and gives their ids in the
+// order of the list. Those whose After is merged begin when there is room.
+func (c *Crew) Spawn(ctx context.Context, parent string, list []tools.SpawnAgent) ([]string, error) {
+	taken := c.taken(ctx)
+	c.mu.Lock()
+	if c.ctx == nil || c.ctx.Err() != nil {
+		c.mu.Unlock()
+		return nil, errors.New("spawn agents: no work is going on")
+	}
+	made, err := c.enlist(parent, list, taken)
+	c.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("spawn agents: %w", err)
+	}
+	ids := make([]string, len(made))
+	for i, m := range made {
+		ids[i] = m.ID
+		c.keep(m)
+	}
+	if c.o.Trees == nil {
+		c.sayOneTree()
+	}
+	c.schedule()
+	return ids, nil
+}
+
+// enlist makes the members; mu is held.
+func (c *Crew) enlist(parent string, list []tools.SpawnAgent, taken map[string]bool) ([]*member, error) {
+	depth, budget := 1, c.o.Budget()
+	if p := c.find(parent); p != nil {
+		depth, budget = p.Depth+1, p.budget
+	}
+	if err := c.o.Pool.Allows(parent, depth, len(list)+c.inLine(parent)); err != nil {
+		return nil, err
+	}
+	var made []*member
+	byName := map[string]string{}
+	now := c.o.Now().UTC()
+	for _, s := range list {
+		id := freeName(nameFor(s), taken)
+		taken[id] = true
+		if s.Name != "" {
+			byName[s.Name] = id
+		}
+		m := newMember(Agent{ID: id, Parent: parent, Depth: depth, Label: label(s.Task), Task: strings.TrimSpace(s.Task), After: slices.Clone(s.After), State: Waiting, Since: now, Beat: now})
+		m.check, m.files, m.budget, m.round = s.Check, s.Files, budget.Share(workers.Limit{}), c.round
+		made = append(made, m)
+	}
+	for _, m := range made {
+		for i, name := range m.After {
+			switch id, here := byName[name]; {
+			case here:
+				m.After[i] = id
+			case c.find(name) == nil:
+				return nil, fmt.Errorf("%s: after %q: %w; there are: %s", m.ID, name, ErrNoAgent, names(append(c.members, made...)))
+			}
+		}
+	}
+	if circle := circleIn(made); circle != "" {
+		return nil, fmt.Errorf("the agents wait for each other in a circle: %s", circle)
+	}
+	c.members = append(c.members, made...)
+	return made, nil
+}
+
+func newMember(a Agent) *member {
+	return &member{Agent: a, wake: make(chan struct{}, 1)}
+}
+
+// inLine counts the children of a parent that wait for others and are not in the
+// pool yet; mu is held.
+func (c *Crew) inLine(parent string) int {
+	n := 0
+	for _, m := range c.members {
+		if m.Parent == parent && m.State == Waiting {
+			n++
+		}
+	}
+	return n
+}
+
+// find is the member of an id, nil for none; mu is held.
+func (c *Crew) find(id string) *member {
+	for _, m := range c.members {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+func names(list []*member) string {
+	var ids []string
+	for _, m := range list {
+		ids = append(ids, m.ID)
+	}
+	if len(ids) == 0 {
+		return "none"
+	}
+	return strings.Join(ids, ", ")
+}
+
+// schedule begins all that wait for nobody any more, and ends those that wait for
+// work which will not come. Then those are woken who wait for an end.
+func (c *Crew) schedule() {
+	for again := true; again; {
+		var ready, hopeless []*member
+		c.mu.Lock()
+		ctx := c.ctx
+		for _, m := range c.members {
+			if m.State != Waiting {
+				continue
+			}
+			switch can, why := c.ready(m); {
+			case why != "":
+				m.State, m.Problem, m.Ended = Failed, errNotBegun.Error()+": "+why, c.o.Now().UTC()
+				hopeless = append(hopeless, m)
+			case can:
+				m.State = Queued
+				ready = append(ready, m)
+			}
+		}
+		c.mu.Unlock()
+		for _, m := range hopeless {
+			c.ended(m)
+		}
+		for _, m := range ready {
+			c.launch(ctx, m)
+		}
+		again = len(hopeless) > 0
+	}
+	c.changed()
+}
+
+// ready says whether all that a member needs is merged, or why it never will be;
+// mu is held.
+func (c *Crew) ready(m *member) (can bool, why string) {
+	can = true
+	for _, id := range m.After {
+		switch d := c.find(id); {
+		case d == nil:
+			return false, id + " is not there any more"
+		case d.Landing == Merged || d.Landing == Unchanged && d.State == Done:
+		case d.State == Failed || d.State == Partial || d.Landing == Conflict && !c.mending(id):
+			return false, fmt.Sprintf("it needs the work of %s, which ended as %s", id, d.standing())
+		case d.State == Interrupted:
+			return false, "it needs the work of " + id + ", which was interrupted"
+		default:
+			can = false
+		}
+	}
+	return can, ""
+}
+
+// mending says that somebody resolves the conflict of an agent; mu is held.
+func (c *Crew) mending(id string) bool {
+	return slices.ContainsFunc(c.members, func(m *member) bool { return m.mends == id && !m.settled() })
+}
+
+// launch hands a member to the pool.
+func (c *Crew) launch(ctx context.Context, m *member) {
+	spec := workers.Spec{ID: m.ID, Parent: m.Parent, Label: m.Label, Depth: m.Depth}
+	err := c.o.Pool.Spawn(ctx, spec, func(ctx context.Context) error { return c.work(ctx, m) }, func(err error) { c.over(m, err) })
+	if err != nil {
+		c.over(m, err)
+	}
+}
+
+// AtWork says that an agent is at work, or waits to be.
+func (a Agent) AtWork() bool { return !a.settled() }
+
+// settled says that a member will not go on by itself.
+func (a Agent) settled() bool {
+	switch a.State {
+	case Done, Partial, Failed, Interrupted, Orphaned:
+		return true
+	}
+	return false
+}
+
+// standing is how an agent stands in a word or two.
+func (a Agent) standing() string {
+	if a.Landing == Conflict || a.Landing == Held {
+		return string(a.State) + ", " + string(a.Landing)
+	}
+	return string(a.State)
+}
+
+// Stop ends one agent and all that work for it; what it did is kept, and it can
+// be resumed.
+func (c *Crew) Stop(id string, cause error) error {
+	c.mu.Lock()
+	m := c.find(id)
+	if m == nil {
+		defer c.mu.Unlock()
+		return fmt.Errorf("stop %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
+	}
+	if m.settled() {
+		defer c.mu.Unlock()
+		return fmt.Errorf("stop %s: it has ended already: %s", id, m.standing())
+	}
+	waiting := m.State == Waiting
+	if waiting {
+		m.State, m.Ended, m.Problem = Interrupted, c.o.Now().UTC(), cause.Error()
+	}
+	m.cancel = cause
+	c.mu.Unlock()
+	if waiting {
+		c.ended(m)
+		c.schedule()
+		return nil
+	}
+	c.o.Pool.Cancel(id, cause)
+	return nil
+}
+
+// Tell leaves a message for an agent; it reads it at its next boundary.
+func (c *Crew) Tell(id, text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.find(id)
+	switch {
+	case m == nil:
+		return fmt.Errorf("message to %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
+	case m.settled():
+		return fmt.Errorf("message to %s: it has ended: %s", id, m.standing())
+	}
+	m.news = append(m.news, text)
+	poke(m.wake)
+	return nil
+}
+
+// Wake has an agent that waits for its children look for what came.
+func (c *Crew) Wake(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.find(id); m != nil {
+		poke(m.wake)
+	}
+}
+
+func poke(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

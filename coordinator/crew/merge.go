@@ -1,0 +1,380 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ralph/coordinator/prompt"
+	"ralph/workers/git"
+	"ralph/workers/git/trees"
+)
+
+// maxMends is how often in a row somebody is set to resolve what does not fit.
+const maxMends = 2
+
+// settle gives a member its tree.
+func (c *Crew) settle(ctx context.Context, m *member) error {
+	if c.o.Trees == nil {
+		c.mu.Lock()
+		m.Worktree, m.root = c.o.Root, c.o.Root
+		c.mu.Unlock()
+		return nil
+	}
+	c.mu.Lock()
+	o := trees.AddOptions{Agent: m.ID, Base: m.base}
+	if m.base == "" {
+		o.Content = m.content
+	}
+	c.mu.Unlock()
+	t, err := c.o.Trees.Add(ctx, o)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	m.Worktree, m.root, m.Branch, m.base = t.Dir, t.Root, strings.TrimPrefix(t.Branch, "refs/heads/"), t.Base
+	m.linked = nil
+	for _, dir := range t.Linked {
+		m.linked = append(m.linked, filepath.Join(c.o.Repository, filepath.FromSlash(dir)))
+	}
+	c.mu.Unlock()
+	c.keep(m)
+	return nil
+}
+
+// save commits what a member did that did not get there, so that it is not lost
+// with its tree.
+func (c *Crew) save(ctx context.Context, m *member) {
+	work, err := c.o.Trees.Commit(ctx, m.ID, message(c.look(m), "unfinished"))
+	switch {
+	case errors.Is(err, git.ErrNothingToCommit), errors.Is(err, trees.ErrUnknown):
+		return
+	case err != nil:
+		c.o.Warn(fmt.Sprintf("the work of agent %s is in %s, and not committed: %v", m.ID, m.Worktree, err))
+		return
+	}
+	c.set(m, func(a *Agent) { a.Commit, a.Files = work.Hash, paths(work.Files) })
+	c.keep(m)
+	c.shut(m)
+}
+
+// message is the message of a commit of an agent's work.
+func message(a Agent, note string) string {
+	subject := a.Label
+	if note != "" {
+		subject += " (" + note + ")"
+	}
+	body := ""
+	if text := strings.TrimSpace(a.Result); text != "" && text != a.Label && note == "" {
+		if r := []rune(text); len(r) > 2000 {
+			text = string(r[:2000]) + "…"
+		}
+		body = "\n\n" + text
+	}
+	return subject + body
+}
+
+func paths(files []git.FileChange) []string {
+	list := make([]string, len(files))
+	for i, f := range files {
+		list[i] = f.Path
+	}
+	return list
+}
+
+// hand commits what an agent did whose checks passed, and merges it.
+func (c *Crew) hand(ctx context.Context, m *member) error {
+	if c.o.Trees == nil {
+		c.set(m, func(a *Agent) { a.State, a.Landing = Done, Merged })
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a := c.look(m)
+	work, err := c.o.Trees.Commit(ctx, m.ID, message(a, ""))
+	switch {
+	case errors.Is(err, git.ErrNothingToCommit):
+		c.set(m, func(a *Agent) { a.State, a.Landing = Done, Unchanged })
+		c.leftOut(m, work.LeftOut)
+		return c.drop(ctx, m, len(work.LeftOut) > 0)
+	case err != nil:
+		return fmt.Errorf("commit the work of %s: %w", m.ID, err)
+	}
+	c.set(m, func(a *Agent) { a.Commit, a.Files = work.Hash, paths(work.Files) })
+	c.leftOut(m, work.LeftOut)
+	return c.merge(ctx, m)
+}
+
+// leftOut says what of an agent's changes is not passed on.
+func (c *Crew) leftOut(m *member, list []string) {
+	if len(list) > 0 {
+		c.o.Warn(fmt.Sprintf("of the changes of agent %s not passed on: %s", m.ID, strings.Join(list, ", ")))
+	}
+}
+
+// drop removes the tree of an agent whose work is in the user's, or that has none.
+func (c *Crew) drop(ctx context.Context, m *member, keepBranch bool) error {
+	if err := c.o.Trees.Remove(ctx, m.ID, keepBranch); err != nil {
+		c.o.Warn(fmt.Sprintf("the tree of agent %s stays: %v", m.ID, err))
+		return nil
+	}
+	c.set(m, func(a *Agent) {
+		a.Worktree = ""
+		if !keepBranch {
+			a.Branch = ""
+		}
+	})
+	return nil
+}
+
+// merge brings the committed work of an agent into the user's tree. A stop does
+// not end it in the middle.
+func (c *Crew) merge(ctx context.Context, m *member) error {
+	c.landing.Lock()
+	defer c.landing.Unlock()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c.set(m, func(a *Agent) { a.Landing, a.Doing = Merging, "is merged" })
+	c.o.Landing(ctx)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
+	defer cancel()
+	got, err := c.o.Trees.Merge(bounded, m.ID, message(c.look(m), ""))
+	if err != nil {
+		c.set(m, func(a *Agent) { a.Landing = Unmerged })
+		return fmt.Errorf("merge the work of %s: %w", m.ID, err)
+	}
+	c.set(m, func(a *Agent) { a.State = Done })
+	switch {
+	case len(got.Conflicts) > 0:
+		c.conflict(m, got)
+	case !got.Landed:
+		c.set(m, func(a *Agent) {
+			a.Landing, a.Commit, a.Problem = Held, got.Commit, heldText(got)
+		})
+	default:
+		c.landed(bounded, m, got)
+	}
+	return nil
+}
+
+func heldText(got trees.Merge) string {
+	text := "merged, and not put into your tree"
+	if len(got.Held) > 0 {
+		text += ": you changed " + strings.Join(got.Held, ", ")
+	}
+	if got.Why != "" {
+		text += " (" + got.Why + ")"
+	}
+	return text
+}
+
+// landed notes that the work of an agent is in the user's tree, and that of the
+// one whose conflict it resolved with it.
+func (c *Crew) landed(ctx context.Context, m *member, got trees.Merge) {
+	c.set(m, func(a *Agent) {
+		a.Landing, a.Commit = Merged, got.Commit
+		if !got.Committed {
+			a.Problem = "not committed on your branch: " + got.Why
+		}
+	})
+	list := []*member{m}
+	c.mu.Lock()
+	if other := c.find(m.mends); other != nil {
+		other.Landing, other.Problem, other.Commit = Merged, "", got.Commit
+		list = append(list, other)
+	}
+	c.mu.Unlock()
+	for _, x := range list {
+		_ = c.drop(ctx, x, false)
+		c.keep(x)
+		c.tellMerged(x)
+	}
+}
+
+// conflict has an agent of the same parent resolve what does not fit.
+func (c *Crew) conflict(m *member, got trees.Merge) {
+	var files []string
+	for _, x := range got.Conflicts {
+		files = append(files, x.Path)
+	}
+	slices.Sort(files)
+	files = slices.Compact(files)
+	c.mu.Lock()
+	m.Landing, m.Problem = Conflict, "it does not fit what was merged before: "+strings.Join(files, ", ")
+	of := m
+	if other := c.find(m.mends); other != nil {
+		of, m.Landing = other, Conflict
+	}
+	of.tries++
+	give := of.tries > maxMends
+	a := c.shown(of)
+	c.mu.Unlock()
+	c.keep(m)
+	c.tellEnd(c.look(m), string(Conflict))
+	if give || got.ConflictCommit == "" {
+		return
+	}
+	task, err := prompt.Resolve(a.ID, a.Task, files)
+	if err == nil {
+		err = c.enlistMender(of, task, got.ConflictCommit)
+	}
+	if err != nil {
+		c.o.Warn(fmt.Sprintf("nobody resolves the conflict of agent %s: %v", a.ID, err))
+	}
+}
+
+// enlistMender makes the agent that resolves a conflict.
+func (c *Crew) enlistMender(of *member, task, content string) error {
+	life := c.life()
+	taken := c.taken(life)
+	c.mu.Lock()
+	if err := c.o.Pool.Allows(of.Parent, of.Depth, 1); err != nil {
+		c.mu.Unlock()
+		return err
+	}
+	now := c.o.Now().UTC()
+	m := newMember(Agent{ID: freeName("resolve_"+of.ID, taken), Parent: of.Parent, Depth: of.Depth, Label: "resolve the conflict of " + of.ID, Task: task, State: Waiting, Since: now, Beat: now})
+	m.check, m.mends, m.content, m.budget, m.round = of.check, of.ID, content, of.budget, c.round
+	c.members = append(c.members, m)
+	c.mu.Unlock()
+	c.keep(m)
+	c.schedule()
+	return nil
+}
+
+// Merge merges the work of one agent that has ended, also one that did not get
+// there, or puts into the user's tree what is merged and was held. It says in a
+// sentence what came of it.
+func (c *Crew) Merge(ctx context.Context, id string) (string, error) {
+	if c.o.Trees == nil {
+		return "", errors.New("merge: without git all work in one tree, and there is nothing to merge")
+	}
+	c.mu.Lock()
+	m := c.find(id)
+	switch {
+	case m == nil:
+		defer c.mu.Unlock()
+		return "", fmt.Errorf("merge %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
+	case !m.settled():
+		defer c.mu.Unlock()
+		return "", fmt.Errorf("merge %s: it is %s; its work is merged when it is done", id, m.State)
+	case m.Landing == Merged || m.Landing == Unchanged:
+		defer c.mu.Unlock()
+		return "", fmt.Errorf("merge %s: its work is %s", id, m.Landing)
+	}
+	held, before := m.Landing == Held, m.State
+	c.mu.Unlock()
+	if held {
+		return c.land(ctx, m)
+	}
+	a := c.look(m)
+	work, err := c.o.Trees.Commit(ctx, id, message(a, ""))
+	switch {
+	case err == nil:
+		c.set(m, func(a *Agent) { a.Commit, a.Files = work.Hash, paths(work.Files) })
+	case !errors.Is(err, git.ErrNothingToCommit):
+		return "", fmt.Errorf("merge %s: %w", id, err)
+	}
+	err = c.merge(ctx, m)
+	c.mu.Lock()
+	if m.Landing != Merged {
+		m.State = before
+	}
+	c.mu.Unlock()
+	c.keep(m)
+	c.schedule()
+	a = c.look(m)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %s", id, strings.TrimSpace(a.standing()+". "+a.Problem)), nil
+}
+
+// land puts what is merged into the user's tree.
+func (c *Crew) land(ctx context.Context, m *member) (string, error) {
+	c.landing.Lock()
+	defer c.landing.Unlock()
+	c.o.Landing(ctx)
+	got, err := c.o.Trees.Land(ctx)
+	if err != nil {
+		return "", fmt.Errorf("merge %s: %w", m.ID, err)
+	}
+	if !got.Landed {
+		c.set(m, func(a *Agent) { a.Problem = heldText(got) })
+		return m.ID + ": " + heldText(got), nil
+	}
+	var list []*member
+	c.mu.Lock()
+	for _, x := range c.members {
+		if x.Landing == Held {
+			list = append(list, x)
+		}
+	}
+	c.mu.Unlock()
+	for _, x := range list {
+		c.landed(ctx, x, got)
+	}
+	c.schedule()
+	return fmt.Sprintf("%s: its work is in your tree", m.ID), nil
+}
+
+// Resume goes on with an agent that was stopped or did not get there; text is
+// what it is told, "" is to go on. It gives the agent's id.
+func (c *Crew) Resume(id, text string) error {
+	c.mu.Lock()
+	m := c.find(id)
+	switch {
+	case m == nil:
+		defer c.mu.Unlock()
+		return fmt.Errorf("resume %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
+	case !m.settled() || m.State == Done || m.Landing == Merged:
+		defer c.mu.Unlock()
+		return fmt.Errorf("resume %s: %w: it is %s", id, ErrNotStopped, m.standing())
+	}
+	m.State, m.resumed, m.goText, m.untold = Waiting, true, text, false
+	m.Since, m.Problem, m.Landing = c.o.Now().UTC(), "", Unmerged
+	m.budget, m.round, m.Parent = c.o.Budget(), c.round, c.o.Top
+	c.mu.Unlock()
+	c.keep(m)
+	c.schedule()
+	return nil
+}
+
+// Prune removes the trees and branches of agents that are not at work, and
+// forgets them. It says whose.
+func (c *Crew) Prune(ctx context.Context, ids []string) (gone []string, err error) {
+	for _, id := range ids {
+		c.mu.Lock()
+		m := c.find(id)
+		switch {
+		case m == nil:
+			err = fmt.Errorf("prune %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
+		case !m.settled():
+			err = fmt.Errorf("prune %s: it is %s", id, m.State)
+		}
+		c.mu.Unlock()
+		if err != nil {
+			return gone, err
+		}
+		if c.o.Trees != nil && (m.Branch != "" || m.Worktree != "") {
+			if err := c.o.Trees.Remove(ctx, id, false); err != nil && !errors.Is(err, trees.ErrUnknown) {
+				return gone, fmt.Errorf("prune %s: %w", id, err)
+			}
+		}
+		c.mu.Lock()
+		m.Worktree, m.Branch = "", ""
+		c.mu.Unlock()
+		c.keep(m)
+		c.shut(m)
+		c.mu.Lock()
+		c.members = slices.DeleteFunc(c.members, func(x *member) bool { return x == m })
+		c.mu.Unlock()
+		gone = append(gone, id)
+	}
+	return gone, nil
+}

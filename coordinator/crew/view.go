@@ -1,0 +1,272 @@
+package crew
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ralph/coordinator/prompt"
+	"ralph/memory/session"
+	"ralph/workers"
+	"ralph/workers/agent"
+)
+
+// shown is a member as others see it; mu is held.
+func (c *Crew) shown(m *member) Agent {
+	a := m.Agent
+	a.After, a.Files = slices.Clone(m.After), slices.Clone(m.Files)
+	if m.dir != "" {
+		a.Transcript = filepath.Join(m.dir, m.ID, session.JournalFile)
+	}
+	return a
+}
+
+// List returns all agents, in the order of a tree: each followed by its children,
+// those that were asked for first before the others. What the pool knows of those
+// at work is in it.
+func (c *Crew) List() []Agent {
+	at := map[string]workers.Status{}
+	for _, s := range c.o.Pool.List() {
+		at[s.ID] = s
+	}
+	c.mu.Lock()
+	below := map[string][]Agent{}
+	known := map[string]bool{}
+	for _, m := range c.members {
+		known[m.ID] = true
+	}
+	for _, m := range c.members {
+		a := c.shown(m)
+		if s, ok := at[m.ID]; ok {
+			a.Stalled = s.Stalled
+			switch s.State {
+			case workers.Stopping:
+				a.State = Stopping
+			case workers.Queued:
+				a.State = Queued
+			}
+		}
+		parent := a.Parent
+		if !known[parent] {
+			parent = ""
+		}
+		below[parent] = append(below[parent], a)
+	}
+	c.mu.Unlock()
+	var list []Agent
+	var walk func(parent string)
+	walk = func(parent string) {
+		for _, a := range below[parent] {
+			list = append(list, a)
+			walk(a.ID)
+		}
+	}
+	walk("")
+	return list
+}
+
+// Find is the agent of an id.
+func (c *Crew) Find(id string) (Agent, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.find(id); m != nil {
+		return c.shown(m), true
+	}
+	return Agent{}, false
+}
+
+// Round lists those that were begun or resumed for the present work.
+func (c *Crew) Round() []Agent {
+	var list []Agent
+	c.mu.Lock()
+	in := map[string]bool{}
+	for _, m := range c.members {
+		in[m.ID] = m.round == c.round && c.round > 0
+	}
+	c.mu.Unlock()
+	for _, a := range c.List() {
+		if in[a.ID] {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// End ends all that are at work with a cause, and waits until they have ended.
+func (c *Crew) End(ctx context.Context, cause error) {
+	c.mu.Lock()
+	var ids []string
+	for _, m := range c.members {
+		if !m.settled() {
+			ids = append(ids, m.ID)
+		}
+	}
+	c.mu.Unlock()
+	for _, id := range ids {
+		_ = c.Stop(id, cause) // one that has ended meanwhile is no matter
+	}
+	for _, id := range ids {
+		c.waitFor(ctx, id, afterTime)
+	}
+}
+
+// Place is the project's root in the tree of an agent, and the directories of the
+// user's tree that are there as links, absolute.
+func (c *Crew) Place(id string) (root string, linked []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.find(id); m != nil {
+		return m.root, slices.Clone(m.linked)
+	}
+	return "", nil
+}
+
+// AtWork says whether agents are at work, or wait to be.
+func (c *Crew) AtWork() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.members, func(m *member) bool { return !m.settled() })
+}
+
+// Check is the command that the work of an agent has to pass, "" for none.
+func (c *Crew) Check(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.find(id); m != nil {
+		return m.check
+	}
+	return ""
+}
+
+// News are the messages for an agent since it was last asked: what it was told by
+// other agents, and what its children came to. They are data, and fenced so.
+func (c *Crew) News(id string) []agent.Message {
+	var list []agent.Message
+	add := func(text string, err error) {
+		if err == nil && text != "" {
+			list = append(list, agent.Message{Role: agent.RoleUser, Text: text})
+		}
+	}
+	c.mu.Lock()
+	var said []string
+	if m := c.find(id); m != nil {
+		said, m.news = m.news, nil
+	}
+	var over []Agent
+	for _, m := range c.members {
+		if m.Parent == id && m.untold {
+			m.untold = false
+			over = append(over, c.shown(m))
+		}
+	}
+	left := 0
+	for _, m := range c.members {
+		if m.Parent == id && !m.settled() {
+			left++
+		}
+	}
+	c.mu.Unlock()
+	if len(said) > 0 {
+		add(prompt.FromParent(said))
+	}
+	if len(over) > 0 {
+		slices.SortStableFunc(over, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
+		var told []prompt.Child
+		for _, a := range over {
+			told = append(told, prompt.Child{ID: a.ID, Standing: a.standing(), Problem: a.Problem, Files: a.Files, Branch: a.Branch, Result: a.Result, Cut: a.Cut, Commit: short(a.Commit)})
+		}
+		add(prompt.Children(told, left))
+	}
+	return list
+}
+
+func short(hash string) string { return hash[:min(len(hash), 12)] }
+
+// Status tells how one agent stands, or all, for a model. With a wait it returns
+// when one of them ends, at most after it.
+func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (string, error) {
+	if id != "" {
+		if _, ok := c.Find(id); !ok {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return "", fmt.Errorf("status of %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
+		}
+	}
+	if wait > 0 {
+		c.waitFor(ctx, id, wait)
+	}
+	var b strings.Builder
+	now := c.o.Now()
+	for _, a := range c.List() {
+		if id != "" && a.ID != id {
+			continue
+		}
+		fmt.Fprintf(&b, "%s%s: %s", strings.Repeat("  ", max(a.Depth-1, 0)), a.ID, a.standing())
+		if a.settled() {
+			fmt.Fprintf(&b, " after %s", a.Ended.Sub(a.Since).Round(time.Second))
+		} else {
+			fmt.Fprintf(&b, " for %s", now.Sub(a.Since).Round(time.Second))
+		}
+		if len(a.After) > 0 && a.State == Waiting {
+			fmt.Fprintf(&b, ", after %s", strings.Join(a.After, ", "))
+		}
+		fmt.Fprintf(&b, ", %d turns, %d tokens", a.Turns, a.Usage.Total)
+		if a.Doing != "" && !a.settled() {
+			fmt.Fprintf(&b, ", now: %s (%s ago)", a.Doing, now.Sub(a.Beat).Round(time.Second))
+		}
+		if a.Stalled {
+			b.WriteString(", no sign of life")
+		}
+		if a.Problem != "" {
+			fmt.Fprintf(&b, "\n  problem: %s", firstLine(a.Problem))
+		}
+		if a.Result != "" && (id != "" || a.settled()) {
+			fmt.Fprintf(&b, "\n  says: %s", firstLine(a.Result))
+		}
+		b.WriteByte('\n')
+	}
+	if b.Len() == 0 {
+		return "there are no agents", nil
+	}
+	return b.String(), nil
+}
+
+// waitFor waits until an agent ends, any for "", or nobody is at work.
+func (c *Crew) waitFor(ctx context.Context, id string, wait time.Duration) {
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	c.mu.Lock()
+	pulse := c.pulse
+	at := slices.ContainsFunc(c.members, func(m *member) bool { return (id == "" || m.ID == id) && !m.settled() })
+	c.mu.Unlock()
+	for at {
+		select {
+		case <-pulse:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		pulse = c.pulse
+		at = id != "" && slices.ContainsFunc(c.members, func(m *member) bool { return m.ID == id && !m.settled() })
+		c.mu.Unlock()
+	}
+}
+
+// Doing is a tool call in a few words: the tool and what it works on.
+func Doing(e agent.Event) string {
+	var args map[string]any
+	_ = json.Unmarshal(e.Args, &args) // what does not decode has nothing to show
+	for _, key := range []string{"command", "path", "url", "pattern", "question", "id"} {
+		if text, ok := args[key].(string); ok && text != "" {
+			return e.Tool + " " + label(text)
+		}
+	}
+	return e.Tool
+}

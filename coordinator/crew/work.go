@@ -1,0 +1,452 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"ralph/coordinator/prompt"
+	"ralph/interrupts"
+	"ralph/workers"
+	"ralph/workers/agent"
+)
+
+// unknownOutcome answers a call whose result was lost in an interruption.
+const unknownOutcome = "interrupted, outcome unknown"
+
+// afterTime bounds what is done for an agent when it has ended: the commit of
+// what it did.
+const afterTime = time.Minute
+
+// quietTool is how long a tool may give no sign of life, as a build or a question
+// to the human does.
+const quietTool = 15 * time.Minute
+
+// work is an agent's, on a goroutine of the pool: a tree, the loop until its work
+// stands, the merge.
+func (c *Crew) work(ctx context.Context, m *member) error {
+	c.started(m)
+	if err := c.settle(ctx, m); err != nil {
+		return fmt.Errorf("make a tree: %w", err)
+	}
+	gear, err := c.o.Equip(ctx, c.look(m))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if ctx.Err() != nil { // a stop waits for no disk
+			c.o.Behind(gear.Close)
+			return
+		}
+		gear.Close(context.WithoutCancel(ctx))
+	}()
+	if err := c.open1(m, gear); err != nil {
+		return err
+	}
+	loop := gear.Loop
+	c.complete(ctx, m, loop)
+	failed := 0
+	for {
+		end := loop.Run(ctx, m.talk)
+		m.talk, loop.Spent = agent.Repair(end.Transcript, unknownOutcome), end.Spent
+		c.absorb(m, end)
+		if end.Err != nil {
+			return end.Err
+		}
+		more, err := c.await(ctx, m, loop)
+		if err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
+		if f := end.Finish; f != nil && f.Status != agent.FinishDone {
+			c.declared(m, *f)
+			return nil
+		}
+		problem, err := c.o.Prove(ctx, c.look(m))
+		switch {
+		case err != nil:
+			return err
+		case problem == "":
+			return c.hand(ctx, m)
+		}
+		if failed++; failed > c.o.Retries {
+			c.set(m, func(a *Agent) { a.State, a.Problem = Failed, "its check failed: "+firstLine(problem) })
+			return nil
+		}
+		c.say(m, loop, problem)
+	}
+}
+
+// started notes that a member works, and tells.
+func (c *Crew) started(m *member) {
+	now := c.o.Now().UTC()
+	c.mu.Lock()
+	m.State, m.Since, m.Beat, m.Ended, m.Problem = Running, now, now, time.Time{}, ""
+	m.ended, m.merged = false, false
+	a := m.Agent
+	c.mu.Unlock()
+	c.keep(m)
+	c.o.Emit(agent.Event{Type: agent.EventChildStart, Agent: a.ID, Text: a.Label, Reason: a.Parent, Ref: a.Branch})
+}
+
+// open1 makes the conversation: a new one, or the one that was cut off with what
+// it is resumed with.
+func (c *Crew) open1(m *member, gear *Gear) error {
+	system := agent.Message{Role: agent.RoleSystem, Text: gear.System}
+	c.mu.Lock()
+	resumed, text := m.resumed, m.goText
+	c.mu.Unlock()
+	if !resumed {
+		m.talk = []agent.Message{system}
+		c.say(m, gear.Loop, gear.Task)
+		return nil
+	}
+	talk, err := c.conversation(m)
+	if err != nil {
+		return err
+	}
+	m.talk = append([]agent.Message{system}, agent.Repair(talk, unknownOutcome)...)
+	if len(m.talk) == 1 {
+		c.say(m, gear.Loop, gear.Task)
+	}
+	note, err := prompt.ChildResumed(text)
+	if err != nil {
+		return err
+	}
+	c.say(m, gear.Loop, note)
+	return nil
+}
+
+// say adds a message to the conversation of a member.
+func (c *Crew) say(m *member, loop *agent.Loop, text string) {
+	msg := agent.Message{Role: agent.RoleUser, Text: text}
+	m.talk = append(m.talk, msg)
+	c.write(m, recordMessage, msg)
+}
+
+// complete joins a loop with what the crew knows: journal, news, budget, signs of
+// life.
+func (c *Crew) complete(ctx context.Context, m *member, loop *agent.Loop) {
+	record, inbox, hold, emit, compact := loop.Record, loop.Inbox, loop.Hold, loop.Emit, loop.Compact
+	loop.Agent = m.ID
+	loop.Spent = m.spent
+	loop.Record = func(x agent.Message) error {
+		c.write(m, recordMessage, x)
+		if record != nil {
+			return record(x)
+		}
+		return nil
+	}
+	loop.Inbox = func() []agent.Message {
+		list := c.News(m.ID)
+		if inbox != nil {
+			list = append(list, inbox()...)
+		}
+		return list
+	}
+	loop.Hold = func(ctx context.Context) error {
+		if hold != nil {
+			if err := hold(ctx); err != nil {
+				return err
+			}
+		}
+		return m.budget.Turn()
+	}
+	loop.Emit = func(e agent.Event) {
+		c.saw(m, e)
+		if emit != nil {
+			emit(e)
+		}
+	}
+	if compact != nil {
+		loop.Compact = func(ctx context.Context, talk []agent.Message) ([]agent.Message, error) {
+			shorter, err := compact(ctx, talk)
+			if err == nil && len(shorter) > 0 {
+				c.write(m, recordShorter, shorter[1:])
+			}
+			return shorter, err
+		}
+	}
+}
+
+// saw notes what an event says of a member: a sign of life, what it does, what it
+// used.
+func (c *Crew) saw(m *member, e agent.Event) {
+	doing := ""
+	var paid agent.Spent
+	c.mu.Lock()
+	m.Beat = c.o.Now().UTC()
+	switch e.Type {
+	case agent.EventTurnStart:
+		m.Turns = e.Turn
+		doing = "asks the model"
+	case agent.EventToolStart:
+		doing = Doing(e)
+	case agent.EventUsage:
+		if e.Usage != nil {
+			m.Usage = m.Usage.Add(*e.Usage)
+			paid.Usage = *e.Usage
+		}
+		paid.CostUSD = Grown(e.CostUSD, m.CostUSD)
+		paid.CostUnknown = e.CostUSD == nil
+		m.CostUSD = e.CostUSD
+	}
+	if doing != "" {
+		m.Doing = doing
+	}
+	budget := m.budget
+	c.mu.Unlock()
+	if paid != (agent.Spent{}) {
+		budget.Spend(paid)
+	}
+	c.o.Pool.Beat(m.ID, doing)
+	switch {
+	case e.Type == agent.EventToolStart:
+		c.o.Pool.Quiet(m.ID, quietTool) // it has a time limit of its own
+	case e.WaitMS > 0:
+		c.o.Pool.Quiet(m.ID, time.Duration(e.WaitMS)*time.Millisecond)
+	}
+}
+
+// Grown is what a sum grew by; nil when it is not known.
+func Grown(now, before *float64) *float64 {
+	if now == nil {
+		return nil
+	}
+	grown := *now
+	if before != nil {
+		grown -= *before
+	}
+	return &grown
+}
+
+// absorb takes what a run of the loop came to.
+func (c *Crew) absorb(m *member, end agent.End) {
+	answer := strings.TrimSpace(end.Final.Text)
+	if answer == "" && end.Finish != nil {
+		answer = strings.TrimSpace(end.Finish.Summary)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.spent, m.Turns = end.Spent, end.Spent.Turns
+	if answer != "" {
+		m.Result, m.Cut = answer, end.Err != nil
+	}
+}
+
+// declared takes an agent's word that it did not get there.
+func (c *Crew) declared(m *member, f agent.Finish) {
+	c.set(m, func(a *Agent) {
+		a.State, a.Problem = Failed, f.Summary
+		switch f.Status {
+		case agent.FinishPartial:
+			a.State = Partial
+		case agent.FinishNeedsInput:
+			a.State, a.Problem = Partial, "it needs an answer: "+f.Summary
+		}
+		if a.Result == "" {
+			a.Result = f.Summary
+		}
+	})
+}
+
+// set changes a member.
+func (c *Crew) set(m *member, f func(*Agent)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(&m.Agent)
+}
+
+// look is a member as it is now.
+func (c *Crew) look(m *member) Agent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shown(m)
+}
+
+// await waits for the children of a member, and answers whether it has something
+// to say to them or about them.
+func (c *Crew) await(ctx context.Context, m *member, loop *agent.Loop) (more bool, err error) {
+	err = c.o.Pool.Aside(ctx, m.ID, func(ctx context.Context) error {
+		for {
+			waits, err := c.Await(ctx, m.ID, m.wake)
+			if err != nil || !waits {
+				return err
+			}
+			list := loop.Inbox()
+			for _, x := range list {
+				m.talk = append(m.talk, x)
+				if err := loop.Record(x); err != nil {
+					return err
+				}
+			}
+			if len(list) > 0 {
+				more = true
+				return nil
+			}
+		}
+	})
+	return more, err
+}
+
+// Await waits while children of an agent are at work, until there is something
+// that should not wait: trouble, something in came, or the end of the last one.
+// It answers false when there is nothing to wait for, and nothing new of them.
+func (c *Crew) Await(ctx context.Context, parent string, came <-chan struct{}) (bool, error) {
+	for {
+		if ctx.Err() != nil { // what came, or who ended, may be the stop's doing
+			return false, context.Cause(ctx)
+		}
+		c.mu.Lock()
+		at, fresh, urgent, pulse := false, false, false, c.pulse
+		for _, m := range c.members {
+			if m.Parent != parent {
+				continue
+			}
+			at = at || !m.settled()
+			fresh = fresh || m.untold
+			urgent = urgent || m.untold && m.trouble() && !c.mending(m.ID)
+		}
+		c.mu.Unlock()
+		if urgent || fresh && !at {
+			return true, nil
+		}
+		if !at {
+			return false, nil
+		}
+		select {
+		case <-pulse:
+		case <-came:
+			return ctx.Err() == nil, context.Cause(ctx)
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// trouble says that somebody should see to an agent that has ended; mu is held.
+func (m *member) trouble() bool {
+	return m.State != Done || m.Landing == Conflict || m.Landing == Held
+}
+
+// over ends a member: it is called once per launch, when its work is over. What
+// it did that is not merged is committed on its branch: before its end is told,
+// or behind a stop, which waits for no disk.
+func (c *Crew) over(m *member, err error) {
+	c.mu.Lock()
+	cut := m.cancel != nil && err != nil
+	if cut {
+		err = m.cancel
+	}
+	unfinished := (err != nil || m.State != Done) && c.o.Trees != nil && m.Branch != ""
+	c.mu.Unlock()
+	_, stop := interrupts.AsStop(err)
+	if unfinished && !stop {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life()), afterTime)
+		c.save(ctx, m)
+		cancel()
+	}
+	c.mu.Lock()
+	m.Ended, m.cancel = c.o.Now().UTC(), nil
+	switch {
+	case err == nil && m.settled():
+	case err == nil:
+		m.State = Done
+	case cut, stopped(err):
+		m.State, m.Problem = Interrupted, cause(err)
+	default:
+		m.State, m.Problem = Failed, cause(err)
+	}
+	c.mu.Unlock()
+	c.locks.free(m.ID)
+	c.ended(m)
+	if unfinished && stop {
+		c.o.Behind(func(ctx context.Context) { c.save(ctx, m) })
+	}
+	c.schedule()
+}
+
+// life is the context that the agents live in.
+func (c *Crew) life() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ctx
+}
+
+// ended tells that a member has ended, and lets go of what it had.
+func (c *Crew) ended(m *member) {
+	c.mu.Lock()
+	m.untold = true
+	a := c.shown(m)
+	c.mu.Unlock()
+	c.keep(m)
+	c.shut(m)
+	c.tellEnd(a, string(a.State))
+	c.mu.Lock()
+	m.ended = true
+	merged := m.merged
+	c.mu.Unlock()
+	if merged {
+		c.tellMerged(m)
+	}
+}
+
+// changed wakes those who wait for an end.
+func (c *Crew) changed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.pulse)
+	c.pulse = make(chan struct{})
+}
+
+// tellEnd emits how an agent ended, or how its work came into the user's tree.
+func (c *Crew) tellEnd(a Agent, status string) {
+	ok := a.State == Done && a.Landing != Conflict && a.Landing != Held
+	usage := a.Usage
+	text := firstLine(a.Result)
+	if text == "" {
+		text = a.Problem
+	}
+	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, Status: status, OK: &ok, Text: text, Reason: a.Problem, Usage: &usage, CostUSD: a.CostUSD, Ref: a.Branch})
+}
+
+// tellMerged emits that the work of an agent is in the user's tree, once its end
+// was told.
+func (c *Crew) tellMerged(m *member) {
+	c.mu.Lock()
+	a := c.shown(m)
+	early := !m.ended
+	m.merged = early
+	c.mu.Unlock()
+	if early {
+		return // ended comes to it
+	}
+	ok := true
+	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, Status: string(Merged), OK: &ok, Text: a.Problem, Ref: a.Commit})
+}
+
+// stopped says that an error means the end of work that can go on later.
+func stopped(err error) bool {
+	var limit *agent.LimitError
+	if _, ok := interrupts.AsStop(err); ok {
+		return true
+	}
+	return errors.As(err, &limit) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, workers.ErrClosed)
+}
+
+// cause is an error in a line.
+func cause(err error) string {
+	if stop, ok := interrupts.AsStop(err); ok {
+		return stop.Error()
+	}
+	return firstLine(err.Error())
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}

@@ -1,0 +1,144 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"ralph/coordinator/crew"
+	"ralph/workers/agent"
+)
+
+// await waits for the children of the work, and adds to the conversation what
+// should not wait. It answers false when none is left, and all was told.
+func (p *piece) await(ctx context.Context) (more bool, err error) {
+	c := p.c
+	if p.talking || c.crew == nil {
+		return false, nil
+	}
+	if c.crew.AtWork() {
+		p.urgent = false // it was answered just now
+		c.quiet.end()
+	}
+	for {
+		waits, err := c.crew.Await(ctx, c.name, c.mail.queue.Changed())
+		if err != nil || !waits {
+			return false, err
+		}
+		list := p.inbox(ctx)
+		for _, m := range list {
+			p.talk = append(p.talk, m)
+			if err := p.record(ctx, m); err != nil {
+				return false, err
+			}
+		}
+		if len(list) > 0 {
+			return true, nil
+		}
+	}
+}
+
+// resumeAgent goes on with one child that was stopped: its end is that of the
+// work.
+func (p *piece) resumeAgent(ctx context.Context) error {
+	c, id := p.c, p.job.Agent
+	if err := errors.Join(c.settled(ctx), c.crew.Adopt(ctx, c.agentDirs())); err != nil {
+		return err
+	}
+	if _, err := c.systemPrompt(p.job); err != nil {
+		return err
+	}
+	c.gate.reset()
+	c.book.begin(p.job)
+	if err := c.book.ready(ctx); err != nil {
+		return err
+	}
+	c.crew.Begin(ctx)
+	if err := c.crew.Resume(id, p.job.Task); err != nil {
+		hint := "/agents shows who there is"
+		return &Error{Op: "resume", Path: id, Err: err, Status: StatusUsage, Hint: hint}
+	}
+	for {
+		waits, err := c.crew.Await(ctx, c.name, nil)
+		if err != nil {
+			return err
+		}
+		c.crew.News(c.name) // it is told here, and not to the model
+		if !waits {
+			break
+		}
+	}
+	a, _ := c.crew.Find(id)
+	p.out.Answer, p.out.Reason = a.Result, "agent "+id+" ended: "+string(a.State)
+	if a.Landing != crew.Unmerged {
+		p.out.Reason += ", " + string(a.Landing)
+	}
+	p.out.Status = StatusCompleted
+	if a.State != crew.Done || a.Landing == crew.Conflict || a.Landing == crew.Held {
+		p.out.Status = StatusFailed
+		p.out.Failure = &Failure{Kind: "agent", Message: strings.TrimSpace(p.out.Reason + ". " + a.Problem), Hint: "/agents " + id + " shows it"}
+	}
+	return nil
+}
+
+// children completes the outcome with those that worked for the run, and what
+// they used.
+func (p *piece) children() {
+	c := p.c
+	if c.crew == nil {
+		return
+	}
+	p.out.Children = c.crew.Round()
+	c.mu.Lock()
+	p.out.Messages = append(p.out.Messages, c.heard...)
+	c.heard = nil
+	c.mu.Unlock()
+	for _, a := range p.out.Children {
+		known := p.out.CostUSD != nil || p.out.Usage.Total == 0
+		p.out.Turns += a.Turns
+		p.out.Usage = p.out.Usage.Add(a.Usage)
+		switch {
+		case a.CostUSD != nil && known:
+			sum := *a.CostUSD
+			if p.out.CostUSD != nil {
+				sum += *p.out.CostUSD
+			}
+			p.out.CostUSD = &sum
+		case a.Usage.Total > 0:
+			p.out.CostUSD = nil
+		}
+	}
+}
+
+// dismiss ends the children that are still at work when the work has ended
+// without waiting for them, as at a limit; what they did is kept.
+func (p *piece) dismiss(ctx context.Context) {
+	if !p.c.crew.AtWork() {
+		return
+	}
+	why := "the work that it was for has ended"
+	if f := p.out.Failure; f != nil {
+		why += ": " + f.Message
+	}
+	p.c.crew.End(ctx, errors.New(why))
+}
+
+// pay adds what the coordinator's own requests use to the budget.
+func (p *piece) pay(emit func(agent.Event)) func(agent.Event) {
+	var before *float64
+	return func(e agent.Event) {
+		var s agent.Spent
+		switch e.Type {
+		case agent.EventUsage:
+			s.CostUSD, s.CostUnknown = crew.Grown(e.CostUSD, before), e.CostUSD == nil
+			before = e.CostUSD
+			if e.Usage != nil {
+				s.Usage = *e.Usage
+			}
+		}
+		if s != (agent.Spent{}) {
+			p.c.purse().Spend(s)
+		}
+		emit(e)
+	}
+}

@@ -1,0 +1,108 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"ralph/coordinator/policy"
+	"ralph/memory/config"
+	"ralph/workers/git"
+	"ralph/workers/proc"
+	"ralph/workers/sandbox"
+	"ralph/workers/tools"
+)
+
+// station is where an agent works: its tree, and what it has open there.
+type station struct {
+	name string
+	root string // of the project in its tree
+	work *tools.Workspace
+	repo *git.Repo // nil without a repository
+	cage *sandbox.Sandbox
+	// output is the directory for outputs too long to show.
+	output string
+}
+
+// asks is the station's agent as one that asks for permissions.
+func (s *station) asks() asker { return asker{name: s.name, root: s.root, resolve: s.work.Resolve} }
+
+// close gives back what the station has open.
+func (s *station) close() error {
+	var errs []error
+	if s.cage != nil {
+		errs = append(errs, s.cage.Close())
+	}
+	if s.work != nil {
+		errs = append(errs, s.work.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openStation opens the place of an agent: root is its tree's root, or the
+// directory of the project in it. What is in also, absolute, may be read besides.
+func (c *Coordinator) openStation(name, root string, also ...string) (*station, error) {
+	s := &station{name: name, root: root}
+	userDir := ""
+	if c.opt.Getenv != nil { // a project may be the user's home
+		userDir = filepath.Dir(config.UserFile(c.opt.Getenv))
+	}
+	var protect []string
+	if userDir != "" {
+		protect = append(protect, userDir)
+	}
+	var err error
+	if s.work, err = tools.OpenWorkspace(root, protect...); err != nil {
+		return nil, err
+	}
+	for _, dir := range also {
+		if err := s.work.Also(dir); err != nil {
+			return nil, errors.Join(err, s.work.Close())
+		}
+	}
+	loc, err := git.Find(root)
+	var at *git.Location
+	switch {
+	case err == nil:
+		at = &loc
+		s.repo = git.Open(c.own, loc)
+	case !errors.Is(err, git.ErrNoRepository):
+		c.warn("the git repository is left alone: " + err.Error())
+	}
+	s.cage, err = sandbox.Open(sandbox.Options{Proc: c.opt.Proc, Root: root, Project: c.opt.Root, Git: at, Agent: name,
+		ReadOnly: c.cfg.Sandbox == string(policy.SandboxReadOnly), Off: c.cfg.Sandbox == string(policy.SandboxOff) || c.confined().None(),
+		Getenv: c.opt.Getenv, Environ: os.Environ(), UserConfig: userDir})
+	if err != nil {
+		return nil, errors.Join(err, s.work.Close())
+	}
+	return s, nil
+}
+
+// confined says what the kernel holds commands to.
+func (c *Coordinator) confined() sandbox.Status {
+	if c.cfg.Sandbox == string(policy.SandboxOff) {
+		return sandbox.Status{}
+	}
+	return sandbox.Check(c.opt.Proc)
+}
+
+// lacking are the layers that do not hold, where others do.
+func lacking(s sandbox.Status) []string {
+	if s.None() {
+		return nil
+	}
+	return s.Missing
+}
+
+// runIn runs a command line in a station's tree as its agent could: inside the
+// sandbox, with the network only where a rule allows it.
+func (c *Coordinator) runIn(ctx context.Context, s *station, command string, maxBytes int) (proc.Result, error) {
+	sp := proc.Spec{Argv: []string{proc.Shell(), "-c", command}, Dir: s.root, Timeout: c.cfg.CheckTimeout, MaxBytes: maxBytes}
+	res, rep, err := s.cage.Run(ctx, sp, sandbox.Call{Network: c.gate.network(command)})
+	for _, r := range rep.Reverted {
+		c.warn(fmt.Sprintf("after %q: %s", head(command, maxToldBytes), r))
+	}
+	return res, err
+}

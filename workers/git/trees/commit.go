@@ -1,0 +1,349 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ralph/workers/git"
+)
+
+// Commit records on the agent's branch all that it changed in its worktree:
+// tracked and untracked files, not ignored ones. Commits that the agent made
+// itself count as they are; one that it made elsewhere, on another branch or on
+// none, is joined to the branch, and the worktree is put back on it. Never
+// recorded, and named in Work.LeftOut: Ralph's state, secrets, files over 100 MiB,
+// repositories inside, links out of the tree, and what a filter has to convert.
+//
+// The author is the user as git knows it, or "Ralph <ralph@localhost>". Work is
+// filled in also with git.ErrNothingToCommit.
+func (t *Trees) Commit(ctx context.Context, agent, message string) (Work, error) {
+	w, err := t.commit(ctx, agent, message)
+	if err != nil {
+		return w, fmt.Errorf("commit the work of %q: %w", agent, err)
+	}
+	return w, nil
+}
+
+func (t *Trees) commit(ctx context.Context, agent, message string) (Work, error) {
+	if strings.TrimSpace(message) == "" {
+		return Work{}, errors.New("the message is empty")
+	}
+	r, err := t.recordOf(agent)
+	if err != nil {
+		return Work{}, err
+	}
+	g, err := t.gather(ctx, r)
+	if err != nil {
+		return Work{}, err
+	}
+	defer g.remove()
+	head, err := t.join(ctx, r, &g, withTrailer(message, agent))
+	w := Work{Hash: head, LeftOut: bounded(g.leftOut)}
+	if err != nil {
+		return w, err
+	}
+	if head == r.Head {
+		return w, git.ErrNothingToCommit
+	}
+	if w.Files, err = t.user().Changes(ctx, r.Head, head); err != nil {
+		return w, err
+	}
+	return w, t.note(ctx, agent, func(r *record) { r.Head = head })
+}
+
+// note changes the record of an agent.
+func (t *Trees) note(ctx context.Context, agent string, set func(*record)) error {
+	unlock, err := t.lock(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := t.recordOf(agent)
+	if err != nil {
+		return err
+	}
+	set(&r)
+	return save(t.recordPath(agent), r)
+}
+
+// withTrailer adds who did it.
+func withTrailer(message, agent string) string {
+	message = strings.TrimSpace(message)
+	last := message[strings.LastIndex(message, "\n\n")+1:]
+	gap := "\n\n"
+	if last != message && !slices.ContainsFunc(strings.Split(strings.TrimSpace(last), "\n"), func(l string) bool {
+		key, _, ok := strings.Cut(l, ": ")
+		return !ok || strings.ContainsAny(key, " \t")
+	}) {
+		gap = "\n"
+	}
+	return message + gap + "Ralph-Agent: " + agent + "\n"
+}
+
+// gathered is the state of a worktree.
+type gathered struct {
+	index   string // of our own, as the files are
+	remove  func()
+	tree    string
+	leftOut []string
+	tip     string   // the head of the agent's branch
+	at      string   // what HEAD names, "" for nothing
+	on      bool     // HEAD is the agent's branch
+	merging []string // what the agent was merging
+}
+
+// gather reads a worktree as the agent left it. The caller calls remove.
+func (t *Trees) gather(ctx context.Context, r record) (gathered, error) {
+	if !r.Ready {
+		return gathered{}, fmt.Errorf("its worktree is gone: %w", ErrUnknown)
+	}
+	p := t.child(r).Plumbing()
+	var g gathered
+	var err error
+	if g.tip, err = t.tip(ctx, r.Ref); err != nil {
+		return g, err
+	}
+	if g.tip == "" {
+		g.tip = r.Head // the agent deleted its branch
+	}
+	at, branch, err := p.Head(ctx)
+	if err != nil {
+		at, branch = "", strings.TrimPrefix(r.Ref, "refs/heads/") // no HEAD of git's any more
+	}
+	g.on = "refs/heads/"+branch == r.Ref
+	if g.at = at; g.on {
+		g.at = g.tip
+	}
+	if text, ok := readSmall(filepath.Join(t.admin(r.Admin), "MERGE_HEAD")); ok {
+		for _, h := range strings.Fields(text) {
+			if !isHash(h) {
+				continue
+			}
+			if found, err := t.tip(ctx, h); err == nil && found != "" {
+				g.merging = append(g.merging, found)
+			}
+		}
+	}
+	if err := t.index(ctx, p, r, &g); err != nil {
+		return g, err
+	}
+	if err := t.gatherFiles(ctx, p, r, &g); err != nil {
+		g.remove()
+		return g, err
+	}
+	return g, nil
+}
+
+// index takes the agent's index, which knows what is unchanged, or makes a new
+// one when git cannot read that. Flags that hide changes are taken away.
+func (t *Trees) index(ctx context.Context, p git.Plumbing, r record, g *gathered) error {
+	admin := t.admin(r.Admin)
+	var err error
+	g.index, g.remove, err = p.TempIndex(admin, filepath.Join(admin, "index"))
+	var all map[string]entry
+	if err == nil {
+		all, err = entries(ctx, p, g.index, nil)
+	}
+	if err != nil || len(all) == 0 {
+		if g.remove != nil {
+			g.remove()
+		}
+		if g.index, g.remove, err = p.TempIndex(admin, ""); err != nil {
+			return err
+		}
+		if _, _, err = p.Run(ctx, git.Call{Args: []string{"read-tree", first(g.at, g.tip)}, Index: g.index}); err != nil {
+			g.remove()
+		}
+		return err
+	}
+	var marked []byte
+	for path, e := range all {
+		if e.skip || e.assume {
+			marked = append(append(marked, path...), 0)
+		}
+	}
+	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} {
+		if len(marked) == 0 {
+			break
+		}
+		if _, _, err := p.Run(ctx, git.Call{Args: []string{"update-index", flag, "-z", "--stdin"}, Stdin: marked, Index: g.index}); err != nil {
+			g.remove()
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Trees) gatherFiles(ctx context.Context, p git.Plumbing, r record, g *gathered) error {
+	dir := t.dir(r.Agent)
+	update, remove, nested, err := p.Scan(ctx, g.index, func(name string, _ bool) bool {
+		// What must not be recorded is not even read.
+		why := t.unfit(r, name, func() int64 {
+			info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
+			if err != nil || !info.Mode().IsRegular() {
+				return 0
+			}
+			return info.Size()
+		}, func() string { s, _ := os.Readlink(filepath.Join(dir, filepath.FromSlash(name))); return s })
+		if why != "" && why != whyLinked && !strings.HasPrefix(t.below(name), ".ralph") {
+			g.leftOut = append(g.leftOut, reason(name, why))
+		}
+		return why != ""
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range nested {
+		if !t.own(name) {
+			g.leftOut = append(g.leftOut, reason(name, whyNested))
+		}
+	}
+	filtered, err := p.Filtered(ctx, g.index, update)
+	if err != nil {
+		return err
+	}
+	for _, name := range filtered {
+		g.leftOut = append(g.leftOut, reason(name, whyFilter))
+	}
+	update = slices.DeleteFunc(update, func(name string) bool { return slices.Contains(filtered, name) })
+	if err := p.Apply(ctx, g.index, update, remove); err != nil {
+		return err
+	}
+	if g.tree, err = p.WriteTree(ctx, g.index); err != nil {
+		return err
+	}
+	// The agent can have staged or committed some of that itself.
+	tree, left, err := t.sanitize(ctx, p, r, g.index, r.Base, g.tree)
+	g.tree = tree
+	for _, l := range left {
+		if !slices.Contains(g.leftOut, l) {
+			g.leftOut = append(g.leftOut, l)
+		}
+	}
+	slices.Sort(g.leftOut)
+	return err
+}
+
+const whyLinked = "a link that Ralph made"
+
+func (t *Trees) below(name string) string { return strings.TrimPrefix(name, t.prefix) }
+
+// unfit says why a path is not for a commit, "" when it is. size and target are
+// those of a file and of a symlink there.
+func (t *Trees) unfit(r record, name string, size func() int64, target func() string) string {
+	to := target()
+	switch {
+	case t.own(name):
+		return whyState
+	case to != "" && slices.ContainsFunc(r.Links, func(l link) bool { return string(l.Path) == name && string(l.Target) == to }):
+		return whyLinked
+	case secret(name):
+		return whySecret
+	case to != "" && (path.IsAbs(to) || path.Clean(path.Join(path.Dir(name), to)) == ".." || strings.HasPrefix(path.Clean(path.Join(path.Dir(name), to)), "../")):
+		return whyOutside
+	case size() > maxFileBytes:
+		return whyBig()
+	}
+	return ""
+}
+
+// sanitize takes out of an index, which has the content of to, all changes since
+// from that are not for a commit, and gives the tree that is left.
+func (t *Trees) sanitize(ctx context.Context, p git.Plumbing, r record, index, from, to string) (string, []string, error) {
+	list, err := t.changed(ctx, from, to)
+	if err != nil || len(list) == 0 {
+		return to, nil, err
+	}
+	why, err := t.unfits(ctx, p, r, index, list)
+	if err != nil || len(why) == 0 {
+		return to, nil, err
+	}
+	return t.revert(ctx, p, index, list, why)
+}
+
+// revert takes those changes back that there is a reason for.
+func (t *Trees) revert(ctx context.Context, p git.Plumbing, index string, list []change, why map[string]string) (string, []string, error) {
+	var info []byte
+	var left []string
+	for _, c := range list {
+		w := why[c.path]
+		if w == "" {
+			continue
+		}
+		if c.oldMode == modeNone {
+			info = fmt.Appendf(info, "0 %s\t%s\x00", strings.Repeat("0", len(c.oldHash)), c.path)
+		} else {
+			info = fmt.Appendf(info, "%s %s 0\t%s\x00", c.oldMode, c.oldHash, c.path)
+		}
+		if w != whyLinked && !strings.HasPrefix(t.below(c.path), ".ralph/") {
+			left = append(left, reason(c.path, w))
+		}
+	}
+	if _, _, err := p.Run(ctx, git.Call{Args: []string{"update-index", "-z", "--index-info"}, Stdin: info, Index: index}); err != nil {
+		return "", nil, err
+	}
+	tree, err := p.WriteTree(ctx, index)
+	return tree, left, err
+}
+
+// unfits says for each of the changes that are not for a commit why not.
+func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index string, list []change) (map[string]string, error) {
+	var paths, blobs, links []string
+	for _, c := range list {
+		switch {
+		case c.newMode == modeLink:
+			links = append(links, c.newHash)
+			fallthrough
+		case c.newMode != modeNone && c.newMode != modeGitlink:
+			blobs = append(blobs, c.newHash)
+		}
+		paths = append(paths, c.path)
+	}
+	sizes := map[string]int64{}
+	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objectname) %(objectsize)"}, Stdin: []byte(strings.Join(blobs, "\n") + "\n")})
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(out)) {
+		hash, size, _ := strings.Cut(strings.TrimSpace(line), " ")
+		sizes[hash], _ = strconv.ParseInt(size, 10, 64) // "missing" is 0, and write-tree says so
+	}
+	targets := map[string]string{}
+	for _, hash := range links {
+		if sizes[hash] > 4096 {
+			targets[hash] = "/"
+			continue
+		}
+		out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "blob", hash}})
+		if err != nil {
+			return nil, err
+		}
+		targets[hash] = string(out)
+	}
+	filtered, err := p.Filtered(ctx, index, paths)
+	if err != nil {
+		return nil, err
+	}
+	why := map[string]string{}
+	for _, c := range list {
+		target := ""
+		if c.newMode == modeLink {
+			target = targets[c.newHash]
+		}
+		w := t.unfit(r, c.path, func() int64 { return sizes[c.newHash] }, func() string { return target })
+		if w == "" && c.newMode != modeGitlink && slices.Contains(filtered, c.path) {
+			w = whyFilter
+		}
+		if w != "" {
+			why[c.path] = w
+		}
+	}
+	return why, nil
+}

@@ -1,0 +1,179 @@
+package trees
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ralph/workers/git"
+)
+
+// join makes the commit, if there is something to commit, and puts the worktree
+// back on its branch. It gives the head of the branch.
+func (t *Trees) join(ctx context.Context, r record, g *gathered, message string) (string, error) {
+	parents, tree, err := t.lineage(ctx, g)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range g.merging {
+		if !slices.Contains(parents, m) {
+			parents = append(parents, m)
+		}
+	}
+	head := parents[0]
+	old, err := t.treeOf(ctx, head)
+	if err != nil {
+		return "", err
+	}
+	if old != tree || len(parents) > 1 {
+		if head, err = t.commitTree(ctx, tree, message, parents...); err != nil {
+			return "", err
+		}
+	}
+	if head != g.tip || !g.on {
+		if err := t.moveRefs(ctx, move{r.Ref, head, ""}); err != nil {
+			return "", err
+		}
+	}
+	return head, t.settle(ctx, r, g, tree)
+}
+
+// lineage finds the parents of the next commit and its tree. What the agent
+// committed elsewhere than on its branch is not lost: both are parents then, and
+// the tree has what both changed. Where that is not possible the files count as
+// they were left.
+func (t *Trees) lineage(ctx context.Context, g *gathered) (parents []string, tree string, err error) {
+	if g.on || g.at == "" || g.at == g.tip {
+		return []string{g.tip}, g.tree, nil
+	}
+	ahead, err := t.within(ctx, g.tip, g.at)
+	if err != nil || ahead {
+		return []string{g.at}, g.tree, err
+	}
+	old, err := t.treeOf(ctx, g.at)
+	if err != nil {
+		return nil, "", err
+	}
+	behind, err := t.within(ctx, g.at, g.tip)
+	if err != nil {
+		return nil, "", err
+	}
+	other := g.at
+	if old != g.tree {
+		if other, err = t.synthetic(g.tree, "ralph: files beside the branch", g.at); err != nil {
+			return nil, "", err
+		}
+	}
+	m, err := t.mergeCommits(ctx, g.tip, other)
+	if err != nil {
+		return nil, "", err
+	}
+	tree = m.tree
+	if len(m.conflicts) > 0 {
+		tree = g.tree
+	}
+	if behind {
+		return []string{g.tip}, tree, nil
+	}
+	return []string{g.tip, g.at}, tree, nil
+}
+
+// commitTree makes a commit by the user.
+func (t *Trees) commitTree(ctx context.Context, tree, message string, parents ...string) (string, error) {
+	p := t.user()
+	who, err := p.Identity(ctx)
+	if err != nil {
+		return "", err
+	}
+	args := []string{"commit-tree", tree}
+	for _, parent := range parents {
+		args = append(args, "-p", parent)
+	}
+	out, _, err := p.Run(ctx, git.Call{Args: append(args, "-F", "-"), Stdin: []byte(message), Env: who})
+	return strings.TrimSpace(string(out)), err
+}
+
+// settle puts a worktree on its branch, with the index as the last commit is.
+func (t *Trees) settle(ctx context.Context, r record, g *gathered, tree string) error {
+	admin := t.admin(r.Admin)
+	p := t.child(r).Plumbing()
+	if tree != g.tree {
+		// Files that were left out may stand in the way; they stay then.
+		_, code, err := p.Run(ctx, git.Call{Args: []string{"read-tree", "-m", "-u", g.tree, tree}, Index: g.index, Allow: []int{1, 128}})
+		if err == nil && code != 0 {
+			_, _, err = p.Run(ctx, git.Call{Args: []string{"read-tree", tree}, Index: g.index})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := removeFile(filepath.Join(admin, "index.lock")); err != nil {
+		return err
+	}
+	if err := os.Rename(g.index, filepath.Join(admin, "index")); err != nil {
+		return fmt.Errorf("keep index: %w", err)
+	}
+	if err := write(filepath.Join(admin, "HEAD"), "ref: "+r.Ref+"\n"); err != nil {
+		return err
+	}
+	for _, name := range []string{"MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply", "sequencer"} {
+		if err := removeAll(filepath.Join(admin, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Changes lists what differs between the base of an agent and its worktree as it
+// is, by what Commit would record.
+func (t *Trees) Changes(ctx context.Context, agent string) ([]git.FileChange, error) {
+	var list []git.FileChange
+	err := t.compare(ctx, agent, func(p git.Plumbing, base, tree string) (err error) {
+		list, err = p.Changes(ctx, base, tree)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("changes of %q: %w", agent, err)
+	}
+	return list, nil
+}
+
+// Diff is the same as a patch.
+func (t *Trees) Diff(ctx context.Context, agent string) (string, error) {
+	var text string
+	err := t.compare(ctx, agent, func(p git.Plumbing, base, tree string) (err error) {
+		text, err = p.Patch(ctx, base, tree)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("diff of %q: %w", agent, err)
+	}
+	return text, nil
+}
+
+func (t *Trees) compare(ctx context.Context, agent string, do func(p git.Plumbing, base, tree string) error) error {
+	r, err := t.recordOf(agent)
+	if err != nil {
+		return err
+	}
+	if !r.Ready {
+		head, err := t.tip(ctx, r.Ref)
+		if err != nil {
+			return err
+		}
+		return do(t.user(), r.Base, first(head, r.Head))
+	}
+	g, err := t.gather(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer g.remove()
+	_, tree, err := t.lineage(ctx, &g)
+	if err != nil {
+		return err
+	}
+	return do(t.user(), r.Base, tree)
+}

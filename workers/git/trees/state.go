@@ -1,0 +1,207 @@
+package trees
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"ralph/workers/proc"
+)
+
+// record is what is known of one agent's tree. It lies where no agent can write,
+// and is believed before any ref.
+type record struct {
+	Agent string    `json:"agent"`
+	Ref   string    `json:"ref"`
+	Admin string    `json:"admin"` // name below worktrees/ of the repository, "" while there is no worktree
+	Base  string    `json:"base"`
+	Head  string    `json:"head"` // the last one that is known
+	Time  time.Time `json:"time"`
+	Ready bool      `json:"ready"`
+	// Content is a commit whose files are in the tree instead of those of Base.
+	Content string `json:"content,omitempty"`
+	// Links are paths, with the targets that they have; not always UTF-8.
+	Links   []link   `json:"links,omitempty"`
+	LeftOut []string `json:"left_out,omitempty"`
+	Merged  string   `json:"merged,omitempty"`
+
+	ignored []string // in the user's tree, when that was just looked up
+}
+
+type link struct {
+	Path   []byte `json:"path"`
+	Target []byte `json:"target"`
+}
+
+// queue is what is merged and not landed yet.
+type queue struct {
+	// Integration is what refs/ralph/integration has to be, "" when nothing waits.
+	Integration string `json:"integration,omitempty"`
+	// Loose is work that no commit can hold without the user's own changes.
+	Loose []loose `json:"loose,omitempty"`
+	// Laid are the blobs by which Ralph changed files without a commit. A file that
+	// still has its blob was changed by nobody else since.
+	Laid []laid `json:"laid,omitempty"`
+}
+
+type loose struct{ Agent, Base, Head string }
+
+type laid struct {
+	Path []byte
+	Blob string
+}
+
+func (t *Trees) home() string            { return filepath.Join(t.stateDir, "worktrees") }
+func (t *Trees) private() string         { return filepath.Join(t.home(), ".ralph") }
+func (t *Trees) dir(agent string) string { return filepath.Join(t.home(), agent) }
+func (t *Trees) recordPath(agent string) string {
+	return filepath.Join(t.private(), "agent-"+agent+".json")
+}
+func (t *Trees) queuePath() string        { return filepath.Join(t.private(), "queue.json") }
+func (t *Trees) journalPath() string      { return filepath.Join(t.private(), "landing.json") }
+func (t *Trees) admin(name string) string { return filepath.Join(t.loc.CommonDir, "worktrees", name) }
+func baseRef(agent string) string         { return "refs/ralph/base/" + agent }
+func looseRef(agent string) string        { return "refs/ralph/waiting/" + agent }
+
+const integrationRef = "refs/ralph/integration"
+
+// lock keeps this and every other process from changing trees, refs and landings
+// of the repository at the same time. It makes the directories on the way.
+func (t *Trees) lock(ctx context.Context) (func(), error) {
+	t.mu.Lock()
+	unlock, err := t.lockFile(ctx)
+	if err != nil {
+		t.mu.Unlock()
+		return nil, fmt.Errorf("lock worktrees: %w", err)
+	}
+	return func() { unlock(); t.mu.Unlock() }, nil
+}
+
+func (t *Trees) lockFile(ctx context.Context) (func(), error) {
+	for _, dir := range []string{t.stateDir, t.home(), t.private()} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		// A link could have come with the repository, to have Ralph write elsewhere.
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+			return nil, errors.Join(err, fmt.Errorf("%q is not a directory of its own", dir))
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(t.private(), "lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() {
+				// A process that is just being forked has a copy of the descriptor.
+				_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+				_ = f.Close()
+			}, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = f.Close() // the first error is the one to report
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close() // nothing was written
+			return nil, context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// save replaces a file of ours in one step that outlasts a crash.
+func save(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "\t")
+	if err != nil {
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	temp := filepath.Join(filepath.Dir(path), proc.TempName("write"))
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = os.Remove(temp) // the first error is the one to report
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) {
+		err = nil // this file system has no such thing
+	}
+	return errors.Join(err, d.Close())
+}
+
+// load reads a file of ours; one that is missing leaves v as it is.
+func load(path string, v any) (found bool, err error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return false, nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(path)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %q: %w", path, err)
+	}
+	return true, nil
+}
+
+// recordOf reads the record of an agent.
+func (t *Trees) recordOf(agent string) (record, error) {
+	if err := checkAgent(agent); err != nil {
+		return record{}, err
+	}
+	var r record
+	found, err := load(t.recordPath(agent), &r)
+	if err == nil && !found {
+		err = fmt.Errorf("agent %q: %w", agent, ErrUnknown)
+	}
+	if err == nil && (r.Agent != agent || !plainName(r.Admin) && (r.Ready || r.Admin != "") || !strings.HasPrefix(r.Ref, "refs/heads/")) {
+		err = fmt.Errorf("read %q: not a record of that agent", t.recordPath(agent))
+	}
+	return r, err
+}
+
+// plainName says that a name stays in its directory.
+func plainName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package trees
+
+import "os"
+
+// swap puts a staged file in the place of another one, which is then at old.
+func swap(fresh, old string, at place) error { return swapByLink(fresh, old, at) }
+
+// moveIn puts a file where nothing is.
+func moveIn(fresh string, at place) error { return moveInByLink(fresh, at) }
+
+// moveOut takes a file away.
+func moveOut(at place, old string) error { return os.Rename(at.full, old) }

@@ -1,0 +1,39 @@
+package trees
+
+import (
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+// Trees are the worktrees of the agents of one repository. There must be one per
+// repository and process; other processes are kept out by a lock in the state
+// directory. It is safe for concurrent use; Close
+// only tidies up.
+type Trees struct {
+	proc     *proc.Runner
+	repo     *git.Repo
+	loc      git.Location
+	stateDir string
+	prefix   string   // of the project in the repository: "" or "dir/"
+	known    sync.Map // commit → tree, which never changes
+	children sync.Map // record's place → *git.Repo, which knows the configuration
+
+	// step is told what comes next in a landing; tests set it.
+	step func(name string)
+
+	mu sync.Mutex // held with the lock file
+}
+
+// OpenTrees makes Trees for the repository at loc. stateDir is .ralph of the
+// project. It starts and writes nothing.
+func OpenTrees(p *proc.Runner, loc git.Location, stateDir string) *Trees {
+	t := &Trees{proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
+	if rel, err := filepath.Rel(loc.Root, filepath.Dir(stateDir)); err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../") {
+		t.prefix = filepath.ToSlash(rel) + "/"
+	}
+	return t
+}

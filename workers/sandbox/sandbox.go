@@ -1,0 +1,362 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+// maxFileBytes bounds each file that a confined command writes.
+const maxFileBytes = 8 << 30
+
+// ErrClosed is returned by a Sandbox after Close.
+var ErrClosed = errors.New("the sandbox is closed")
+
+// Options of a Sandbox.
+type Options struct {
+	Proc *proc.Runner
+	// Root is the agent's tree: the user's project, or the worktree of a child.
+	Root string
+	// Project is the project's root, the same as Root but for a child.
+	Project string
+	// Git is the repository of Root; nil without one. One that a command makes
+	// later is found.
+	Git *git.Location
+	// ReadOnly leaves only the temp directory and the caches writable.
+	ReadOnly bool
+	// Off confines nothing: the environment is the user's without secrets. It is
+	// for --sandbox off, and for a machine on which nothing confines commands
+	// (Status.None) once the user agreed to that.
+	Off bool
+	// Agent names the temp directory and, for a child, its branch.
+	Agent string
+	// Getenv and Environ are the user's environment.
+	Getenv  func(string) string
+	Environ []string
+	// UserConfig is the directory of the user's Ralph configuration.
+	UserConfig string
+}
+
+// Call is what one command is allowed besides.
+type Call struct {
+	// Network: a rule allows it the host's network.
+	Network bool
+	// Outside: the human approved that it runs outside the sandbox.
+	Outside bool
+}
+
+// Report is what the sandbox has to say about a command that ended, each entry a
+// line for the model and the user.
+type Report struct {
+	// Reverted are protected names that were changed or appeared, and what was
+	// done about it.
+	Reverted []string
+	// Denied is what the sandbox seems to have denied, with how to allow it.
+	Denied []string
+}
+
+// Sandbox confines the commands of one agent. It is safe for concurrent use; who
+// opened it closes it, after its commands have ended.
+type Sandbox struct {
+	o      Options
+	home   string
+	layers func() Status
+	path   func() string   // PATH, cleaned once
+	caches func() caches   // made once
+	nested func() []string // see nestedRepos
+	seen   func() []string // see reading
+
+	watchers sync.WaitGroup
+	closing  chan struct{}
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	temp    string
+	closed  bool
+	repo    *git.Location
+	reports map[*proc.Job]*ended
+	watches map[*watch]bool // of commands that run
+	hidden  []string        // the places of secrets, as they were at hiddenAt
+
+	hiddenAt time.Time
+}
+
+// ended is the report of a job; done is closed when it is there.
+type ended struct {
+	done   chan struct{}
+	report Report
+}
+
+// Open looks at the agent's place. It starts nothing; directories are made when
+// the first command needs them.
+func Open(o Options) (*Sandbox, error) {
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
+	if o.Project == "" {
+		o.Project = o.Root
+	}
+	for _, p := range []*string{&o.Root, &o.Project} {
+		real, err := filepath.EvalSymlinks(*p)
+		if err == nil {
+			real, err = filepath.Abs(real)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open sandbox of %q: %w", *p, err)
+		}
+		*p = real
+	}
+	s := &Sandbox{o: o, repo: o.Git, closing: make(chan struct{}), reports: map[*proc.Job]*ended{}, watches: map[*watch]bool{}}
+	if home := o.Getenv("HOME"); filepath.IsAbs(home) {
+		s.home = home
+		if real, err := filepath.EvalSymlinks(home); err == nil {
+			s.home = real
+		}
+	}
+	s.layers = sync.OnceValue(func() Status { return Check(o.Proc) })
+	s.path = sync.OnceValue(func() string { return cleanPath(o.Getenv("PATH"), o.Root, o.Project) })
+	s.nested = sync.OnceValue(s.nestedRepos)
+	s.seen = sync.OnceValue(s.reading)
+	s.caches = sync.OnceValue(s.makeCaches)
+	return s, nil
+}
+
+// Prepare completes a command: its environment is the allow-list with what sp.Env
+// adds, and it is confined as o and the options say. A command that is prepared
+// and run by the caller is not checked afterwards.
+func (s *Sandbox) Prepare(sp proc.Spec, o Call) (proc.Spec, error) {
+	added := sp.Env
+	if s.o.Off || o.Outside {
+		sp.Env = slices.Concat(proc.Environ(s.o.Environ), added)
+		sp.Confine = nil
+		return sp, nil
+	}
+	temp, err := s.tempDir()
+	if err != nil {
+		return sp, err
+	}
+	c, err := s.confinement(temp, o)
+	if err != nil {
+		return sp, err
+	}
+	sp.Env = slices.Concat(s.environ(temp, o), added)
+	sp.Confine = c
+	return sp, nil
+}
+
+// Run prepares a command, runs it to its end and checks what it left. Result and
+// error are those of proc.Runner.Run.
+func (s *Sandbox) Run(ctx context.Context, sp proc.Spec, o Call) (proc.Result, Report, error) {
+	var res proc.Result
+	var rep Report
+	err := s.settled(sp, o, func(sp proc.Spec) error {
+		w := s.before(sp.Confine)
+		if sp.Confine == nil && !s.o.Off {
+			defer s.leave()()
+		}
+		var err error
+		res, err = s.o.Proc.Run(ctx, sp)
+		rep = s.after(w)
+		if sp.Confine != nil && err == nil {
+			rep.Denied = s.denied(res, o)
+		}
+		return err
+	})
+	return res, rep, err
+}
+
+// settled prepares a command for run. Where a place that was to be hidden went
+// away before it could be, such as the socket of a program that ended, run has
+// started nothing, and it is tried again with what is there then.
+func (s *Sandbox) settled(sp proc.Spec, o Call, run func(proc.Spec) error) error {
+	const tries = 5
+	for i := 1; ; i++ {
+		ready, err := s.Prepare(sp, o)
+		if err != nil {
+			return err
+		}
+		err = run(ready)
+		var pe *proc.Error
+		if i == tries || !errors.As(err, &pe) || pe.Op != "find" || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		s.mu.Lock()
+		s.hidden = nil
+		s.mu.Unlock()
+	}
+}
+
+// Start starts a command in the background. What it leaves is checked when it
+// ends, or when the sandbox is closed; see Ended.
+func (s *Sandbox) Start(ctx context.Context, sp proc.Spec, o Call) (*proc.Job, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("start %q: %w", strings.Join(sp.Argv, " "), ErrClosed)
+	}
+	s.watchers.Add(1)
+	s.mu.Unlock()
+	var job *proc.Job
+	var w *watch
+	confined := false
+	err := s.settled(sp, o, func(sp proc.Spec) error {
+		confined = sp.Confine != nil
+		w = s.before(sp.Confine)
+		var err error
+		if job, err = s.o.Proc.Start(ctx, sp); err != nil {
+			s.after(w)
+		}
+		return err
+	})
+	if err != nil {
+		s.watchers.Done()
+		return nil, err
+	}
+	e := &ended{done: make(chan struct{})}
+	s.mu.Lock()
+	s.reports[job] = e
+	s.mu.Unlock()
+	go func() {
+		defer s.watchers.Done()
+		defer close(e.done)
+		select {
+		case <-job.Done():
+		case <-s.closing:
+		}
+		e.report = s.after(w)
+		if res, over := job.Result(); over && confined {
+			e.report.Denied = s.denied(res, o)
+		}
+	}()
+	return job, nil
+}
+
+// Ended is the report about a job of Start, once it has ended; it waits for the
+// check. Of a job that runs, or is not of this sandbox, there is none.
+func (s *Sandbox) Ended(job *proc.Job) Report {
+	s.mu.Lock()
+	e := s.reports[job]
+	s.mu.Unlock()
+	if e == nil {
+		return Report{}
+	}
+	if _, over := job.Result(); !over {
+		return Report{}
+	}
+	<-e.done
+	return e.report
+}
+
+// Close checks what the jobs that still run have left so far, and removes the
+// temp directory. Closing again is harmless.
+func (s *Sandbox) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.closing)
+	s.mu.Unlock()
+	s.watchers.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.temp == "" {
+		return nil
+	}
+	if err := removeAll(s.temp); err != nil {
+		return fmt.Errorf("close sandbox: %w", err)
+	}
+	return nil
+}
+
+// tempDir makes the temp directory. It is named for the agent, below the user's
+// own place for such things.
+func (s *Sandbox) tempDir() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return "", fmt.Errorf("prepare a command: %w", ErrClosed)
+	case s.temp != "":
+		if info, err := os.Lstat(s.temp); err == nil && info.IsDir() {
+			return s.temp, nil
+		}
+	}
+	base, err := filepath.EvalSymlinks(tempBase(s.o.Getenv))
+	if err != nil {
+		return "", fmt.Errorf("make a temp directory: %w", err)
+	}
+	s.temp, err = os.MkdirTemp(base, "ralph-"+plainName(s.o.Agent)+"-")
+	if err != nil {
+		return "", fmt.Errorf("make a temp directory: %w", err)
+	}
+	return s.temp, nil
+}
+
+func tempBase(getenv func(string) string) string {
+	if dir := getenv("TMPDIR"); filepath.IsAbs(dir) {
+		return dir
+	}
+	return "/tmp"
+}
+
+// plainName is a name that fits into a file name.
+func plainName(name string) string {
+	const most = 40
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), most)]
+}
+
+// removeAll removes a tree in which commands may have taken away the rights of
+// their own directories.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // what stays closed is in the error of the second try
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// repository is that of the tree, also one that was made since the sandbox was
+// opened; nil without one.
+func (s *Sandbox) repository() *git.Location {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.repo != nil {
+		return s.repo
+	}
+	if _, err := os.Lstat(filepath.Join(s.o.Root, ".git")); err != nil {
+		return nil
+	}
+	loc, err := git.Find(s.o.Root)
+	if err != nil || loc.Root != s.o.Root {
+		return nil // whatever it is, it gets no rights of its own
+	}
+	s.repo = &loc
+	return s.repo
+}
+
+// stamp names what is put away at a time.
+func stamp(now time.Time) string { return now.UTC().Format("20060102T150405.000000") }

@@ -1,0 +1,202 @@
+package sandbox_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ralph/workers/git"
+	"ralph/workers/proc"
+	"ralph/workers/sandbox"
+)
+
+// world is a project of a user with a home of his own.
+type world struct {
+	t          *testing.T
+	root, home string
+	env        map[string]string
+	runner     *proc.Runner
+}
+
+func newWorld(t *testing.T, repo bool) *world {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, root: filepath.Join(base, "project"), home: filepath.Join(base, "home"), runner: proc.New(proc.Options{})}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := w.runner.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	w.env = map[string]string{"HOME": w.home, "PATH": os.Getenv("PATH"), "LANG": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1"}
+	w.file(filepath.Join(w.home, ".gitconfig"), "[user]\n\tname = Ann\n\temail = ann@example.com\n[init]\n\tdefaultBranch = main\n[commit]\n\tgpgSign = true\n")
+	w.file(filepath.Join(w.root, "a.txt"), "a\n")
+	w.file(filepath.Join(w.root, ".ralph", "FORMAT"), "ralph 1\n")
+	if repo {
+		w.git("init", "-q")
+		w.file(filepath.Join(w.root, ".git", "info", "exclude"), ".ralph/\n")
+		w.git("add", "-A")
+		w.git("-c", "commit.gpgSign=false", "commit", "-qm", "first")
+	}
+	return w
+}
+
+func (w *world) file(path, text string) {
+	w.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) environ() []string {
+	var out []string
+	for k, v := range w.env {
+		out = append(out, k+"="+v)
+	}
+	return out
+}
+
+// git is run as the user does, outside.
+func (w *world) git(args ...string) string {
+	w.t.Helper()
+	return w.gitIn(w.root, args...)
+}
+
+func (w *world) gitIn(dir string, args ...string) string {
+	w.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = dir, w.environ()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// open opens a sandbox, or skips where the kernel confines nothing.
+func (w *world) open(change func(*sandbox.Options)) *sandbox.Sandbox {
+	w.t.Helper()
+	if st := sandbox.Check(w.runner); !st.Active("mount namespace") || !st.Active("network namespace") {
+		w.t.Skip("no namespaces here: ", st)
+	}
+	o := sandbox.Options{Proc: w.runner, Root: w.root, Project: w.root, Agent: "main", Getenv: func(k string) string { return w.env[k] }, Environ: w.environ(),
+		UserConfig: filepath.Join(w.home, ".config", "ralph")}
+	if loc, err := git.Find(w.root); err == nil {
+		o.Git = &loc
+	}
+	if change != nil {
+		change(&o)
+	}
+	s, err := sandbox.Open(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return s
+}
+
+// outcome is what came of a command.
+type outcome struct {
+	code int
+	out  string
+	rep  sandbox.Report
+}
+
+func (w *world) run(s *sandbox.Sandbox, dir, command string, call sandbox.Call) outcome {
+	w.t.Helper()
+	res, rep, err := s.Run(w.t.Context(), proc.Spec{Argv: []string{proc.Shell(), "-c", command}, Dir: dir, Timeout: 2 * time.Minute}, call)
+	if err != nil {
+		w.t.Fatalf("%s: %v", command, err)
+	}
+	return outcome{res.ExitCode, res.Stdout.String(), rep}
+}
+
+// works runs a command that must succeed and leave nothing to say.
+func (w *world) works(s *sandbox.Sandbox, command string) string {
+	w.t.Helper()
+	o := w.run(s, w.root, command, sandbox.Call{})
+	if o.code != 0 || len(o.rep.Reverted)+len(o.rep.Denied) > 0 {
+		w.t.Errorf("%s: exit %d, %+v\n%s", command, o.code, o.rep, o.out)
+	}
+	return o.out
+}
+
+// fails runs a command that must not succeed; what says who denied it is among
+// words.
+func (w *world) fails(s *sandbox.Sandbox, command, why string) {
+	w.t.Helper()
+	o := w.run(s, w.root, command, sandbox.Call{})
+	if o.code == 0 {
+		w.t.Errorf("%s: succeeds\n%s", command, o.out)
+	}
+	if why != "" && !slices.ContainsFunc(o.rep.Denied, func(d string) bool { return strings.Contains(d, why) }) {
+		w.t.Errorf("%s: denied %q lacks %q\n%s", command, o.rep.Denied, why, o.out)
+	}
+}
+
+func (w *world) gone(path string) {
+	w.t.Helper()
+	if _, err := os.Lstat(path); err == nil {
+		w.t.Errorf("%s is there", path)
+	}
+}
+
+func TestGitWorksInTheUsersTree(t *testing.T) {
+	w := newWorld(t, true)
+	s := w.open(nil)
+	for _, command := range []string{
+		`echo b > b.txt && git add -A && git commit -qm second`, `git status --short`, `git log --oneline | wc -l`, `git switch -qc topic`, `echo c >> a.txt && git commit -qam third`,
+		`git switch -q main`, `git merge -q --no-ff -m merged topic`, `git branch -d topic`, `git tag v1`, `git stash list`, `echo d >> a.txt && git stash -q && git stash pop -q`, `git reset -q --hard`,
+		`git checkout -q -b other && git rebase -q main && git checkout -q main`, `git commit -q --allow-empty -m x && git revert --no-edit -n HEAD~1 -m1 && git reset -q --hard`, `git pack-refs --all`, `git rm -q b.txt && git commit -qm gone`,
+		`git notes add -m n`, `git fsck`,
+	} {
+		w.works(s, command)
+	}
+	if got := w.git("log", "-1", "--format=%an %s"); got != "Ann gone" {
+		t.Errorf("the commit of the command: %q", got)
+	}
+}
+
+func TestProtectedPartsOfGit(t *testing.T) {
+	w := newWorld(t, true)
+	config := filepath.Join(w.root, ".git", "config")
+	before, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.git("update-ref", "refs/ralph/checkpoints/1", "HEAD")
+	s := w.open(nil)
+	for _, command := range []string{
+		`git update-ref -d refs/ralph/checkpoints/1`, `rm -r .git/refs/ralph`, `mv .git/refs .git/r`, `rm -rf .git/refs`,
+		`git config core.fsmonitor ./evil`, `echo '[core]' >> .git/config`, `rm .git/config`, `mv .git/config .git/c`, `cp a.txt .git/config`, `ln -sf ../a.txt .git/config`,
+		`echo x > .git/hooks/pre-commit`, `mv .git/hooks .git/h`, `rm -r .git/hooks`, `echo x > .git/info/attributes`, `echo x >> .git/info/exclude`,
+		`mv .git .g`, `mv .git .g && cp -r .g .git && echo x > .git/hooks/pre-commit`, `chmod 777 .git/config`, `mkdir .git/hooks/x`, `rm -f .git/objects/pack/*; touch .git/objects/pack/x`,
+		`git remote add evil ext::sh`, `echo x > .ralph/FORMAT`, `rm -rf .ralph`, `mv .ralph r`, `touch .ralph/x`, `mount --bind a.txt .git/config`, `umount .git/config`,
+		`python3 -c 'import os; os.rename(".git", ".g")'`,
+	} {
+		w.fails(s, command, "")
+	}
+	after, err := os.ReadFile(config)
+	if err != nil || string(before) != string(after) {
+		t.Errorf("the configuration is now %q, %v", after, err)
+	}
+	w.gone(filepath.Join(w.root, ".git", "hooks", "pre-commit"))
+	w.fails(s, `git config core.fsmonitor ./evil`, "git's own")
+	w.git("rev-parse", "refs/ralph/checkpoints/1")
+}
