@@ -113,7 +113,7 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 				return repl.Mind{}, err
 			}
 			facts = c.Standing()
-			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c}, nil
+			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c, Trees: c}, nil
 		},
 	})
 }

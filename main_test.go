@@ -23,6 +23,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ralph/workers/model/modeltest"
+	"ralph/workers/proc"
+	"ralph/workers/sandbox"
 )
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"ralph": main}) }
@@ -38,8 +40,11 @@ func TestScripts(t *testing.T) {
 			"model": scriptModel, "holds": scriptHolds, "asked": scriptAsked, "await": scriptAwait,
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond == "root" {
+			switch cond {
+			case "root":
 				return os.Getuid() == 0, nil
+			case "sandbox":
+				return sandbox.Check(proc.New(proc.Options{})).Complete, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -74,6 +79,7 @@ type line struct {
 	Hang   bool              `json:"hang"`
 	SlowMS int               `json:"slow_ms"`
 	Again  bool              `json:"again"` // repeat it for ever
+	Agent  string            `json:"agent"` // that it is for; in a file with any the others are the coordinator's
 	Usage  [2]int            `json:"usage"`
 }
 
@@ -120,6 +126,7 @@ func (l line) reply(ts *testscript.TestScript) modeltest.Reply {
 // scriptModel starts a model with the replies of a file and points ralph to it.
 func scriptModel(ts *testscript.TestScript, _ bool, args []string) {
 	var replies []modeltest.Reply
+	parts := map[string][]modeltest.Reply{}
 	for text := range strings.Lines(ts.ReadFile(args[0])) {
 		if strings.TrimSpace(text) == "" {
 			continue
@@ -129,14 +136,40 @@ func scriptModel(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%s: %v in %s", args[0], err, text)
 		}
 		replies = append(replies, l.reply(ts))
+		parts[l.Agent] = append(parts[l.Agent], replies[len(replies)-1])
 	}
 	srv, err := modeltest.Start(replies...)
 	ts.Check(err)
+	if len(parts) > 1 {
+		srv.Handle(cast(parts))
+	}
 	ts.Defer(srv.Close)
 	ts.Setenv("RALPH_BASE_URL", srv.URL())
 	ts.Setenv("RALPH_MODEL", "test-model")
 	ts.Setenv("RALPH_API_KEY", "test-key-123456")
 	servers.Store(ts, srv)
+}
+
+// cast answers each agent by a script of its own.
+func cast(parts map[string][]modeltest.Reply) func(modeltest.Request) modeltest.Reply {
+	var mu sync.Mutex
+	return func(r modeltest.Request) modeltest.Reply {
+		who := ""
+		for _, m := range r.Messages {
+			if f := regexp.MustCompile(`You are agent (\w+), one of several`).FindStringSubmatch(m.Content); m.Role == "user" && f != nil {
+				who = f[1]
+				break
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		left := parts[who]
+		if len(left) == 0 {
+			return modeltest.Status(400, `{"error":{"message":"no more replies for agent "+who}}`)
+		}
+		parts[who] = left[1:]
+		return left[0]
+	}
 }
 
 // scriptHolds checks an expression against a JSON document, or against the last

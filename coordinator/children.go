@@ -14,6 +14,7 @@ import (
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
+	"ralph/workers/git"
 	"ralph/workers/tools"
 )
 
@@ -116,14 +117,14 @@ func (c *Coordinator) ofChild(id string, emit func(agent.Event)) func(agent.Even
 // mayHelp says whether an agent of a depth may have agents of its own.
 func (c *Coordinator) mayHelp(depth int) bool { return c.cfg.MaxDepth == 0 || depth < c.cfg.MaxDepth }
 
-// prove runs the checks that a child's work has to pass, in its tree: its own,
-// and that of the whole work.
+// prove runs the check that a child's work has to pass, in its tree: its own, or
+// that of the whole work.
 func (c *Coordinator) prove(ctx context.Context, a crew.Agent) (failed string, err error) {
 	var checks []string
 	if own := c.crew.Check(a.ID); own != "" {
 		checks = append(checks, own)
 	}
-	if c.cfg.Check != "" && !slices.Contains(checks, c.cfg.Check) {
+	if c.cfg.Check != "" && len(checks) == 0 { // that of the whole may need the work of others
 		ok, err := c.mayCheck(ctx, c.cfg.Check)
 		if err != nil {
 			return "", err
@@ -256,6 +257,24 @@ func (c *Coordinator) Merge(ctx context.Context, id string) (string, error) {
 	c.totals.FilesChanged, c.totals.Commits = mergeChanges(c.totals.FilesChanged, files), append(c.totals.Commits, commits...)
 	c.mu.Unlock()
 	return text, err
+}
+
+// AgentDiff is what an agent changed, as a unified diff: while it has a tree, since
+// it began.
+func (c *Coordinator) AgentDiff(ctx context.Context, id string) (string, error) {
+	if err := c.crew.Adopt(ctx, c.agentDirs()); err != nil {
+		return "", fmt.Errorf("diff of %s: %w", id, err)
+	}
+	a, ok := c.crew.Find(id)
+	switch {
+	case !ok:
+		return "", &Error{Op: "diff", Path: id, Err: crew.ErrNoAgent, Status: StatusUsage, Hint: "/agents shows who there is"}
+	case a.Worktree == "" && a.Commit != "" && c.repo != nil:
+		return c.repo.Diff(ctx, git.DiffOptions{From: a.Commit + "^", To: a.Commit})
+	case c.trees == nil || a.Worktree == "":
+		return "", &Error{Op: "diff", Path: id, Err: errors.New("it has no tree of its own"), Status: StatusUsage, Hint: "/diff shows what the last turn changed"}
+	}
+	return c.trees.Diff(ctx, id)
 }
 
 // Prune removes the trees and branches of agents that are not at work, with what

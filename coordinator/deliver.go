@@ -38,11 +38,16 @@ func (c *Coordinator) box() string {
 // inbox is the loop's: what came in since it was last asked, as one message, and
 // what Ralph itself has to say.
 func (p *piece) inbox(ctx context.Context) []agent.Message {
+	return append(p.c.crew.News(p.c.name), p.came(ctx)...)
+}
+
+// came is what came in but for what the children came to.
+func (p *piece) came(ctx context.Context) []agent.Message {
 	held := p.c.mail.ready(ctx)
 	got := p.c.mail.queue.Take(func(m interrupts.Message) bool {
 		return p.c.mine(m) && (m.Kept || held) && (m.Class == interrupts.ClassUrgent || m.Class == interrupts.ClassSteer)
 	})
-	news := append(p.c.edits.inbox(), p.c.crew.News(p.c.name)...)
+	news := p.c.edits.inbox()
 	if m, ok := p.deliver(got); ok {
 		return append(news, m)
 	}

@@ -21,11 +21,14 @@ func (p *piece) await(ctx context.Context) (more bool, err error) {
 		c.quiet.end()
 	}
 	for {
-		waits, err := c.crew.Await(ctx, c.name, c.mail.queue.Changed())
-		if err != nil || !waits {
+		why, err := c.crew.Await(ctx, c.name, c.mail.queue.Changed())
+		if err != nil || why == crew.Idle {
 			return false, err
 		}
-		list := p.inbox(ctx)
+		list := p.came(ctx)
+		if why == crew.Due || len(list) > 0 {
+			list = append(c.crew.News(c.name), list...)
+		}
 		for _, m := range list {
 			p.talk = append(p.talk, m)
 			if err := p.record(ctx, m); err != nil {
@@ -58,15 +61,8 @@ func (p *piece) resumeAgent(ctx context.Context) error {
 		hint := "/agents shows who there is"
 		return &Error{Op: "resume", Path: id, Err: err, Status: StatusUsage, Hint: hint}
 	}
-	for {
-		waits, err := c.crew.Await(ctx, c.name, nil)
-		if err != nil {
-			return err
-		}
-		c.crew.News(c.name) // it is told here, and not to the model
-		if !waits {
-			break
-		}
+	if err := c.crew.Rest(ctx); err != nil {
+		return err
 	}
 	a, _ := c.crew.Find(id)
 	p.out.Answer, p.out.Reason = a.Result, "agent "+id+" ended: "+string(a.State)
@@ -93,20 +89,25 @@ func (p *piece) children() {
 	p.out.Messages = append(p.out.Messages, c.heard...)
 	c.heard = nil
 	c.mu.Unlock()
-	for _, a := range p.out.Children {
-		known := p.out.CostUSD != nil || p.out.Usage.Total == 0
-		p.out.Turns += a.Turns
-		p.out.Usage = p.out.Usage.Add(a.Usage)
-		switch {
-		case a.CostUSD != nil && known:
-			sum := *a.CostUSD
-			if p.out.CostUSD != nil {
-				sum += *p.out.CostUSD
-			}
-			p.out.CostUSD = &sum
-		case a.Usage.Total > 0:
-			p.out.CostUSD = nil
-		}
+	used := c.crew.Used()
+	unknown := p.out.CostUSD == nil && p.out.Usage.Total > 0 || used.CostUnknown
+	p.out.Turns += used.Turns
+	p.out.ToolCalls.Total += used.Calls
+	p.out.ToolCalls.Failed += used.Failed
+	p.out.ToolCalls.Denied += used.Denied
+	p.out.Commands = append(p.out.Commands, used.Commands...)
+	for _, r := range used.Refused {
+		p.out.Denials = append(p.out.Denials, denial(r))
+	}
+	p.out.Usage = p.out.Usage.Add(used.Usage)
+	switch {
+	case unknown:
+		p.out.CostUSD = nil
+	case used.CostUSD != nil && p.out.CostUSD != nil:
+		sum := *used.CostUSD + *p.out.CostUSD
+		p.out.CostUSD = &sum
+	case used.CostUSD != nil:
+		p.out.CostUSD = used.CostUSD
 	}
 }
 

@@ -284,7 +284,7 @@ func (m *mail) notify(x interrupts.Message) {
 		return // told with the answer
 	}
 	m.c.start()
-	m.c.events.emit(agent.Event{Type: agent.EventInbox, Ref: x.ID(), Class: x.Class.String(), From: x.From, Status: status, Text: x.Text})
+	m.c.events.emit(agent.Event{Type: agent.EventInbox, Agent: x.To, Ref: x.ID(), Class: x.Class.String(), From: x.From, Status: status, Text: x.Text})
 }
 
 // ready makes the queue ready to be taken from: what was edited is taken up, and

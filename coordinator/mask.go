@@ -42,7 +42,7 @@ func (m *mask) apply(e agent.Event) []agent.Event {
 }
 
 func (m *mask) event(e agent.Event) agent.Event {
-	for _, text := range []*string{&e.Text, &e.Output, &e.Reason, &e.Rule} {
+	for _, text := range []*string{&e.Text, &e.Output, &e.Reason, &e.Rule, &e.Tool} {
 		*text = m.redactor.String(*text)
 	}
 	if len(e.Args) > 0 {

@@ -260,6 +260,9 @@ func (p *piece) prepare(ctx context.Context) error {
 	if news := c.edits.news(); news != "" {
 		along = append(along, prompt.Document{Name: "A note from Ralph", Text: news})
 	}
+	for _, m := range c.crew.News(c.name) {
+		about += "\n\n" + m.Text
+	}
 	opening, err := p.opening(ctx, along, about)
 	if err != nil {
 		return err

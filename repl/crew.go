@@ -212,15 +212,15 @@ func (s *Shell) diffAgent(id string) {
 	})
 }
 
-// resumeAgent lets one agent go on.
-func (s *Shell) resumeAgent(id string) {
+// resumeAgent lets one agent go on; text is what it is told, "" for nothing.
+func (s *Shell) resumeAgent(id, text string) {
 	s.withAgent(id, func(context.Context, crew.Agent) func() {
 		return func() {
 			if s.running() != nil {
-				s.wait("/resume "+id, "/resume")
+				s.wait(strings.TrimSpace("/resume "+id+" "+text), "/resume")
 				return
 			}
-			s.run(coordinator.Job{Chat: true, Go: true, Agent: id}, nil)
+			s.run(coordinator.Job{Task: text, Chat: true, Go: true, Agent: id}, nil)
 		}
 	})
 }

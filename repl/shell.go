@@ -462,7 +462,9 @@ func (s *Shell) see(e agent.Event) {
 		s.post(s.lookOutside)
 	case agent.EventChildStart, agent.EventChildEnd:
 		s.ink.event(e)
-		s.post(s.look)
+		if e.From == "" { // a child, and not the work of another terminal
+			s.post(s.look)
+		}
 	default:
 		s.ink.event(e)
 	}

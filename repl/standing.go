@@ -160,7 +160,8 @@ func (s *Shell) resume(who string) {
 	case who != "" && s.running() != nil:
 		s.wait("/resume "+who, "/resume")
 	case who != "":
-		s.resumeAgent(who)
+		id, text, _ := strings.Cut(who, " ")
+		s.resumeAgent(id, strings.TrimSpace(text))
 	case s.holds():
 		s.proceed()
 	case s.running() != nil:

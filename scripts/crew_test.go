@@ -144,7 +144,14 @@ func TestTypeAheadIsNoAnswer(t *testing.T) {
 		if _, err := ptmx.WriteString(typed); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond) // until the kernel has passed it on
+		echo := ""
+		for buf := make([]byte, 64); len(echo) < len(strings.ReplaceAll(typed, "\n", "\r\n")); {
+			n, err := ptmx.Read(buf) // the terminal repeats what has reached it
+			if err != nil {
+				t.Fatal(err)
+			}
+			echo += string(buf[:n])
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		answer, err := a.ask(ctx, q)
 		cancel()

@@ -18,16 +18,16 @@ func TestAwaitEndsWithAStop(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		came := make(chan struct{}, 1)
 		came <- struct{}{}
-		if waits, err := c.Await(ctx, "ralph", came); !waits || err != nil {
+		if waits, err := c.Await(ctx, "ralph", came); waits != Came || err != nil {
 			t.Fatalf("when something came: %v, %v", waits, err)
 		}
 		cancel(stop)
 		came <- struct{}{}
-		if waits, err := c.Await(ctx, "ralph", came); waits || !errors.Is(err, stop) {
+		if waits, err := c.Await(ctx, "ralph", came); waits != Idle || !errors.Is(err, stop) {
 			t.Fatalf("when a stop came: %v, %v", waits, err)
 		}
 		busy.State, busy.untold = Interrupted, true
-		if waits, err := c.Await(ctx, "ralph", nil); waits || !errors.Is(err, stop) {
+		if waits, err := c.Await(ctx, "ralph", nil); waits != Idle || !errors.Is(err, stop) {
 			t.Fatalf("when a stop has ended an agent: %v, %v", waits, err)
 		}
 		busy.State, busy.untold = Running, false

@@ -102,7 +102,8 @@ type member struct {
 	goText  string   // what it was resumed with
 	resumed bool
 	spent   agent.Spent
-	paid    agent.Spent // of it is in the budget
+	before  agent.Spent // of it was used for earlier work
+	did     Tally       // for the present work, without what it used
 	budget  *workers.Budget
 	cancel  error    // why it was stopped by itself
 	base    string   // the commit that it began with

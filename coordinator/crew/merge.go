@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/prompt"
+	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
 )
@@ -339,6 +340,7 @@ func (c *Crew) Resume(id, text string) error {
 	m.State, m.resumed, m.goText, m.untold = Waiting, true, text, false
 	m.Since, m.Problem, m.Landing = c.o.Now().UTC(), "", Unmerged
 	m.budget, m.round, m.Parent = c.o.Budget(), c.round, c.o.Top
+	m.before, m.did = agent.Spent{Turns: m.Turns, Usage: m.Usage, CostUSD: m.CostUSD}, Tally{}
 	c.mu.Unlock()
 	c.keep(m)
 	c.schedule()

@@ -115,6 +115,71 @@ func (c *Crew) End(ctx context.Context, cause error) {
 	}
 }
 
+// Rest waits until nobody is at work. The error is the cause of ctx.
+func (c *Crew) Rest(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		pulse := c.pulse
+		c.mu.Unlock()
+		if !c.AtWork() {
+			return nil
+		}
+		select {
+		case <-pulse:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Tally adds up what agents used and did.
+type Tally struct {
+	agent.Spent
+	// Calls, Failed and Denied count tool calls.
+	Calls, Failed, Denied int
+	Commands              []agent.CommandRun
+	Refused               []agent.Refusal
+}
+
+// add adds what a run of a loop did.
+func (t *Tally) add(end agent.End) {
+	t.Calls, t.Failed, t.Denied = t.Calls+end.Calls, t.Failed+end.Failed, t.Denied+end.Denied
+	t.Commands, t.Refused = append(t.Commands, end.Commands...), append(t.Refused, end.Refused...)
+}
+
+// Used is what the agents of the present work have used and done for it.
+func (c *Crew) Used() Tally {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sum Tally
+	for _, m := range c.members {
+		if m.round != c.round || c.round == 0 {
+			continue
+		}
+		d := m.did
+		sum.Calls, sum.Failed, sum.Denied = sum.Calls+d.Calls, sum.Failed+d.Failed, sum.Denied+d.Denied
+		sum.Commands, sum.Refused = append(sum.Commands, d.Commands...), append(sum.Refused, d.Refused...)
+		sum.Turns += m.Turns - m.before.Turns
+		sum.Usage = sum.Usage.Add(minus(m.Usage, m.before.Usage))
+		switch cost := Grown(m.CostUSD, m.before.CostUSD); {
+		case cost != nil && sum.CostUSD != nil:
+			total := *sum.CostUSD + *cost
+			sum.CostUSD = &total
+		case cost != nil:
+			sum.CostUSD = cost
+		default:
+			sum.CostUnknown = sum.CostUnknown || m.Usage.Total > m.before.Usage.Total
+		}
+	}
+	return sum
+}
+
+func minus(u, v agent.Usage) agent.Usage {
+	u.Input, u.CachedInput, u.Output = u.Input-v.Input, u.CachedInput-v.CachedInput, u.Output-v.Output
+	u.Reasoning, u.Total = u.Reasoning-v.Reasoning, u.Total-v.Total
+	return u
+}
+
 // Place is the project's root in the tree of an agent, and the directories of the
 // user's tree that are there as links, absolute.
 func (c *Crew) Place(id string) (root string, linked []string) {

@@ -31,6 +31,8 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 	if err := c.settle(ctx, m); err != nil {
 		return fmt.Errorf("make a tree: %w", err)
 	}
+	a := c.look(m)
+	c.o.Emit(agent.Event{Type: agent.EventChildStart, Agent: a.ID, Text: a.Label, Reason: a.Parent, Ref: a.Branch})
 	gear, err := c.o.Equip(ctx, c.look(m))
 	if err != nil {
 		return err
@@ -81,16 +83,14 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 	}
 }
 
-// started notes that a member works, and tells.
+// started notes that a member works.
 func (c *Crew) started(m *member) {
 	now := c.o.Now().UTC()
 	c.mu.Lock()
 	m.State, m.Since, m.Beat, m.Ended, m.Problem = Running, now, now, time.Time{}, ""
 	m.ended, m.merged = false, false
-	a := m.Agent
 	c.mu.Unlock()
 	c.keep(m)
-	c.o.Emit(agent.Event{Type: agent.EventChildStart, Agent: a.ID, Text: a.Label, Reason: a.Parent, Ref: a.Branch})
 }
 
 // open1 makes the conversation: a new one, or the one that was cut off with what
@@ -233,6 +233,7 @@ func (c *Crew) absorb(m *member, end agent.End) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m.spent, m.Turns = end.Spent, end.Spent.Turns
+	m.did.add(end)
 	if answer != "" {
 		m.Result, m.Cut = answer, end.Err != nil
 	}
@@ -273,8 +274,8 @@ func (c *Crew) look(m *member) Agent {
 func (c *Crew) await(ctx context.Context, m *member, loop *agent.Loop) (more bool, err error) {
 	err = c.o.Pool.Aside(ctx, m.ID, func(ctx context.Context) error {
 		for {
-			waits, err := c.Await(ctx, m.ID, m.wake)
-			if err != nil || !waits {
+			why, err := c.Await(ctx, m.ID, m.wake)
+			if err != nil || why == Idle {
 				return err
 			}
 			list := loop.Inbox()
@@ -293,13 +294,22 @@ func (c *Crew) await(ctx context.Context, m *member, loop *agent.Loop) (more boo
 	return more, err
 }
 
+// Waited says why a wait for children is over.
+type Waited int
+
+// Why a wait is over.
+const (
+	Idle Waited = iota // none is at work, and all that they came to was told
+	Came               // something else came
+	Due                // News has what should not wait
+)
+
 // Await waits while children of an agent are at work, until there is something
 // that should not wait: trouble, something in came, or the end of the last one.
-// It answers false when there is nothing to wait for, and nothing new of them.
-func (c *Crew) Await(ctx context.Context, parent string, came <-chan struct{}) (bool, error) {
+func (c *Crew) Await(ctx context.Context, parent string, came <-chan struct{}) (Waited, error) {
 	for {
 		if ctx.Err() != nil { // what came, or who ended, may be the stop's doing
-			return false, context.Cause(ctx)
+			return Idle, context.Cause(ctx)
 		}
 		c.mu.Lock()
 		at, fresh, urgent, pulse := false, false, false, c.pulse
@@ -313,17 +323,18 @@ func (c *Crew) Await(ctx context.Context, parent string, came <-chan struct{}) (
 		}
 		c.mu.Unlock()
 		if urgent || fresh && !at {
-			return true, nil
+			return Due, nil
 		}
 		if !at {
-			return false, nil
+			return Idle, nil
 		}
 		select {
 		case <-pulse:
 		case <-came:
-			return ctx.Err() == nil, context.Cause(ctx)
+			if ctx.Err() == nil {
+				return Came, nil
+			}
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
 		}
 	}
 }
@@ -409,9 +420,9 @@ func (c *Crew) tellEnd(a Agent, status string) {
 	usage := a.Usage
 	text := firstLine(a.Result)
 	if text == "" {
-		text = a.Problem
+		text = firstLine(a.Problem)
 	}
-	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, Status: status, OK: &ok, Text: text, Reason: a.Problem, Usage: &usage, CostUSD: a.CostUSD, Ref: a.Branch})
+	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, Status: status, OK: &ok, Text: text, Reason: firstLine(a.Problem), Usage: &usage, CostUSD: a.CostUSD, Ref: a.Branch})
 }
 
 // tellMerged emits that the work of an agent is in the user's tree, once its end
@@ -438,12 +449,19 @@ func stopped(err error) bool {
 	return errors.As(err, &limit) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, workers.ErrClosed)
 }
 
-// cause is an error in a line.
+// maxProblem bounds what is kept of an error.
+const maxProblem = 4 << 10
+
+// cause is why an agent ended, for people; the first line says most.
 func cause(err error) string {
 	if stop, ok := interrupts.AsStop(err); ok {
 		return stop.Error()
 	}
-	return firstLine(err.Error())
+	text := err.Error()
+	if len(text) > maxProblem {
+		text = strings.ToValidUTF8(text[:maxProblem], "") + "…"
+	}
+	return text
 }
 
 func firstLine(text string) string {

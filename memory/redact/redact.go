@@ -170,6 +170,6 @@ var userInfo = sync.OnceValue(func() *regexp.Regexp {
 // like its body. Line breaks may be escaped ones.
 var pemBlock = sync.OnceValue(func() *regexp.Regexp {
 	const begin, end = `-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`, `-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`
-	const body = `(?:[A-Za-z0-9+/=\s:,.-]|\\[nrt])`
+	const body = `(?:[A-Za-z0-9+/=\s:,.-]|\\+[nrt])`
 	return regexp.MustCompile(begin + body + `*?` + end + `|` + begin + body + `*`)
 })

@@ -138,6 +138,7 @@ func TestEventsOfChildren(t *testing.T) {
 		{agent.Event{Type: agent.EventToolStart, Tool: "shell", CallID: "1"}, ""},
 		{agent.Event{Type: agent.EventToolEnd, Tool: "shell", CallID: "1", OK: &no}, ""},
 		{agent.Event{Type: agent.EventRetry, Attempt: 1}, ""},
+		{agent.Event{Type: agent.EventInbox, Ref: "m-3", Class: "steer", From: "chat", Status: "queued", Text: "use tabs"}, "· m-3 for auth queued: use tabs\n"},
 		{agent.Event{Type: agent.EventPermission, Status: "asked", Tool: "shell", Text: "ls"}, ""},
 		{agent.Event{Type: agent.EventPermission, Status: "denied", CallID: "1", Tool: "shell", Text: "git push", Rule: "push always asks"}, "⊘ auth: denied shell git push  push always asks\n"},
 		{agent.Event{Type: agent.EventWarning, Text: "the disk is full\x1b[2J"}, "! auth: the disk is full␛[2J\n"},

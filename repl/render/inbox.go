@@ -20,6 +20,9 @@ const (
 // block that is being written, but for a delivery, which comes between two.
 func (r *Renderer) inbox(e agent.Event) string {
 	text := strings.TrimSpace(SafeLine(e.Ref) + " " + foreign(e.From))
+	if OfHelper(e) {
+		text += " for " + SafeLine(e.Agent)
+	}
 	if e.Class != "steer" {
 		text = strings.TrimSpace(text + " " + SafeLine(e.Class))
 	}

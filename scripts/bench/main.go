@@ -17,7 +17,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,7 +26,7 @@ func main() {
 	ralph := flag.String("ralph", "./bin/ralph", "the binary to measure")
 	n := flag.Int("n", 15, "runs of each figure, after one warm-up")
 	stops := flag.Int("runs", 200, "stops of each shape, urgent messages of each kind")
-	only := flag.String("only", "", "one part: work, state, kills, stop, survivors, urgent or children")
+	only := flag.String("only", "", "one part: work, state, kills, trees, sandbox, stop, survivors, urgent, stopchildren, children or eight")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -100,10 +99,14 @@ func measure(ctx context.Context, ralph, only string, n, stops int) (err error) 
 		{"work", []func() error{l.startUp, l.oneShot, l.toolRounds, l.longAnswer, l.interrupt}},
 		{"state", []func() error{l.acknowledge, l.events, l.change, l.openProject}},
 		{"kills", []func() error{l.kills}},
+		{"trees", []func() error{l.trees}},
+		{"sandbox", []func() error{l.sandbox}},
 		{"stop", []func() error{l.stops}},
 		{"survivors", []func() error{l.survivors}},
 		{"urgent", []func() error{l.urgent}},
+		{"stopchildren", []func() error{l.stopChildren}},
 		{"children", []func() error{l.children}},
+		{"eight", []func() error{l.eight}},
 	} {
 		for _, figure := range part.of {
 			if only != "" && only != part.name {
@@ -332,19 +335,3 @@ func between(list []sample) []float64 {
 	}
 	return out
 }
-
-func row(name, unit string, a, b []float64) {
-	slices.Sort(a)
-	slices.Sort(b)
-	ratio := "–"
-	if m := median(b); m > 0 {
-		ratio = fmt.Sprintf("%.1f×", median(a)/m)
-	}
-	fmt.Printf("%-34s %28s %28s %8s %5d\n", name, spread(a, unit), spread(b, unit), ratio, len(a))
-}
-
-func spread(list []float64, unit string) string {
-	return fmt.Sprintf("%.1f (%.1f–%.1f) %s", median(list), list[0], list[len(list)-1], unit)
-}
-
-func median(sorted []float64) float64 { return sorted[len(sorted)/2] }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -80,21 +79,6 @@ func (f *stopsOf) print(name string) {
 	fmt.Printf("%-22s %19s %19s %19s %19s %14s %14s %5d %5d\n", name, three(f.input), three(f.told), three(f.rest), three(f.gone),
 		two(f.bare), two(f.idle), len(f.gone), f.survivors)
 }
-
-// at is a percentile: the least figure that so many percent do not exceed.
-func at(list []float64, percent int) float64 {
-	slices.Sort(list)
-	if len(list) == 0 {
-		return 0
-	}
-	return list[max((len(list)*percent+99)/100-1, 0)]
-}
-
-func three(list []float64) string {
-	return fmt.Sprintf("%.1f / %.1f / %.1f", at(list, 50), at(list, 99), at(list, 100))
-}
-
-func two(list []float64) string { return fmt.Sprintf("%.1f / %.1f", at(list, 50), at(list, 99)) }
 
 func (l *lab) stopsOfShape(s shape) (f stopsOf, err error) {
 	for f.n() < l.stopRuns {
@@ -287,8 +271,6 @@ func (n *lane) keyAt(key, typed string) (time.Time, error) {
 	}
 	return n.sees(fmt.Sprintf("a prompt at rest with %q", typed), n.tty.expect(atRest(typed)))
 }
-
-func since(began, t time.Time) float64 { return max(t.Sub(began).Seconds()*1e3, 0) }
 
 // shell is a plain command of the bench's own.
 func (l *lab) shell(script string) *exec.Cmd {

@@ -11,6 +11,8 @@ func (l *lab) stops() error     { return l.onlyLinux("stop") }
 func (l *lab) survivors() error { return l.onlyLinux("survivors") }
 func (l *lab) urgent() error    { return l.onlyLinux("urgent") }
 
+func (l *lab) stopChildren() error { return l.onlyLinux("stopchildren") }
+
 func (l *lab) rest() error { return nil }
 
 func (l *lab) onlyLinux(part string) error {

@@ -123,8 +123,11 @@ func (s *Sandbox) before(c *proc.Confinement) *watch {
 	s.mu.Lock()
 	s.watches[w] = true
 	s.mu.Unlock()
-	if !s.layers().Active("mount namespace") {
-		w.kept = keep(c.Protect, filepath.Join(s.o.Project, ".ralph"))
+	state := filepath.Join(s.o.Project, ".ralph")
+	if s.layers().Active("mount namespace") {
+		w.kept = keepShared(c.Protect, state)
+	} else {
+		w.kept = keep(c.Protect, state)
 	}
 	return w
 }

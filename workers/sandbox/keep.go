@@ -5,12 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// Where no mounts hold the protected files, they are remembered before a command
-// and put back after it.
+// Where no mounts hold the protected files, or one of them has another name, they
+// are remembered before a command and put back after it.
 const (
 	maxKeptFiles = 500
 	maxKeptBytes = 256 << 10 // of one file
@@ -36,23 +37,50 @@ type keptFile struct {
 // Ralph itself writes, and not the objects of git.
 func keep(paths []string, state string) *kept {
 	k := &kept{files: map[string]keptFile{}}
+	k.roots = keepWhere(paths, state, func(path string, info fs.FileInfo) {
+		if len(k.files) >= maxKeptFiles {
+			k.lost = true
+			return
+		}
+		k.files[path] = remember(path, info)
+	})
+	return k
+}
+
+// keepWhere visits what is to be remembered, and gives the paths it began at.
+func keepWhere(paths []string, state string, visit func(string, fs.FileInfo)) (roots []string) {
 	for _, p := range paths {
 		if below(state, p) || filepath.Base(p) == "pack" || filepath.Base(p) == "worktrees" || filepath.Base(p) == "modules" {
 			continue
 		}
-		k.roots = append(k.roots, p)
-		k.walk(p, func(path string, info fs.FileInfo) {
-			if len(k.files) >= maxKeptFiles {
-				k.lost = true
-				return
-			}
-			k.files[path] = remember(path, info)
-		})
+		roots = append(roots, p)
+		walk(p, visit)
 	}
+	return roots
+}
+
+// keepShared remembers those that have another name, which no mount holds: what
+// is written to that name changes them too. nil: there are none.
+func keepShared(paths []string, state string) *kept {
+	var k *kept
+	keepWhere(paths, state, func(path string, info fs.FileInfo) {
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || st.Nlink < 2 || !info.Mode().IsRegular() {
+			return
+		}
+		if k == nil {
+			// What is not among them is no addition.
+			k = &kept{files: map[string]keptFile{}, lost: true}
+		}
+		if len(k.files) < maxKeptFiles {
+			k.roots = append(k.roots, path)
+			k.files[path] = remember(path, info)
+		}
+	})
 	return k
 }
 
-func (k *kept) walk(root string, visit func(string, fs.FileInfo)) {
+func walk(root string, visit func(string, fs.FileInfo)) {
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // what cannot be read could not be put back either
@@ -77,7 +105,7 @@ func remember(path string, info fs.FileInfo) keptFile {
 // restore puts back what was changed, and takes away what was added.
 func (k *kept) restore(s *Sandbox, say func(string, ...any)) {
 	for _, root := range k.roots {
-		k.walk(root, func(path string, info fs.FileInfo) {
+		walk(root, func(path string, info fs.FileInfo) {
 			was, known := k.files[path]
 			switch {
 			case !known && !k.lost && path != root:

@@ -1,0 +1,2 @@
+package main
+func (l *lab) stopChildren() error { return nil }
