@@ -208,12 +208,17 @@ func (h hands) Spawn(ctx context.Context, list []tools.SpawnAgent) (string, erro
 
 // Status tells how they stand.
 func (h hands) Status(ctx context.Context, id string, wait time.Duration) (string, error) {
-	return h.c.crew.Status(ctx, id, wait)
+	var text string
+	err := h.c.pool.Aside(ctx, h.who, func(ctx context.Context) (err error) { // it may wait for one that needs its place
+		text, err = h.c.crew.Status(ctx, id, wait)
+		return err
+	})
+	return text, err
 }
 
 // Message tells one something.
 func (h hands) Message(_ context.Context, id, text string) (string, error) {
-	if err := h.c.crew.Tell(id, text); err != nil {
+	if err := h.c.crew.Tell(h.who, id, text); err != nil {
 		return "", err
 	}
 	return id + " reads it before its next request", nil
@@ -221,6 +226,9 @@ func (h hands) Message(_ context.Context, id, text string) (string, error) {
 
 // Stop ends one.
 func (h hands) Stop(_ context.Context, id, reason string) (string, error) {
+	if err := h.c.crew.Owns(h.who, id); err != nil {
+		return "", fmt.Errorf("stop: %w", err)
+	}
 	text := "stopped by " + h.who
 	if reason != "" {
 		text += ": " + reason
@@ -232,7 +240,12 @@ func (h hands) Stop(_ context.Context, id, reason string) (string, error) {
 }
 
 // Merge merges the work of one.
-func (h hands) Merge(ctx context.Context, id string) (string, error) { return h.c.crew.Merge(ctx, id) }
+func (h hands) Merge(ctx context.Context, id string) (string, error) {
+	if err := h.c.crew.Owns(h.who, id); err != nil {
+		return "", fmt.Errorf("merge: %w", err)
+	}
+	return h.c.crew.Merge(ctx, id)
+}
 
 // Agents lists all children that are known: of this session, and what earlier
 // ones left behind in trees and branches.

@@ -35,6 +35,12 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if root := os.Getenv(foremanEnv); root != "" {
+		if err := foreman(root); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
 	home, err := os.MkdirTemp("", "ralph-home-")
 	if err != nil {
 		panic(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/coordinator/prompt"
 	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/git/trees"
@@ -95,7 +96,7 @@ type member struct {
 	files   []string
 	mends   string   // the agent whose conflict it resolves
 	tries   int      // of resolving what does not fit
-	news    []string // that it was not told yet
+	news    []prompt.Said // that it was not told yet
 	untold  bool     // its end was not told to its parent
 	ended   bool     // its end was told by an event
 	merged  bool     // that it was merged was not, and should be
@@ -105,6 +106,7 @@ type member struct {
 	before  agent.Spent // of it was used for earlier work
 	did     Tally       // for the present work, without what it used
 	budget  *workers.Budget
+	came    State    // what its work came to, which counts once it has ended
 	cancel  error    // why it was stopped by itself
 	base    string   // the commit that it began with
 	content string   // the files that it began with, when others
@@ -212,7 +214,7 @@ func (c *Crew) enlist(parent string, list []tools.SpawnAgent, taken map[string]b
 			}
 		}
 	}
-	if circle := circleIn(made); circle != "" {
+	if circle := circleIn(made, c.members); circle != "" {
 		return nil, fmt.Errorf("the agents wait for each other in a circle: %s", circle)
 	}
 	c.members = append(c.members, made...)
@@ -267,9 +269,9 @@ func (c *Crew) schedule() {
 			if m.State != Waiting {
 				continue
 			}
-			switch can, why := c.ready(m); {
+			switch can, state, why := c.ready(m); {
 			case why != "":
-				m.State, m.Problem, m.Ended = Failed, errNotBegun.Error()+": "+why, c.o.Now().UTC()
+				m.State, m.Problem, m.Ended = state, errNotBegun.Error()+": "+why, c.o.Now().UTC()
 				hopeless = append(hopeless, m)
 			case can:
 				m.State = Queued
@@ -288,24 +290,28 @@ func (c *Crew) schedule() {
 	c.changed()
 }
 
-// ready says whether all that a member needs is merged, or why it never will be;
-// mu is held.
-func (c *Crew) ready(m *member) (can bool, why string) {
+// ready says whether all that a member needs is merged, or why that will not come
+// by itself, and how the member ends then; mu is held. One that had begun has what
+// it needs in its tree.
+func (c *Crew) ready(m *member) (can bool, state State, why string) {
 	can = true
+	if m.base != "" || m.Turns > 0 {
+		return can, "", ""
+	}
 	for _, id := range m.After {
 		switch d := c.find(id); {
 		case d == nil:
-			return false, id + " is not there any more"
+			return false, Failed, id + " is not there any more"
 		case d.Landing == Merged || d.Landing == Unchanged && d.State == Done:
-		case d.State == Failed || d.State == Partial || d.Landing == Conflict && !c.mending(id):
-			return false, fmt.Sprintf("it needs the work of %s, which ended as %s", id, d.standing())
-		case d.State == Interrupted:
-			return false, "it needs the work of " + id + ", which was interrupted"
-		default:
+		case !d.settled() || d.Landing == Conflict && c.mending(id):
 			can = false
+		case d.State == Interrupted:
+			return false, Interrupted, "it needs the work of " + id + ", which was interrupted"
+		default:
+			return false, Failed, fmt.Sprintf("it needs the work of %s, which ended as %s", id, d.standing())
 		}
 	}
-	return can, ""
+	return can, "", ""
 }
 
 // mending says that somebody resolves the conflict of an agent; mu is held.
@@ -319,6 +325,13 @@ func (c *Crew) launch(ctx context.Context, m *member) {
 	err := c.o.Pool.Spawn(ctx, spec, func(ctx context.Context) error { return c.work(ctx, m) }, func(err error) { c.over(m, err) })
 	if err != nil {
 		c.over(m, err)
+		return
+	}
+	c.mu.Lock()
+	cancel := m.cancel
+	c.mu.Unlock()
+	if cancel != nil { // it was stopped before the pool knew it
+		c.o.Pool.Cancel(m.ID, cancel)
 	}
 }
 
@@ -355,23 +368,65 @@ func (c *Crew) Stop(id string, cause error) error {
 		defer c.mu.Unlock()
 		return fmt.Errorf("stop %s: it has ended already: %s", id, m.standing())
 	}
-	waiting := m.State == Waiting
-	if waiting {
-		m.State, m.Ended, m.Problem = Interrupted, c.o.Now().UTC(), cause.Error()
+	var waiting []*member
+	for _, x := range c.members {
+		switch {
+		case x.settled() || !c.under(x, id):
+		case x.State == Waiting:
+			x.State, x.Ended, x.Problem = Interrupted, c.o.Now().UTC(), cause.Error()
+			waiting = append(waiting, x)
+		case x.cancel == nil:
+			x.cancel = cause
+		}
 	}
-	m.cancel = cause
 	c.mu.Unlock()
-	if waiting {
-		c.ended(m)
-		c.schedule()
-		return nil
-	}
 	c.o.Pool.Cancel(id, cause)
+	for _, x := range waiting {
+		c.ended(x)
+	}
+	if len(waiting) > 0 {
+		c.schedule()
+	}
 	return nil
 }
 
-// Tell leaves a message for an agent; it reads it at its next boundary.
-func (c *Crew) Tell(id, text string) error {
+// under says that a member is the agent of an id or works for it, at any depth;
+// mu is held.
+func (c *Crew) under(m *member, id string) bool {
+	for range c.members { // parents that go round in a circle end here
+		if m == nil || m.ID == id {
+			break
+		}
+		if m.Parent == id {
+			return true
+		}
+		m = c.find(m.Parent)
+	}
+	return m != nil && m.ID == id
+}
+
+// ErrNotYours is matched when an agent wants to decide about one that does not
+// work for it.
+var ErrNotYours = errors.New("it does not work for you")
+
+// Owns says whether who may decide about the agent of an id: its own, at any
+// depth; the coordinator about all. The error matches ErrNotYours.
+func (c *Crew) Owns(who, id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.find(id)
+	if who == c.o.Top || m == nil || id != who && c.under(m, who) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", id, ErrNotYours)
+}
+
+// maxUnread bounds the messages that an agent has not read.
+const maxUnread = 100
+
+// Tell leaves a message of one agent for another; it reads it at its next
+// boundary.
+func (c *Crew) Tell(from, id, text string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.find(id)
@@ -380,8 +435,10 @@ func (c *Crew) Tell(id, text string) error {
 		return fmt.Errorf("message to %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
 	case m.settled():
 		return fmt.Errorf("message to %s: it has ended: %s", id, m.standing())
+	case len(m.news) >= maxUnread:
+		return fmt.Errorf("message to %s: it has not read the last %d yet", id, maxUnread)
 	}
-	m.news = append(m.news, text)
+	m.news = append(m.news, prompt.Said{From: from, Text: text})
 	poke(m.wake)
 	return nil
 }

@@ -89,7 +89,8 @@ func paths(files []git.FileChange) []string {
 // hand commits what an agent did whose checks passed, and merges it.
 func (c *Crew) hand(ctx context.Context, m *member) error {
 	if c.o.Trees == nil {
-		c.set(m, func(a *Agent) { a.State, a.Landing = Done, Merged })
+		c.become(m, Done, "")
+		c.set(m, func(a *Agent) { a.Landing = Merged })
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -99,7 +100,8 @@ func (c *Crew) hand(ctx context.Context, m *member) error {
 	work, err := c.o.Trees.Commit(ctx, m.ID, message(a, ""))
 	switch {
 	case errors.Is(err, git.ErrNothingToCommit):
-		c.set(m, func(a *Agent) { a.State, a.Landing = Done, Unchanged })
+		c.become(m, Done, "")
+		c.set(m, func(a *Agent) { a.Landing = Unchanged })
 		c.leftOut(m, work.LeftOut)
 		return c.drop(ctx, m, len(work.LeftOut) > 0)
 	case err != nil:
@@ -149,7 +151,7 @@ func (c *Crew) merge(ctx context.Context, m *member) error {
 		c.set(m, func(a *Agent) { a.Landing = Unmerged })
 		return fmt.Errorf("merge the work of %s: %w", m.ID, err)
 	}
-	c.set(m, func(a *Agent) { a.State = Done })
+	c.become(m, Done, "")
 	switch {
 	case len(got.Conflicts) > 0:
 		c.conflict(m, got)
@@ -264,11 +266,17 @@ func (c *Crew) Merge(ctx context.Context, id string) (string, error) {
 	case !m.settled():
 		defer c.mu.Unlock()
 		return "", fmt.Errorf("merge %s: it is %s; its work is merged when it is done", id, m.State)
-	case m.Landing == Merged || m.Landing == Unchanged:
+	case m.Landing == Merged || m.Landing == Unchanged || m.Landing == Merging:
 		defer c.mu.Unlock()
 		return "", fmt.Errorf("merge %s: its work is %s", id, m.Landing)
+	case m.Landing == Conflict && c.mending(id):
+		defer c.mu.Unlock()
+		return "", fmt.Errorf("merge %s: another agent resolves its conflict just now", id)
 	}
-	held, before := m.Landing == Held, m.State
+	held, before := m.Landing == Held, m.Landing
+	if !held {
+		m.Landing = Merging // nobody else merges or resumes it meanwhile
+	}
 	c.mu.Unlock()
 	if held {
 		return c.land(ctx, m)
@@ -279,13 +287,18 @@ func (c *Crew) Merge(ctx context.Context, id string) (string, error) {
 	case err == nil:
 		c.set(m, func(a *Agent) { a.Commit, a.Files = work.Hash, paths(work.Files) })
 	case !errors.Is(err, git.ErrNothingToCommit):
+		c.set(m, func(a *Agent) { a.Landing = before })
 		return "", fmt.Errorf("merge %s: %w", id, err)
 	}
 	err = c.merge(ctx, m)
 	c.mu.Lock()
-	if m.Landing != Merged {
-		m.State = before
+	switch m.Landing {
+	case Merged:
+		m.State = Done
+	case Merging, Unmerged:
+		m.Landing = before
 	}
+	m.came = ""
 	c.mu.Unlock()
 	c.keep(m)
 	c.schedule()
@@ -333,7 +346,7 @@ func (c *Crew) Resume(id, text string) error {
 	case m == nil:
 		defer c.mu.Unlock()
 		return fmt.Errorf("resume %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
-	case !m.settled() || m.State == Done || m.Landing == Merged:
+	case !m.settled() || m.State == Done || m.Landing == Merged || m.Landing == Merging:
 		defer c.mu.Unlock()
 		return fmt.Errorf("resume %s: %w: it is %s", id, ErrNotStopped, m.standing())
 	}

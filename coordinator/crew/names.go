@@ -3,6 +3,7 @@ package crew
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -81,11 +82,16 @@ func label(task string) string {
 	return line
 }
 
-// circleIn names a circle of agents that wait for each other, "" for none.
-func circleIn(list []*member) string {
+// circleIn names a circle of agents that wait for each other, "" for none. An
+// agent waits for those that it needs, and for the end of its own children.
+func circleIn(list, others []*member) string {
 	after := map[string][]string{}
-	for _, m := range list {
-		after[m.ID] = m.After
+	for _, m := range slices.Concat(list, others) {
+		if m.settled() {
+			continue
+		}
+		after[m.ID] = append(after[m.ID], m.After...)
+		after[m.Parent] = append(after[m.Parent], m.ID)
 	}
 	const open, closed = 1, 2
 	state := map[string]int{}
@@ -96,7 +102,7 @@ func circleIn(list []*member) string {
 		case closed:
 			return ""
 		case open:
-			return strings.Join(append(path, id), " → ")
+			return strings.Join(append(path[slices.Index(path, id):], id), " → ")
 		}
 		state[id] = open
 		path = append(path, id)

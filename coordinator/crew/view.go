@@ -218,7 +218,7 @@ func (c *Crew) News(id string) []agent.Message {
 		}
 	}
 	c.mu.Lock()
-	var said []string
+	var said []prompt.Said
 	if m := c.find(id); m != nil {
 		said, m.news = m.news, nil
 	}
@@ -237,7 +237,7 @@ func (c *Crew) News(id string) []agent.Message {
 	}
 	c.mu.Unlock()
 	if len(said) > 0 {
-		add(prompt.FromParent(said))
+		add(prompt.FromAgents(said))
 	}
 	if len(over) > 0 {
 		slices.SortStableFunc(over, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })

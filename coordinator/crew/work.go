@@ -76,7 +76,7 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 			return c.hand(ctx, m)
 		}
 		if failed++; failed > c.o.Retries {
-			c.set(m, func(a *Agent) { a.State, a.Problem = Failed, "its check failed: "+firstLine(problem) })
+			c.become(m, Failed, "its check failed: "+firstLine(problem))
 			return nil
 		}
 		c.say(m, loop, problem)
@@ -241,18 +241,29 @@ func (c *Crew) absorb(m *member, end agent.End) {
 
 // declared takes an agent's word that it did not get there.
 func (c *Crew) declared(m *member, f agent.Finish) {
+	state, problem := Failed, f.Summary
+	switch f.Status {
+	case agent.FinishPartial:
+		state = Partial
+	case agent.FinishNeedsInput:
+		state, problem = Partial, "it needs an answer: "+f.Summary
+	}
+	c.become(m, state, problem)
 	c.set(m, func(a *Agent) {
-		a.State, a.Problem = Failed, f.Summary
-		switch f.Status {
-		case agent.FinishPartial:
-			a.State = Partial
-		case agent.FinishNeedsInput:
-			a.State, a.Problem = Partial, "it needs an answer: "+f.Summary
-		}
 		if a.Result == "" {
 			a.Result = f.Summary
 		}
 	})
+}
+
+// become notes what the work of a member came to. It is at work until it is over,
+// for others to wait for.
+func (c *Crew) become(m *member, s State, problem string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.came = s; problem != "" {
+		m.Problem = problem
+	}
 }
 
 // set changes a member.
@@ -353,25 +364,28 @@ func (c *Crew) over(m *member, err error) {
 	if cut {
 		err = m.cancel
 	}
-	unfinished := (err != nil || m.State != Done) && c.o.Trees != nil && m.Branch != ""
+	unfinished := (err != nil || m.came != Done) && c.o.Trees != nil && m.Branch != ""
 	c.mu.Unlock()
 	_, stop := interrupts.AsStop(err)
+	if !stop {
+		c.release(m)
+	}
 	if unfinished && !stop {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life()), afterTime)
 		c.save(ctx, m)
 		cancel()
 	}
 	c.mu.Lock()
-	m.Ended, m.cancel = c.o.Now().UTC(), nil
+	m.Ended = c.o.Now().UTC()
 	switch {
-	case err == nil && m.settled():
 	case err == nil:
-		m.State = Done
+		m.State = m.came
 	case cut, stopped(err):
 		m.State, m.Problem = Interrupted, cause(err)
 	default:
 		m.State, m.Problem = Failed, cause(err)
 	}
+	m.came, m.cancel, m.news, m.talk = "", nil, nil, nil
 	c.mu.Unlock()
 	c.locks.free(m.ID)
 	c.ended(m)
@@ -379,6 +393,22 @@ func (c *Crew) over(m *member, err error) {
 		c.o.Behind(func(ctx context.Context) { c.save(ctx, m) })
 	}
 	c.schedule()
+}
+
+// release ends those that still work for a member that has ended before them, as
+// at a limit or when its model failed: nobody would hear of them.
+func (c *Crew) release(m *member) {
+	c.mu.Lock()
+	var left []string
+	for _, x := range c.members {
+		if x.Parent == m.ID && !x.settled() {
+			left = append(left, x.ID)
+		}
+	}
+	c.mu.Unlock()
+	for _, id := range left {
+		_ = c.Stop(id, fmt.Errorf("agent %s, for which it worked, has ended", m.ID)) // one that has ended meanwhile is no matter
+	}
 }
 
 // life is the context that the agents live in.

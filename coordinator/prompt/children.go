@@ -15,8 +15,11 @@ func Children(list []Child, left int) (string, error) {
 	return render("children.md", map[string]any{"List": list, "Left": left})
 }
 
-// FromParent renders what an agent is told by the one that asked for it.
-func FromParent(said []string) (string, error) {
+// Said is what one agent tells another. Its text is fenced.
+type Said struct{ From, Text string }
+
+// FromAgents renders what an agent is told by others.
+func FromAgents(said []Said) (string, error) {
 	return render("said.md", map[string]any{"Said": said})
 }
 
