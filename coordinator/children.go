@@ -25,7 +25,7 @@ func (c *Coordinator) newCrew() *crew.Crew {
 		Dir: c.book.agentsDir, Quarantine: func() string { return filepath.Join(c.stateDir(), "quarantine") },
 		Equip: c.equip, Prove: c.prove, Retries: c.cfg.CheckRetries,
 		Landing: func(ctx context.Context) { c.changes.begin(context.WithoutCancel(ctx)) },
-		Budget:  c.purse, Emit: c.events.emit, Warn: c.warn, Behind: c.behind, Redact: c.redactor.Bytes,
+		Budget:  c.purse, Emit: c.events.emit, Warn: c.warn, Behind: c.behind, Over: c.unheard, Redact: c.redactor.Bytes,
 	}
 	if o.Trees = c.trees; c.loc != nil {
 		o.Repository = c.loc.Root
@@ -88,7 +88,7 @@ func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, erro
 			return v
 		},
 		Record:    func(m agent.Message) error { c.mail.recorded(strings.Fields(m.Inbox)...); return nil },
-		Inbox:     func() []agent.Message { return c.childInbox(ctx, a.ID) },
+		Inbox:     func() []agent.Message { return c.childInbox(ctx, a.ID, interrupts.ClassSteer) },
 		Hold:      c.holdChild,
 		Step:      func(ctx context.Context) (context.Context, func()) { return c.mail.queue.Step(ctx, a.ID) },
 		Preempted: func(cause error) bool { _, ok := interrupts.AsPreempt(cause); return ok },
@@ -96,7 +96,8 @@ func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, erro
 		Note:      noteOf, Late: c.late, Compact: view.compact, Overflow: overflow, Halt: c.cassette.halted,
 		Price: c.price, MaxOutputTokens: c.cfg.MaxOutputTokens,
 	}
-	return &crew.Gear{Loop: loop, System: c.redactor.String(system), Task: task, Close: func(ctx context.Context) {
+	last := func() []agent.Message { return c.childInbox(ctx, a.ID, interrupts.ClassLater) }
+	return &crew.Gear{Loop: loop, System: c.redactor.String(system), Task: task, Last: last, Close: func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, restTime)
 		defer cancel()
 		client.Forget(a.ID)
@@ -154,11 +155,11 @@ func (c *Coordinator) prove(ctx context.Context, a crew.Agent) (failed string, e
 	return "", nil
 }
 
-// childInbox delivers what the human said to a child.
-func (c *Coordinator) childInbox(ctx context.Context, id string) []agent.Message {
+// childInbox delivers what the human said to a child, up to a class.
+func (c *Coordinator) childInbox(ctx context.Context, id string, upto interrupts.Class) []agent.Message {
 	held := c.mail.ready(ctx)
 	got := c.mail.queue.Take(func(m interrupts.Message) bool {
-		return m.To == id && c.here(m) && (m.Kept || held) && m.Class != interrupts.ClassAsk && m.Class != interrupts.ClassStop
+		return m.To == id && c.here(m) && (m.Kept || held) && m.Class <= upto && m.Class != interrupts.ClassAsk && m.Class != interrupts.ClassStop
 	})
 	m, delivered, ok := c.settleAll(got)
 	c.mu.Lock()
@@ -168,6 +169,17 @@ func (c *Coordinator) childInbox(ctx context.Context, id string) []agent.Message
 		return nil
 	}
 	return []agent.Message{m}
+}
+
+// unheard gives back what was said to a child that has ended without hearing it.
+func (c *Coordinator) unheard(id string) {
+	for _, m := range c.mail.queue.Take(func(m interrupts.Message) bool {
+		return m.To == id && m.Class != interrupts.ClassStop && m.Class != interrupts.ClassAsk
+	}) {
+		if c.mail.queue.Settle(m.ID(), interrupts.Returned) == nil {
+			c.warn(fmt.Sprintf("agent %s ended before it heard %s, which is given back: %s", id, m.ID(), clipRunes(firstLine(m.Text), maxQuote)))
+		}
+	}
 }
 
 // holdChild holds a child at a boundary: while the work is paused, and while

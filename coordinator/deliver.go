@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"ralph/interrupts"
@@ -152,8 +153,8 @@ func (c *Coordinator) Say(m interrupts.Message) interrupts.Message {
 	if m.Class == interrupts.ClassStop && m.To == "" {
 		c.catch()
 	}
-	if m.Class == interrupts.ClassUrgent && m.To == "" && c.crew.AtWork() {
-		c.quiet.begin()
+	if m.Class == interrupts.ClassUrgent && m.To == "" && c.here(m) {
+		c.hush()
 	}
 	if client := c.answers(); client != nil && m.Class == interrupts.ClassUrgent && m.To == "" {
 		client.Again(agentName) // a person does not wait for a limit that another request was told of
@@ -173,6 +174,18 @@ func (c *Coordinator) Say(m interrupts.Message) interrupts.Message {
 	return m
 }
 
+// hush holds the children at their next boundary until something urgent is
+// handled, where somebody is there to handle it: its loop, or the wait for the
+// children, ends that. It is called before the message can be taken.
+func (c *Coordinator) hush() {
+	c.mu.Lock()
+	attended := c.piece != nil && c.piece.loop != nil && !c.piece.talking
+	c.mu.Unlock()
+	if attended && c.crew.AtWork() {
+		c.quiet.begin()
+	}
+}
+
 // Waiting lists what was said and not delivered yet, in the order of delivery.
 func (c *Coordinator) Waiting() []interrupts.Message {
 	c.mail.amended()
@@ -182,5 +195,10 @@ func (c *Coordinator) Waiting() []interrupts.Message {
 // Amend changes a message that waits.
 func (c *Coordinator) Amend(id string, a interrupts.Amendment) (interrupts.Message, error) {
 	c.mail.amended()
+	if a.Class != nil && *a.Class == interrupts.ClassUrgent && slices.ContainsFunc(c.mail.queue.Waiting(), func(m interrupts.Message) bool {
+		return m.ID() == id && c.mine(m)
+	}) {
+		c.hush()
+	}
 	return c.mail.queue.Amend(id, a)
 }

@@ -38,6 +38,7 @@ func (p *piece) await(ctx context.Context) (more bool, err error) {
 		if len(list) > 0 {
 			return true, nil
 		}
+		c.quiet.end() // what was urgent is withdrawn
 	}
 }
 

@@ -139,8 +139,9 @@ func (p *piece) labour(ctx context.Context) error {
 func (c *Coordinator) begin(p *piece) {
 	c.eyes.rested()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.piece = p
+	c.mu.Unlock()
+	c.quiet.end() // of what was urgent in other work
 }
 
 // epoch counts the stops.

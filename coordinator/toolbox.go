@@ -41,6 +41,9 @@ func (c *Coordinator) toolbox(j Job, st *station, depth int) []agent.Tool {
 	}
 	if !j.DryRun && c.mayHelp(depth) {
 		env.Crew = hands{c, st.name}
+		if depth == 0 {
+			env.Crew = hands{c, c.name} // who visits works at its host's place
+		}
 	}
 	if !j.DryRun && j.Chat && depth == 0 {
 		env.SetMode = c.setMode

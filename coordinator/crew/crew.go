@@ -18,7 +18,7 @@ import (
 	"ralph/workers/tools"
 )
 
-// Options say what a Crew works with. All but Trees, FS, Now and Landing are
+// Options say what a Crew works with. All but Trees, FS, Now, Landing and Over are
 // needed.
 type Options struct {
 	// Pool runs the agents and bounds how many there are.
@@ -48,6 +48,8 @@ type Options struct {
 	Budget func() *workers.Budget
 	Emit   func(agent.Event)
 	Warn   func(string)
+	// Over is called when an agent has ended, before that is told; nil: nobody is.
+	Over func(id string)
 	// Behind does something when a stop is over, beside the conversation, with a
 	// context that the stop did not end.
 	Behind func(func(context.Context))
@@ -64,6 +66,9 @@ type Gear struct {
 	Loop *agent.Loop
 	// System is the system prompt, Task what opens the conversation.
 	System, Task string
+	// Last is asked when the agent's work has ended in order: what is to be said to
+	// it then goes on with it.
+	Last func() []agent.Message
 	// Close gives everything back when the agent has ended, until ctx ends. After a
 	// stop it is called behind it.
 	Close func(ctx context.Context)
@@ -94,13 +99,13 @@ type member struct {
 	Agent
 	check   string
 	files   []string
-	mends   string   // the agent whose conflict it resolves
-	tries   int      // of resolving what does not fit
+	mends   string        // the agent whose conflict it resolves
+	tries   int           // of resolving what does not fit
 	news    []prompt.Said // that it was not told yet
-	untold  bool     // its end was not told to its parent
-	ended   bool     // its end was told by an event
-	merged  bool     // that it was merged was not, and should be
-	goText  string   // what it was resumed with
+	untold  bool          // its end was not told to its parent
+	ended   bool          // its end was told by an event
+	landed  Landing       // that was told by an event
+	goText  string        // what it was resumed with
 	resumed bool
 	spent   agent.Spent
 	before  agent.Spent // of it was used for earlier work
@@ -131,6 +136,9 @@ func New(o Options) *Crew {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Over == nil {
+		o.Over = func(string) {}
 	}
 	if o.Landing == nil {
 		o.Landing = func(context.Context) {}

@@ -154,6 +154,9 @@ func (c *Crew) read(path string) (*member, error) {
 		}
 		m.Agent, m.check, m.files, m.mends, m.base, m.content, m.spent = k.Agent, k.Check, k.Hints, k.Mends, k.Base, k.With, k.Spent
 		m.Beat = r.Time
+		if m.Landing == Merging { // whether it came to that is found when it is merged again
+			m.Landing = Unmerged
+		}
 		return nil
 	})
 	if err != nil {

@@ -159,6 +159,7 @@ func (c *Crew) merge(ctx context.Context, m *member) error {
 		c.set(m, func(a *Agent) {
 			a.Landing, a.Commit, a.Problem = Held, got.Commit, heldText(got)
 		})
+		c.tellLanding(m)
 	default:
 		c.landed(bounded, m, got)
 	}
@@ -195,7 +196,7 @@ func (c *Crew) landed(ctx context.Context, m *member, got trees.Merge) {
 	for _, x := range list {
 		_ = c.drop(ctx, x, false)
 		c.keep(x)
-		c.tellMerged(x)
+		c.tellLanding(x)
 	}
 }
 
@@ -218,7 +219,7 @@ func (c *Crew) conflict(m *member, got trees.Merge) {
 	a := c.shown(of)
 	c.mu.Unlock()
 	c.keep(m)
-	c.tellEnd(c.look(m), string(Conflict))
+	c.tellLanding(m)
 	if give || got.ConflictCommit == "" {
 		return
 	}

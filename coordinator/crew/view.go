@@ -301,6 +301,56 @@ func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (strin
 	return b.String(), nil
 }
 
+// Waited says why a wait for children is over.
+type Waited int
+
+// Why a wait is over.
+const (
+	Idle Waited = iota // none is at work, and all that they came to was told
+	Came               // something else came
+	Due                // News has what should not wait
+)
+
+// Await waits while children of an agent are at work, until there is something
+// that should not wait: trouble, something in came, or the end of the last one.
+func (c *Crew) Await(ctx context.Context, parent string, came <-chan struct{}) (Waited, error) {
+	for {
+		if ctx.Err() != nil { // what came, or who ended, may be the stop's doing
+			return Idle, context.Cause(ctx)
+		}
+		c.mu.Lock()
+		at, fresh, urgent, pulse := false, false, false, c.pulse
+		for _, m := range c.members {
+			if m.Parent != parent {
+				continue
+			}
+			at = at || !m.settled()
+			fresh = fresh || m.untold
+			urgent = urgent || m.untold && m.trouble() && !c.mending(m.ID)
+		}
+		c.mu.Unlock()
+		if urgent || fresh && !at {
+			return Due, nil
+		}
+		if !at {
+			return Idle, nil
+		}
+		select {
+		case <-pulse:
+		case <-came:
+			if ctx.Err() == nil {
+				return Came, nil
+			}
+		case <-ctx.Done():
+		}
+	}
+}
+
+// trouble says that somebody should see to an agent that has ended; mu is held.
+func (m *member) trouble() bool {
+	return m.State != Done || m.Landing == Conflict || m.Landing == Held
+}
+
 // waitFor waits until an agent ends, any for "", or nobody is at work.
 func (c *Crew) waitFor(ctx context.Context, id string, wait time.Duration) {
 	late := time.NewTimer(wait)

@@ -57,7 +57,7 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 		if end.Err != nil {
 			return end.Err
 		}
-		more, err := c.await(ctx, m, loop)
+		more, err := c.await(ctx, m, gear)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (c *Crew) started(m *member) {
 	now := c.o.Now().UTC()
 	c.mu.Lock()
 	m.State, m.Since, m.Beat, m.Ended, m.Problem = Running, now, now, time.Time{}, ""
-	m.ended, m.merged = false, false
+	m.ended, m.landed = false, Unmerged
 	c.mu.Unlock()
 	c.keep(m)
 }
@@ -282,77 +282,30 @@ func (c *Crew) look(m *member) Agent {
 
 // await waits for the children of a member, and answers whether it has something
 // to say to them or about them.
-func (c *Crew) await(ctx context.Context, m *member, loop *agent.Loop) (more bool, err error) {
+func (c *Crew) await(ctx context.Context, m *member, gear *Gear) (more bool, err error) {
+	loop := gear.Loop
 	err = c.o.Pool.Aside(ctx, m.ID, func(ctx context.Context) error {
 		for {
 			why, err := c.Await(ctx, m.ID, m.wake)
-			if err != nil || why == Idle {
-				return err
+			if err != nil || why == Idle && m.budget.Check() != nil {
+				return err // it could not hear it any more
 			}
 			list := loop.Inbox()
+			if why == Idle {
+				list = append(list, gear.Last()...)
+			}
 			for _, x := range list {
 				m.talk = append(m.talk, x)
 				if err := loop.Record(x); err != nil {
 					return err
 				}
 			}
-			if len(list) > 0 {
-				more = true
+			if more = len(list) > 0; more || why == Idle {
 				return nil
 			}
 		}
 	})
 	return more, err
-}
-
-// Waited says why a wait for children is over.
-type Waited int
-
-// Why a wait is over.
-const (
-	Idle Waited = iota // none is at work, and all that they came to was told
-	Came               // something else came
-	Due                // News has what should not wait
-)
-
-// Await waits while children of an agent are at work, until there is something
-// that should not wait: trouble, something in came, or the end of the last one.
-func (c *Crew) Await(ctx context.Context, parent string, came <-chan struct{}) (Waited, error) {
-	for {
-		if ctx.Err() != nil { // what came, or who ended, may be the stop's doing
-			return Idle, context.Cause(ctx)
-		}
-		c.mu.Lock()
-		at, fresh, urgent, pulse := false, false, false, c.pulse
-		for _, m := range c.members {
-			if m.Parent != parent {
-				continue
-			}
-			at = at || !m.settled()
-			fresh = fresh || m.untold
-			urgent = urgent || m.untold && m.trouble() && !c.mending(m.ID)
-		}
-		c.mu.Unlock()
-		if urgent || fresh && !at {
-			return Due, nil
-		}
-		if !at {
-			return Idle, nil
-		}
-		select {
-		case <-pulse:
-		case <-came:
-			if ctx.Err() == nil {
-				return Came, nil
-			}
-		case <-ctx.Done():
-		}
-	}
-}
-
-// trouble says that somebody should see to an agent that has ended; mu is held.
-func (m *member) trouble() bool {
-	return m.State != Done || m.Landing == Conflict || m.Landing == Held
 }
 
 // over ends a member: it is called once per launch, when its work is over. What
@@ -416,58 +369,6 @@ func (c *Crew) life() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ctx
-}
-
-// ended tells that a member has ended, and lets go of what it had.
-func (c *Crew) ended(m *member) {
-	c.mu.Lock()
-	m.untold = true
-	a := c.shown(m)
-	c.mu.Unlock()
-	c.keep(m)
-	c.shut(m)
-	c.tellEnd(a, string(a.State))
-	c.mu.Lock()
-	m.ended = true
-	merged := m.merged
-	c.mu.Unlock()
-	if merged {
-		c.tellMerged(m)
-	}
-}
-
-// changed wakes those who wait for an end.
-func (c *Crew) changed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.pulse)
-	c.pulse = make(chan struct{})
-}
-
-// tellEnd emits how an agent ended, or how its work came into the user's tree.
-func (c *Crew) tellEnd(a Agent, status string) {
-	ok := a.State == Done && a.Landing != Conflict && a.Landing != Held
-	usage := a.Usage
-	text := firstLine(a.Result)
-	if text == "" {
-		text = firstLine(a.Problem)
-	}
-	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, Status: status, OK: &ok, Text: text, Reason: firstLine(a.Problem), Usage: &usage, CostUSD: a.CostUSD, Ref: a.Branch})
-}
-
-// tellMerged emits that the work of an agent is in the user's tree, once its end
-// was told.
-func (c *Crew) tellMerged(m *member) {
-	c.mu.Lock()
-	a := c.shown(m)
-	early := !m.ended
-	m.merged = early
-	c.mu.Unlock()
-	if early {
-		return // ended comes to it
-	}
-	ok := true
-	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, Status: string(Merged), OK: &ok, Text: a.Problem, Ref: a.Commit})
 }
 
 // stopped says that an error means the end of work that can go on later.

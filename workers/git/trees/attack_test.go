@@ -199,7 +199,6 @@ func TestRefsOfAHostileAgent(t *testing.T) {
 			w.gitIn(x.Dir, "add", "-A")
 			w.gitIn(x.Dir, "commit", "-qm", "x")
 		},
-		"a FIFO for a branch": func(w *world, tr *Trees, x Tree) { w.remove(".git/" + x.Branch); mkfifo(w.t, w.path(".git/"+x.Branch)) },
 		"a FIFO in the tree":  func(w *world, tr *Trees, x Tree) { mkfifo(w.t, filepath.Join(x.Dir, "fifo")) },
 		"a link for a branch": func(w *world, tr *Trees, x Tree) {
 			w.remove(".git/" + x.Branch)
