@@ -16,7 +16,7 @@ ifeq ($(HAVE_CC),yes)
 RACE := -race
 endif
 
-.PHONY: all build demo test check sweep sweep-state bench fuzz cover update install clean
+.PHONY: all build demo test check sweep sweep-state hostile bench fuzz cover update install clean
 
 all: build
 
@@ -52,6 +52,12 @@ sweep:
 	$(GO) test $(RACE) -timeout 60m -count=1 $$($(RAPID)) -rapid.checks=2000
 	$(MAKE) sweep-state
 
+# Every attack of the hostile corpus, with the defences and without: the table says
+# how many of each family escaped, and how many succeed where nothing defends.
+hostile:
+	RALPH_HOSTILE=all $(GO) test -timeout 30m -count=1 -v -run TestCorpus ./scripts/hostile > hostile.log 2>&1 || { grep -E '^ *--- FAIL' hostile.log; exit 1; }
+	@sed -n '/family/,$$p' hostile.log
+
 # Every crash, power cut and full disk that the state is tried with, and the
 # merges: what the suite does a sample of. The counts are in the output.
 sweep-state:
@@ -86,4 +92,4 @@ install: build
 	bin/ralph completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ralph.fish
 
 clean:
-	rm -rf bin cover.out sweep.log
+	rm -rf bin cover.out sweep.log hostile.log

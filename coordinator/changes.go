@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -187,10 +186,11 @@ func (c *changes) undo(ctx context.Context, n int) ([]git.FileChange, error) {
 			return all, err
 		}
 		all = append(all, files...)
-		if err := c.unland(ctx, t); err != nil {
-			c.warn("the files are as they were, but what was committed for them stays on the branch: " + err.Error())
+		err = c.unland(ctx, t)
+		if err != nil {
+			err = fmt.Errorf("the files are as they were, but what was committed for them stays on the branch: %w", err)
 		}
-		if err := c.points.Drop(ctx, t.before.ID, t.after.ID); err != nil {
+		if err := errors.Join(err, c.points.Drop(ctx, t.before.ID, t.after.ID)); err != nil {
 			return all, err
 		}
 	}
@@ -205,12 +205,6 @@ func (c *changes) diff(ctx context.Context) (string, error) {
 	}
 	return c.points.Diff(ctx, list[0].before, list[0].after)
 }
-
-// byAgent is the trailer of the commits by which the work of agents landed.
-const byAgent = "Ralph-Agent: "
-
-// maxUnland bounds how many commits of a turn are taken back.
-const maxUnland = 1000
 
 // unland takes back the commits with which the work of agents came to the user's
 // branch in a turn. Where anybody else committed in it they stay, as commits of
@@ -227,19 +221,7 @@ func (c *changes) unland(ctx context.Context, t turn) error {
 	if err != nil || to == from {
 		return err
 	}
-	log, err := c.repo.Log(ctx, git.LogOptions{Range: from + ".." + to, N: maxUnland})
-	if err != nil {
-		return err
-	}
-	var commits []string
-	for _, x := range log {
-		if !strings.Contains(x.Body, byAgent) {
-			return nil
-		}
-		commits = append(commits, x.Hash)
-	}
-	slices.Reverse(commits)
-	return c.trees.Unland(ctx, commits)
+	return c.trees.Unland(ctx, from, to)
 }
 
 // headOf is the commit that was checked out at a checkpoint, "" for none.

@@ -51,8 +51,8 @@ func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, erro
 	}
 	root, linked := c.crew.Place(a.ID)
 	output := ""
-	if dir := c.book.agentsDir(); dir != "" {
-		output = filepath.Join(dir, a.ID, "outputs")
+	if a.Transcript != "" { // which may be in the session in which it began
+		output = filepath.Join(filepath.Dir(a.Transcript), "outputs")
 		linked = append(linked, output)
 	}
 	st, err := c.openStation(a.ID, root, linked...)
@@ -144,6 +144,15 @@ func (c *Coordinator) prove(ctx context.Context, a crew.Agent) (failed string, e
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 	for _, command := range checks {
+		if command == c.crew.Check(a.ID) { // an agent chose it
+			v := c.gate.permitCommand(ctx, st.asks(), command)
+			if ctx.Err() != nil {
+				return "", context.Cause(ctx)
+			}
+			if v.Denied != "" {
+				return fmt.Sprintf("the check %q was not run: %s", command, v.Text), nil
+			}
+		}
 		res, err := c.checkIn(ctx, st, command)
 		if err != nil {
 			return "", err
@@ -178,25 +187,6 @@ func (c *Coordinator) unheard(id string) {
 	}) {
 		if c.mail.queue.Settle(m.ID(), interrupts.Returned) == nil {
 			c.warn(fmt.Sprintf("agent %s ended before it heard %s, which is given back: %s", id, m.ID(), clipRunes(firstLine(m.Text), maxQuote)))
-		}
-	}
-}
-
-// holdChild holds a child at a boundary: while the work is paused, and while
-// something urgent is handled.
-func (c *Coordinator) holdChild(ctx context.Context) error {
-	for {
-		wait := c.pausing.held()
-		if wait == nil {
-			wait = c.quiet.held()
-		}
-		if wait == nil {
-			return nil
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return context.Cause(ctx)
 		}
 	}
 }
@@ -305,7 +295,7 @@ func (c *Coordinator) AgentDiff(ctx context.Context, id string) (string, error) 
 // Prune removes the trees and branches of agents that are not at work, with what
 // they hold, and forgets the agents; it says what it removed.
 func (c *Coordinator) Prune(ctx context.Context, ids []string) ([]string, error) {
-	if err := c.crew.Adopt(ctx, c.agentDirs()); err != nil {
+	if err := errors.Join(c.settled(ctx), c.crew.Adopt(ctx, c.agentDirs())); err != nil {
 		return nil, fmt.Errorf("prune agents: %w", err)
 	}
 	return c.crew.Prune(ctx, ids)
@@ -389,9 +379,18 @@ func (c *Coordinator) stalled(s workers.Status) {
 	c.warn(fmt.Sprintf("agent %s has given no sign of life since %s; last: %s (/stop %s ends it)", s.ID, s.Beat.Local().Format(time.TimeOnly), s.Doing, s.ID))
 }
 
-// takeUp takes up the agents of the session that goes on.
-func (c *Coordinator) takeUp() {
-	if c.opt.NoModel || c.host != nil || c.SessionID() == "" {
+// takeUp ends the merge that a killed Ralph has begun, and takes up the agents of
+// the session that goes on.
+func (c *Coordinator) takeUp(ctx context.Context) {
+	if c.opt.NoModel || c.host != nil {
+		return
+	}
+	if c.trees != nil {
+		if err := c.trees.Finish(ctx); err != nil {
+			c.warn("a merge that was cut off is not finished: " + hinted(err))
+		}
+	}
+	if c.SessionID() == "" {
 		return
 	}
 	cut, err := c.crew.Load(c.book.agentsDir())
@@ -399,6 +398,9 @@ func (c *Coordinator) takeUp() {
 		c.warn("agents of this session are not known: " + err.Error())
 	}
 	if len(cut) > 0 {
+		if err := c.crew.Adopt(ctx, c.agentDirs()); err != nil {
+			c.warn("the trees of agents: " + hinted(err))
+		}
 		c.warn(fmt.Sprintf("%s at work when Ralph was cut off: %s; /agents shows them, /resume NAME goes on with one", count(len(cut), "agent"), few(cut)))
 	}
 }

@@ -147,7 +147,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	}
 	c.crew = c.newCrew()
 	c.mail = openMail(c)
-	c.takeUp()
+	c.takeUp(ctx)
 	c.tidy(ctx)
 	c.serve()
 	c.asides.resume()

@@ -160,8 +160,8 @@ func (c *Coordinator) Say(m interrupts.Message) interrupts.Message {
 		client.Again(agentName) // a person does not wait for a limit that another request was told of
 	}
 	m = c.mail.queue.Push(m)
-	if m.To != "" {
-		c.crew.Wake(m.To)
+	if m.To != "" && !c.crew.Wake(m.To) {
+		c.unheard(m.To)
 	}
 	switch m.Class {
 	case interrupts.ClassStop:

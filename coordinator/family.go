@@ -20,7 +20,10 @@ func (p *piece) await(ctx context.Context) (more bool, err error) {
 		p.urgent = false // it was answered just now
 		c.quiet.end()
 	}
+	c.pausing.await(true)
+	defer c.pausing.await(false)
 	for {
+		c.calm()
 		why, err := c.crew.Await(ctx, c.name, c.mail.queue.Changed())
 		if err != nil || why == crew.Idle {
 			return false, err

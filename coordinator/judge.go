@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/workers/agent"
@@ -235,14 +236,22 @@ func (c *Coordinator) failedCheck(command string, res proc.Result) (string, erro
 	return prompt.CheckFailed(told)
 }
 
-// mayCheck lets a check that the repository proposes run only after the human
-// approved its exact text.
+// mayCheck lets a check that the repository proposes run as a command of the model
+// might, and where it is not confined only after the human approved its exact text.
 func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error) {
 	origin := c.cfg.Origin("check")
-	if origin.Source != fromProject || c.confined().Complete { // else it runs like any command of the model
+	if origin.Source != fromProject {
 		return true, nil
 	}
-	why, err := c.gate.mayCheck(ctx, command)
+	d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
+	if d.Effect == policy.Allow && c.confined().Complete {
+		return true, nil
+	}
+	why := d.Rule
+	var err error
+	if d.Effect != policy.Deny {
+		why, err = c.gate.mayCheck(ctx, command)
+	}
 	if why != "" {
 		c.warn(fmt.Sprintf("the check %q of %s was left out: %s", command, origin, why))
 	}

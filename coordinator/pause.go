@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"ralph/coordinator/crew"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 )
@@ -20,6 +21,8 @@ type pause struct {
 	mu      sync.Mutex
 	wanted  chan struct{} // closed when the work may go on; nil when it is not to pause
 	reached bool
+	waiting bool // the coordinator waits for its children
+	still   int  // so many of them are held at a boundary
 }
 
 // Pause has the work stop at its next boundary, before the next request, until
@@ -80,6 +83,74 @@ func (p *pause) state() string {
 		return livePaused
 	}
 	return livePausing
+}
+
+// await notes whether the coordinator waits for its children.
+func (p *pause) await(waiting bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = waiting
+}
+
+// hush notes that n more children are held.
+func (p *pause) hush(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.still += n
+}
+
+// reach says whether a pause is reached just now: the coordinator waits for its
+// children, of which busy are at work, and they are held.
+func (p *pause) reach(busy int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wanted == nil || p.reached || !p.waiting || p.still < busy {
+		return false
+	}
+	p.reached = true
+	return true
+}
+
+// calm tells that the work is paused once all that is at work is held. Who waits
+// for children of its own is not at work.
+func (c *Coordinator) calm() {
+	if c.pausing.state() != livePausing {
+		return
+	}
+	list := c.crew.List()
+	busy := 0
+	for _, a := range list {
+		if a.State == crew.Running && !slices.ContainsFunc(list, func(b crew.Agent) bool { return b.Parent == a.ID && b.AtWork() }) {
+			busy++
+		}
+	}
+	if c.pausing.reach(busy) {
+		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: livePaused, Text: "paused"})
+	}
+}
+
+// holdChild holds a child at a boundary: while the work is paused, and while
+// something urgent is handled.
+func (c *Coordinator) holdChild(ctx context.Context) error {
+	for {
+		wait := c.pausing.held()
+		if wait == nil {
+			wait = c.quiet.held()
+		}
+		if wait == nil {
+			return nil
+		}
+		c.pausing.hush(+1)
+		c.calm()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+		}
+		c.pausing.hush(-1)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // hold is the loop's: a pause is for work, talk goes by.

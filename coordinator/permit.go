@@ -75,6 +75,9 @@ type asker struct {
 	// resolve follows the symlinks of a path of its tree; nil takes paths as they
 	// are.
 	resolve func(string) (string, error)
+	// guarded says why a path of its tree always asks before it is written; nil
+	// knows of none but by its name.
+	guarded func(string) string
 }
 
 // reset forgets what concerned the last run; standing consents stay.
@@ -107,6 +110,9 @@ func (g *gate) permit(ctx context.Context, who asker, t agent.Tool, c agent.Call
 			req.Path = real // what is decided on, and shown, is the target
 		}
 	}
+	if who.guarded != nil && req.Writes && req.Path != "" {
+		req.Guarded = who.guarded(req.Path)
+	}
 	d := g.policy.Decide(req)
 	switch {
 	case d.Effect == policy.Allow:
@@ -116,6 +122,16 @@ func (g *gate) permit(ctx context.Context, who asker, t agent.Tool, c agent.Call
 		return agent.Verdict{Denied: d.Rule, Text: fmt.Sprintf("denied by the rule: %s. Find another way or say what you cannot do.", d.Rule)}
 	}
 	return g.put(ctx, who, req, c, d)
+}
+
+// permitCommand is permit for a command that an agent has Ralph run in its tree,
+// inside the sandbox.
+func (g *gate) permitCommand(ctx context.Context, who asker, command string) agent.Verdict {
+	args, err := json.Marshal(map[string]string{"command": command})
+	if err != nil {
+		return agent.Verdict{Denied: "not a command", Text: err.Error()}
+	}
+	return g.permit(ctx, who, agent.Tool{Name: "shell"}, agent.Call{Name: "shell", Args: string(args)})
 }
 
 // put asks the human about one call.
@@ -139,7 +155,7 @@ func (g *gate) put(ctx context.Context, who asker, req policy.Request, c agent.C
 		g.mu.Unlock()
 		return refuse(d.Rule, "denied: "+d.Rule+", and nobody is there to give the permission. Find another way or say what you cannot do.")
 	}
-	answer, err := g.human(ctx, d.Consent, agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(who, req, workdir(c), d))
+	answer, err := g.human(ctx, d.Consent, agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(who, req, who.workdir(c), d))
 	switch {
 	case ctx.Err() != nil:
 		return refuse("denied by stop", "denied by stop: "+context.Cause(ctx).Error())
@@ -306,13 +322,19 @@ func request(t agent.Tool, c agent.Call) policy.Request {
 	return r
 }
 
-// workdir is where a shell call runs, as the model names it; "" for the root.
-func workdir(c agent.Call) string {
-	var a struct {
+// workdir is where a shell call runs, relative to the root and without symbolic
+// links; "" for the root.
+func (a asker) workdir(c agent.Call) string {
+	var args struct {
 		Workdir string `json:"workdir"`
 	}
-	_ = json.Unmarshal([]byte(c.Args), &a) // what does not decode is refused by the tool
-	return a.Workdir
+	_ = json.Unmarshal([]byte(c.Args), &args) // what does not decode is refused by the tool
+	if a.resolve != nil && args.Workdir != "" {
+		if real, err := a.resolve(args.Workdir); err == nil {
+			return real
+		}
+	}
+	return args.Workdir
 }
 
 // subject is what a permission is about: the exact command or the target.

@@ -211,3 +211,22 @@ func TestAskUser(t *testing.T) {
 		t.Errorf("the model was told %q", p.last(2).Content)
 	}
 }
+
+// A check that an agent asks for is a command like any other.
+func TestChecksOfAgentsNeedPermission(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.flags["check_retries"] = []string{"0"}
+	p.flags["deny"] = []string{`argv[0] == "touch"`}
+	ran := t.TempDir() + "/ran"
+	k := played(p)
+	k.part("ralph", spawn(m{"name": "sly", "task": "write it", "check": "touch " + ran}), text("I wait."), text("it failed"))
+	k.part("sly", put("it.txt", "x\n"), text("done"))
+	p.run(coordinator.Job{})
+	if _, err := os.Lstat(ran); err == nil {
+		t.Error("the check ran against the rule")
+	}
+	if p.read("it.txt") != "" {
+		t.Error("work whose check was not run was merged")
+	}
+}

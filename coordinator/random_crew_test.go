@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ralph/coordinator"
@@ -40,7 +41,7 @@ type report struct {
 }
 
 // foreman obeys orders: "run", "resume", "merge" and "prune" are done one after
-// the other, "stop", "end" and "agents" at once, "quit" when all is done.
+// the other, "stop", "end", "agents" and "quit" at once.
 func foreman(root string) error {
 	cfg, err := config.Load(config.Sources{Flags: map[string][]string{"base_url": {os.Getenv("RALPH_TEST_URL")}, "model": {"m"}, "sandbox": {"off"}, "check_retries": {"0"}, "allow": {"true"}}})
 	if err != nil {
@@ -64,9 +65,14 @@ func foreman(root string) error {
 	tell(report{Op: "open"})
 	ctx := context.Background()
 	work := make(chan order, 100)
-	var done sync.WaitGroup
-	done.Go(func() {
+	var quits atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
 		for o := range work {
+			if quits.Load() {
+				continue
+			}
 			r := report{Op: o.Op, Text: o.Text}
 			var err error
 			switch o.Op {
@@ -89,7 +95,7 @@ func foreman(root string) error {
 			}
 			tell(r)
 		}
-	})
+	}()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var o order
 		if err := json.Unmarshal(in.Bytes(), &o); err != nil {
@@ -108,8 +114,16 @@ func foreman(root string) error {
 			}
 			tell(r)
 		case "quit":
+			quits.Store(true)
 			close(work)
-			done.Wait()
+			for over := false; !over; {
+				c.Stop(&interrupts.Stop{})
+				select {
+				case <-ended:
+					over = true
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
 			r := report{Op: "quit"}
 			if err := c.Close(); err != nil {
 				r.Err = err.Error()
@@ -139,6 +153,7 @@ type company struct {
 	plans map[string][]string // names, by plan
 	roles map[string]role
 	saw   map[string]string // what an agent saw of the shared file, by id
+	calm  bool              // nobody hangs any more
 }
 
 var (
@@ -208,6 +223,7 @@ func (k *company) child(id string, r modeltest.Request) modeltest.Reply {
 	}
 	k.mu.Lock()
 	x, known := k.roles[id]
+	again = again || k.calm
 	k.mu.Unlock()
 	if !known { // one that resolves a conflict
 		x = role{Kind: "resolve"}

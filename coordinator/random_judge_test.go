@@ -16,13 +16,14 @@ import (
 // judge looks what is left of a run.
 type judge struct {
 	*randomRun
-	list []crew.Agent
-	tree string // the shared file, as it is
-	past string // every version of it that HEAD has
+	noted map[string]crew.Agent // as the journals have them
+	list  []crew.Agent
+	tree  string // the shared file, as it is
+	past  string // every version of it that HEAD has
 }
 
 func newJudge(r *randomRun, list []crew.Agent) *judge {
-	j := &judge{randomRun: r, list: list}
+	j := &judge{randomRun: r, list: list, noted: map[string]crew.Agent{}}
 	text, err := os.ReadFile(filepath.Join(r.root, shared))
 	if err != nil {
 		r.Error(err)
@@ -172,8 +173,14 @@ func (j *judge) reported() {
 			j.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
-			var x struct{ Payload struct{ ID, Commit string } }
-			if json.Unmarshal([]byte(line), &x) == nil && x.Payload.Commit != "" {
+			var x struct {
+				Kind    string
+				Payload crew.Agent
+			}
+			if json.Unmarshal([]byte(line), &x) != nil || x.Kind != "agent" {
+				continue // torn by a kill, or a message
+			}
+			if j.noted[x.Payload.ID] = x.Payload; x.Payload.Commit != "" {
 				j.commits[x.Payload.Commit] = x.Payload.ID
 			}
 		}
@@ -200,7 +207,7 @@ func (j *judge) agent(id string) crew.Agent {
 			return a
 		}
 	}
-	return crew.Agent{}
+	return j.noted[id] // of an earlier session, and nothing is left to do
 }
 
 // landings checks that what is called merged is in the user's tree, and nothing

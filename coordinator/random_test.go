@@ -267,6 +267,9 @@ func (r *randomRun) anyone() string {
 // rest is the last life: agents are resumed, merged and pruned until nothing is
 // left to do. It gives those that are known in the end.
 func (r *randomRun) rest() []crew.Agent {
+	r.company.mu.Lock()
+	r.company.calm = true
+	r.company.mu.Unlock()
 	l := r.start()
 	for range 3 {
 		for _, a := range l.agents() {
@@ -383,6 +386,8 @@ func (l *reign) heard(x report) {
 		case string(crew.Merged):
 			r.commits[e.Ref], r.merged[e.Agent] = e.Agent, true
 			r.all.landings.Add(1)
+		case string(crew.Held):
+			r.all.holds.Add(1)
 		case string(crew.Conflict):
 			r.all.conflicts.Add(1)
 		}

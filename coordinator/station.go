@@ -27,7 +27,9 @@ type station struct {
 }
 
 // asks is the station's agent as one that asks for permissions.
-func (s *station) asks() asker { return asker{name: s.name, root: s.root, resolve: s.work.Resolve} }
+func (s *station) asks() asker {
+	return asker{name: s.name, root: s.root, resolve: s.work.Resolve, guarded: s.cage.Guarded}
+}
 
 // close gives back what the station has open.
 func (s *station) close() error {

@@ -100,6 +100,7 @@ type member struct {
 	check   string
 	files   []string
 	mends   string        // the agent whose conflict it resolves
+	early   bool          // that conflict is of what waited before; its work comes after it
 	tries   int           // of resolving what does not fit
 	news    []prompt.Said // that it was not told yet
 	untold  bool          // its end was not told to its parent
@@ -107,11 +108,13 @@ type member struct {
 	landed  Landing       // that was told by an event
 	goText  string        // what it was resumed with
 	resumed bool
+	past    bool // it is of an earlier Ralph, and not compared with its tree yet
 	spent   agent.Spent
 	before  agent.Spent // of it was used for earlier work
 	did     Tally       // for the present work, without what it used
 	budget  *workers.Budget
 	came    State    // what its work came to, which counts once it has ended
+	ending  bool     // it has ended, and that is being told
 	cancel  error    // why it was stopped by itself
 	base    string   // the commit that it began with
 	content string   // the files that it began with, when others
@@ -279,7 +282,7 @@ func (c *Crew) schedule() {
 			}
 			switch can, state, why := c.ready(m); {
 			case why != "":
-				m.State, m.Problem, m.Ended = state, errNotBegun.Error()+": "+why, c.o.Now().UTC()
+				m.State, m.Problem, m.Ended, m.ending = state, errNotBegun.Error()+": "+why, c.o.Now().UTC(), true
 				hopeless = append(hopeless, m)
 			case can:
 				m.State = Queued
@@ -355,6 +358,9 @@ func (a Agent) settled() bool {
 	return false
 }
 
+// busy says that there is an end of a member to wait for; mu is held.
+func (m *member) busy() bool { return m.ending || !m.settled() }
+
 // standing is how an agent stands in a word or two.
 func (a Agent) standing() string {
 	if a.Landing == Conflict || a.Landing == Held {
@@ -381,7 +387,7 @@ func (c *Crew) Stop(id string, cause error) error {
 		switch {
 		case x.settled() || !c.under(x, id):
 		case x.State == Waiting:
-			x.State, x.Ended, x.Problem = Interrupted, c.o.Now().UTC(), cause.Error()
+			x.State, x.Ended, x.Problem, x.ending = Interrupted, c.o.Now().UTC(), cause.Error(), true
 			waiting = append(waiting, x)
 		case x.cancel == nil:
 			x.cancel = cause
@@ -451,13 +457,17 @@ func (c *Crew) Tell(from, id, text string) error {
 	return nil
 }
 
-// Wake has an agent that waits for its children look for what came.
-func (c *Crew) Wake(id string) {
+// Wake has an agent that waits for its children look for what came. It answers
+// false for one of the crew that has ended.
+func (c *Crew) Wake(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m := c.find(id); m != nil {
-		poke(m.wake)
+	m := c.find(id)
+	if m == nil {
+		return true
 	}
+	poke(m.wake)
+	return !m.settled()
 }
 
 func poke(ch chan<- struct{}) {

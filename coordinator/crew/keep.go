@@ -1,13 +1,11 @@
 package crew
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/afero"
 
@@ -40,13 +38,14 @@ type kept struct {
 	Mends string      `json:"mends,omitempty"`
 	Base  string      `json:"base,omitempty"`
 	With  string      `json:"content,omitempty"`
+	Early bool        `json:"early,omitempty"`
 	Spent agent.Spent `json:"spent"`
 }
 
 // keep writes how a member stands.
 func (c *Crew) keep(m *member) {
 	c.mu.Lock()
-	k := kept{Agent: m.Agent, Check: m.check, Hints: m.files, Mends: m.mends, Base: m.base, With: m.content, Spent: m.spent}
+	k := kept{Agent: m.Agent, Check: m.check, Hints: m.files, Mends: m.mends, Base: m.base, With: m.content, Early: m.early, Spent: m.spent}
 	c.mu.Unlock()
 	c.write(m, recordAgent, k)
 }
@@ -151,12 +150,10 @@ func (c *Crew) read(path string) (*member, error) {
 		}
 		if m == nil {
 			m = newMember(k.Agent)
+			m.past = true
 		}
-		m.Agent, m.check, m.files, m.mends, m.base, m.content, m.spent = k.Agent, k.Check, k.Hints, k.Mends, k.Base, k.With, k.Spent
+		m.Agent, m.check, m.files, m.mends, m.base, m.content, m.early, m.spent = k.Agent, k.Check, k.Hints, k.Mends, k.Base, k.With, k.Early, k.Spent
 		m.Beat = r.Time
-		if m.Landing == Merging { // whether it came to that is found when it is merged again
-			m.Landing = Unmerged
-		}
 		return nil
 	})
 	if err != nil {
@@ -191,43 +188,6 @@ func (c *Crew) conversation(m *member) ([]agent.Message, error) {
 		return nil, fmt.Errorf("read the conversation of agent %s: %w", m.ID, err)
 	}
 	return talk, nil
-}
-
-// Adopt takes up the agents whose trees or branches are there and that are not
-// known: dirs, the newest first, are where their journals may be. Of those that
-// have none only the tree is known.
-func (c *Crew) Adopt(ctx context.Context, dirs []string) error {
-	if c.o.Trees == nil {
-		return nil
-	}
-	list, err := c.o.Trees.List(ctx)
-	if err != nil {
-		return fmt.Errorf("list the trees of agents: %w", err)
-	}
-	var errs []error
-	for _, t := range list {
-		if _, ok := c.Find(t.Agent); ok {
-			continue
-		}
-		m, err := c.search(t.Agent, dirs)
-		errs = append(errs, err)
-		if m == nil {
-			m = newMember(Agent{ID: t.Agent, Depth: 1, State: Orphaned, Label: "left by an earlier Ralph", Since: t.Time, Ended: t.Time, Beat: t.Time, Problem: t.Broken})
-		}
-		if !m.settled() {
-			m.State, m.Problem = Interrupted, cutOff
-		}
-		m.Worktree, m.root, m.Branch, m.base = t.Dir, t.Root, strings.TrimPrefix(t.Branch, "refs/heads/"), t.Base
-		if m.Commit == "" && t.Head != t.Base {
-			m.Commit = t.Head
-		}
-		c.mu.Lock()
-		if c.find(m.ID) == nil {
-			c.members = append(c.members, m)
-		}
-		c.mu.Unlock()
-	}
-	return errors.Join(errs...)
 }
 
 // cutOff is why an agent did not end that was at work when Ralph was killed.

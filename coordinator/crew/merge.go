@@ -99,17 +99,18 @@ func (c *Crew) hand(ctx context.Context, m *member) error {
 	a := c.look(m)
 	work, err := c.o.Trees.Commit(ctx, m.ID, message(a, ""))
 	switch {
-	case errors.Is(err, git.ErrNothingToCommit):
-		c.become(m, Done, "")
-		c.set(m, func(a *Agent) { a.Landing = Unchanged })
-		c.leftOut(m, work.LeftOut)
-		return c.drop(ctx, m, len(work.LeftOut) > 0)
-	case err != nil:
+	case err == nil:
+		c.set(m, func(a *Agent) { a.Commit, a.Files = work.Hash, paths(work.Files) })
+	case !errors.Is(err, git.ErrNothingToCommit): // what it did before it was stopped is committed already
 		return fmt.Errorf("commit the work of %s: %w", m.ID, err)
 	}
-	c.set(m, func(a *Agent) { a.Commit, a.Files = work.Hash, paths(work.Files) })
 	c.leftOut(m, work.LeftOut)
-	return c.merge(ctx, m)
+	if err = c.merge(ctx, m); !errors.Is(err, git.ErrNothingToCommit) {
+		return err
+	}
+	c.become(m, Done, "")
+	c.set(m, func(a *Agent) { a.Landing = Unchanged })
+	return c.drop(ctx, m, len(work.LeftOut) > 0)
 }
 
 // leftOut says what of an agent's changes is not passed on.
@@ -139,10 +140,16 @@ func (c *Crew) drop(ctx context.Context, m *member, keepBranch bool) error {
 func (c *Crew) merge(ctx context.Context, m *member) error {
 	c.landing.Lock()
 	defer c.landing.Unlock()
+	return c.bring(ctx, m)
+}
+
+// bring is merge for one who holds landing.
+func (c *Crew) bring(ctx context.Context, m *member) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	c.set(m, func(a *Agent) { a.Landing, a.Doing = Merging, "is merged" })
+	c.keep(m) // should Ralph be killed now, the next one looks what came of it
 	c.o.Landing(ctx)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
 	defer cancel()
@@ -161,7 +168,15 @@ func (c *Crew) merge(ctx context.Context, m *member) error {
 		})
 		c.tellLanding(m)
 	default:
-		c.landed(bounded, m, got)
+		next := c.landed(bounded, m, got)
+		c.alsoLanded(bounded, got)
+		if next != nil {
+			if err := c.bring(ctx, next); err != nil {
+				c.o.Warn(err.Error())
+			}
+			c.become(next, "", "") // it was over before
+			c.keep(next)
+		}
 	}
 	return nil
 }
@@ -178,26 +193,41 @@ func heldText(got trees.Merge) string {
 }
 
 // landed notes that the work of an agent is in the user's tree, and that of the
-// one whose conflict it resolved with it.
-func (c *Crew) landed(ctx context.Context, m *member, got trees.Merge) {
+// one whose conflict it resolved with it. It gives the one whose work can be
+// merged only now.
+func (c *Crew) landed(ctx context.Context, m *member, got trees.Merge) (next *member) {
 	c.set(m, func(a *Agent) {
-		a.Landing, a.Commit = Merged, got.Commit
-		if !got.Committed {
+		a.Landing = Merged
+		if got.Committed {
+			a.Commit = got.Commit
+		} else {
 			a.Problem = "not committed on your branch: " + got.Why
 		}
 	})
 	list := []*member{m}
 	c.mu.Lock()
-	if other := c.find(m.mends); other != nil {
-		other.Landing, other.Problem, other.Commit = Merged, "", got.Commit
-		list = append(list, other)
+	for _, x := range c.members {
+		switch {
+		case m.mends == "" || x == m || x.Landing != Conflict || x.ID != m.mends && x.mends != m.mends:
+		case m.early && x.ID == m.mends:
+			next = x
+		default: // it, or one who tried before
+			x.Landing, x.Problem = Merged, m.Problem
+			if got.Committed {
+				x.Commit = got.Commit
+			}
+			list = append(list, x)
+		}
 	}
 	c.mu.Unlock()
 	for _, x := range list {
-		_ = c.drop(ctx, x, false)
+		c.keep(x) // before its tree goes
+		// A commit that the user's branch has not is on the agent's alone.
+		_ = c.drop(ctx, x, !got.Committed)
 		c.keep(x)
 		c.tellLanding(x)
 	}
+	return next
 }
 
 // conflict has an agent of the same parent resolve what does not fit.
@@ -211,8 +241,9 @@ func (c *Crew) conflict(m *member, got trees.Merge) {
 	c.mu.Lock()
 	m.Landing, m.Problem = Conflict, "it does not fit what was merged before: "+strings.Join(files, ", ")
 	of := m
-	if other := c.find(m.mends); other != nil {
-		of, m.Landing = other, Conflict
+	early := got.Earlier
+	if other := c.find(m.mends); other != nil && !early {
+		of, early = other, m.early
 	}
 	of.tries++
 	give := of.tries > maxMends
@@ -225,7 +256,7 @@ func (c *Crew) conflict(m *member, got trees.Merge) {
 	}
 	task, err := prompt.Resolve(a.ID, a.Task, files)
 	if err == nil {
-		err = c.enlistMender(of, task, got.ConflictCommit)
+		err = c.enlistMender(of, task, files, got.ConflictCommit, early)
 	}
 	if err != nil {
 		c.o.Warn(fmt.Sprintf("nobody resolves the conflict of agent %s: %v", a.ID, err))
@@ -233,8 +264,11 @@ func (c *Crew) conflict(m *member, got trees.Merge) {
 }
 
 // enlistMender makes the agent that resolves a conflict.
-func (c *Crew) enlistMender(of *member, task, content string) error {
+func (c *Crew) enlistMender(of *member, task string, files []string, content string, early bool) error {
 	life := c.life()
+	if life == nil || life.Err() != nil {
+		return errors.New("no work is going on")
+	}
 	taken := c.taken(life)
 	c.mu.Lock()
 	if err := c.o.Pool.Allows(of.Parent, of.Depth, 1); err != nil {
@@ -243,6 +277,7 @@ func (c *Crew) enlistMender(of *member, task, content string) error {
 	}
 	now := c.o.Now().UTC()
 	m := newMember(Agent{ID: freeName("resolve_"+of.ID, taken), Parent: of.Parent, Depth: of.Depth, Label: "resolve the conflict of " + of.ID, Task: task, State: Waiting, Since: now, Beat: now})
+	m.files, m.early = files, early
 	m.check, m.mends, m.content, m.budget, m.round = of.check, of.ID, content, of.budget, c.round
 	c.members = append(c.members, m)
 	c.mu.Unlock()
@@ -282,6 +317,9 @@ func (c *Crew) Merge(ctx context.Context, id string) (string, error) {
 	if held {
 		return c.land(ctx, m)
 	}
+	if left := c.marked(m); left != "" {
+		return "", fmt.Errorf("merge %s: %s", id, left)
+	}
 	a := c.look(m)
 	work, err := c.o.Trees.Commit(ctx, id, message(a, ""))
 	switch {
@@ -319,22 +357,12 @@ func (c *Crew) land(ctx context.Context, m *member) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("merge %s: %w", m.ID, err)
 	}
-	if !got.Landed {
+	c.alsoLanded(ctx, got)
+	c.schedule()
+	if c.look(m).Landing == Held {
 		c.set(m, func(a *Agent) { a.Problem = heldText(got) })
 		return m.ID + ": " + heldText(got), nil
 	}
-	var list []*member
-	c.mu.Lock()
-	for _, x := range c.members {
-		if x.Landing == Held {
-			list = append(list, x)
-		}
-	}
-	c.mu.Unlock()
-	for _, x := range list {
-		c.landed(ctx, x, got)
-	}
-	c.schedule()
 	return fmt.Sprintf("%s: its work is in your tree", m.ID), nil
 }
 
@@ -347,7 +375,7 @@ func (c *Crew) Resume(id, text string) error {
 	case m == nil:
 		defer c.mu.Unlock()
 		return fmt.Errorf("resume %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
-	case !m.settled() || m.State == Done || m.Landing == Merged || m.Landing == Merging:
+	case m.busy() || m.State == Done || m.Landing == Merged || m.Landing == Merging || m.Landing == Held:
 		defer c.mu.Unlock()
 		return fmt.Errorf("resume %s: %w: it is %s", id, ErrNotStopped, m.standing())
 	}

@@ -5,7 +5,6 @@ import "ralph/workers/agent"
 // ended tells that a member has ended, and lets go of what it had.
 func (c *Crew) ended(m *member) {
 	c.mu.Lock()
-	m.untold = true
 	a := c.shown(m)
 	c.mu.Unlock()
 	c.keep(m)
@@ -13,7 +12,7 @@ func (c *Crew) ended(m *member) {
 	c.o.Over(m.ID)
 	c.tellEnd(a)
 	c.mu.Lock()
-	m.ended = true
+	m.ended, m.untold, m.ending = true, true, false
 	c.mu.Unlock()
 	c.tellLanding(m)
 }

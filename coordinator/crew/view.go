@@ -42,7 +42,7 @@ func (c *Crew) List() []Agent {
 	}
 	for _, m := range c.members {
 		a := c.shown(m)
-		if s, ok := at[m.ID]; ok {
+		if s, ok := at[m.ID]; ok && !m.settled() {
 			a.Stalled = s.Stalled
 			switch s.State {
 			case workers.Stopping:
@@ -102,7 +102,7 @@ func (c *Crew) End(ctx context.Context, cause error) {
 	c.mu.Lock()
 	var ids []string
 	for _, m := range c.members {
-		if !m.settled() {
+		if m.busy() {
 			ids = append(ids, m.ID)
 		}
 	}
@@ -195,7 +195,7 @@ func (c *Crew) Place(id string) (root string, linked []string) {
 func (c *Crew) AtWork() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.members, func(m *member) bool { return !m.settled() })
+	return slices.ContainsFunc(c.members, (*member).busy)
 }
 
 // Check is the command that the work of an agent has to pass, "" for none.
@@ -324,7 +324,7 @@ func (c *Crew) Await(ctx context.Context, parent string, came <-chan struct{}) (
 			if m.Parent != parent {
 				continue
 			}
-			at = at || !m.settled()
+			at = at || m.busy()
 			fresh = fresh || m.untold
 			urgent = urgent || m.untold && m.trouble() && !c.mending(m.ID)
 		}
@@ -357,7 +357,7 @@ func (c *Crew) waitFor(ctx context.Context, id string, wait time.Duration) {
 	defer late.Stop()
 	c.mu.Lock()
 	pulse := c.pulse
-	at := slices.ContainsFunc(c.members, func(m *member) bool { return (id == "" || m.ID == id) && !m.settled() })
+	at := slices.ContainsFunc(c.members, func(m *member) bool { return (id == "" || m.ID == id) && m.busy() })
 	c.mu.Unlock()
 	for at {
 		select {
@@ -369,7 +369,7 @@ func (c *Crew) waitFor(ctx context.Context, id string, wait time.Duration) {
 		}
 		c.mu.Lock()
 		pulse = c.pulse
-		at = id != "" && slices.ContainsFunc(c.members, func(m *member) bool { return m.ID == id && !m.settled() })
+		at = id != "" && slices.ContainsFunc(c.members, func(m *member) bool { return m.ID == id && m.busy() })
 		c.mu.Unlock()
 	}
 }

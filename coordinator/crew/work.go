@@ -24,6 +24,10 @@ const afterTime = time.Minute
 // to the human does.
 const quietTool = 15 * time.Minute
 
+// heldTime is how long an agent that is held at a boundary need give no sign of
+// life: until the human says more.
+const heldTime = 365 * 24 * time.Hour
+
 // work is an agent's, on a goroutine of the pool: a tree, the loop until its work
 // stands, the merge.
 func (c *Crew) work(ctx context.Context, m *member) error {
@@ -69,6 +73,9 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 			return nil
 		}
 		problem, err := c.o.Prove(ctx, c.look(m))
+		if err == nil && problem == "" {
+			problem = c.marked(m)
+		}
 		switch {
 		case err != nil:
 			return err
@@ -150,6 +157,7 @@ func (c *Crew) complete(ctx context.Context, m *member, loop *agent.Loop) {
 	}
 	loop.Hold = func(ctx context.Context) error {
 		if hold != nil {
+			c.o.Pool.Quiet(m.ID, heldTime)
 			if err := hold(ctx); err != nil {
 				return err
 			}
@@ -328,6 +336,9 @@ func (c *Crew) over(m *member, err error) {
 		c.save(ctx, m)
 		cancel()
 	}
+	if unfinished && stop { // asked for before its end is seen: who finds it ended can wait for this
+		c.o.Behind(func(ctx context.Context) { c.save(ctx, m) })
+	}
 	c.mu.Lock()
 	m.Ended = c.o.Now().UTC()
 	switch {
@@ -338,13 +349,10 @@ func (c *Crew) over(m *member, err error) {
 	default:
 		m.State, m.Problem = Failed, cause(err)
 	}
-	m.came, m.cancel, m.news, m.talk = "", nil, nil, nil
+	m.came, m.cancel, m.news, m.talk, m.ending = "", nil, nil, nil, true
 	c.mu.Unlock()
 	c.locks.free(m.ID)
 	c.ended(m)
-	if unfinished && stop {
-		c.o.Behind(func(ctx context.Context) { c.save(ctx, m) })
-	}
 	c.schedule()
 }
 

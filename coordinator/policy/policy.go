@@ -13,6 +13,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,6 +70,9 @@ type Request struct {
 	Writes  bool   // it changes files of the project
 	Runs    bool   // it runs a program that the model chose
 	Outside bool   // it is to run outside the sandbox
+	// Guarded says why Path is not to be written without a yes, where that is not
+	// told by its name; see sandbox.Guarded.
+	Guarded string
 }
 
 // Decision is the answer with what led to it.
@@ -184,7 +188,7 @@ func (p *Policy) decide(r Request, script script) Decision {
 	if r.Outside {
 		return Decision{Effect: Ask, Rule: "what runs outside the sandbox always asks"}
 	}
-	if why := sandbox.Guarded(r.Path); r.Writes && why != "" && p.sandbox != SandboxOff {
+	if why := cmp.Or(sandbox.Guarded(r.Path), r.Guarded); r.Writes && why != "" && p.sandbox != SandboxOff {
 		return Decision{Effect: Ask, Rule: why + ", which always asks"}
 	}
 	return p.bySandbox(r)

@@ -146,6 +146,7 @@ func TestDenyRulesAreNotTalkedAround(t *testing.T) {
 		`timeout 5 curl x`, `x='a[$(curl x)]'; (( x ))`, `test -v 'a[$(curl x)]'`, `[ -v 'a[$(curl x)]' ]`, `printf -v 'a[$(curl x)]' y`, `let 'a[$(curl x)]=1'`, `declare 'a[$(curl x)]=1'`,
 		`[[ 'a[$(curl x)]' -eq 0 ]]`, `hash -p /usr/bin/curl ls; ls x`, `PS4='$(curl x)'; set -x; ls`, `python3 -c 'x'`, `perl -e 'x'`, `node -e x`, `awk 'BEGIN{system("curl x")}'`, `stdbuf -o0 curl x`,
 		`git -c core.pager='curl x' log`, `git -c alias.x='!curl x' x`, `git x`, `vim -c '!curl x'`, `tar xf a --to-command='curl x'`, `flock f curl x`, `script -c 'curl x'`, `$X x`, `cur? x`, `cu{r,}l x`,
+		`test -v "a[\$(curl x)]"`, `test -v 'a['\$\(curl\ x\)']'`, `test -v 'a[${ curl x;}]'`, `sed '1e curl x' f`, `sed s/a/b/e f`, `split --filter='curl x' f`, `sort --compress-program=curl f`, `rsync -e 'curl x' a b`, `man -P 'curl x' ls`,
 	} {
 		for name, p := range map[string]*policy.Policy{"argv": byArgv, "command": byText} {
 			if d := p.Decide(shell(command)); d.Effect == policy.Allow {
@@ -160,7 +161,7 @@ func TestAllowRulesDoNotStretch(t *testing.T) {
 	p := compile(t, policy.Rules{Sandbox: policy.SandboxWorkspace, Allow: []string{`argv[0] in ["ls", "test", "printf", "hash", "enable", "read", "set", "unset", "complete", "git"]`}})
 	for _, command := range []string{
 		`PATH=/tmp/e; ls`, `export PATH=/tmp/e; ls`, `declare -n x=PATH; ls`, `for PATH in /tmp/e; do ls; done`, `select PATH in /tmp/e; do ls; done`, `hash -p /tmp/e ls; ls`, `enable -f ./e.so ls`,
-		`printf -v PATH /tmp/e; ls`, `read PATH; ls`, `set -x`, `unset -f ls`, `test -v 'a[$(rm x)]'`, `let PATH=1; ls`, `(( PATH = 1 )); ls`, `complete -C 'rm x' y`, `git -c alias.x='!rm' x`, `git p`,
+		`printf -v PATH /tmp/e; ls`, `read PATH; ls`, `set -x`, `unset -f ls`, `test -v "a[\$(rm x)]"`, `test -v 'a['\$\(rm\ x\)']'`, `test -v 'a[$(rm x)]'`, `let PATH=1; ls`, `(( PATH = 1 )); ls`, `complete -C 'rm x' y`, `git -c alias.x='!rm' x`, `git p`,
 		`/tmp/ls`, `ls > f`, `sh -c ls`, `git -c core.pager=x log`,
 	} {
 		if d := p.Decide(shell(command)); d.Effect != policy.Ask {

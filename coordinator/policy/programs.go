@@ -142,6 +142,18 @@ func (c call) runsOthers() bool {
 		return flag("-e", "-E", "-p", "-r", "-n", "eval", "--eval", "--print")
 	case "awk", "gawk", "mawk", "nawk":
 		return slices.ContainsFunc(c.argv, func(a string) bool { return strings.Contains(a, "system") || strings.ContainsAny(a, "|") })
+	case "sed", "gsed":
+		return slices.ContainsFunc(c.argv, sedRuns().MatchString)
+	case "split", "csplit":
+		return flag("--filter")
+	case "sort":
+		return flag("--compress-program")
+	case "rsync":
+		return flag("-e", "--rsh")
+	case "zip":
+		return flag("-TT", "--unzip-command")
+	case "man":
+		return flag("-P", "--pager", "-H", "--html")
 	case "tar":
 		return flag("--to-command", "--checkpoint-action", "-I", "--use-compress-program", "-F", "--info-script", "--rsh-command")
 	}
@@ -150,6 +162,11 @@ func (c call) runsOthers() bool {
 	}
 	return isShell(c.program) || c.carries()
 }
+
+// sedRuns matches a script with the command or the flag that runs something.
+var sedRuns = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:^|[;{}0-9$/!,\s])e(?:\s|$)|[^\w\s][a-zA-Z0-9]*e[a-zA-Z0-9]*\s*(?:$|[;}\n])`)
+})
 
 // risky names what in the command always asks. Inside the sandbox what is not
 // known may run: it reaches nothing but the tree.

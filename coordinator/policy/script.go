@@ -2,8 +2,10 @@ package policy
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -115,13 +117,15 @@ func (r *reader) visit(n syntax.Node) bool {
 // quoted looks at text that the shell takes as it is: what looks like a
 // substitution there may be evaluated later, as by test -v 'a[$(…)]'.
 func (r *reader) quoted(text string) {
-	if strings.Contains(text, "$(") || strings.ContainsRune(text, '`') {
+	if substitutes().MatchString(text) {
 		r.s.literal = false
 		if mentions(text) {
 			r.s.hide("text with a git command that may be run")
 		}
 	}
 }
+
+var substitutes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[$][(]|`|[$][{][\\s|]") })
 
 func appendVariable(all []variable, a *syntax.Assign) []variable {
 	if a.Name == nil {
@@ -161,6 +165,9 @@ func (r *reader) command(n *syntax.CallExpr) {
 func (r *reader) add(c call, stmt *syntax.Stmt) {
 	s := r.s
 	s.calls = append(s.calls, c)
+	for _, w := range c.words {
+		r.quoted(w.text)
+	}
 	s.literal = s.literal && c.exact && !c.runsOthers()
 	if c.program == "" {
 		s.hide("a program whose name cannot be read")

@@ -120,7 +120,7 @@ func (c *crowd) round(ctx context.Context, begin func(context.Context) (wait fun
 			r.Requests += r.Turns[i]
 		}
 	}
-	began = time.Now()
+	cpu, began = processorTime(), time.Now()
 	stop()
 	for runtime.NumGoroutine() > goroutines || openSockets() > sockets {
 		if time.Since(began) > leftTime {
@@ -128,7 +128,7 @@ func (c *crowd) round(ctx context.Context, begin func(context.Context) (wait fun
 		}
 		time.Sleep(200 * time.Microsecond)
 	}
-	r.Stops = append(r.Stops, time.Since(began))
+	r.Stops, r.StopCPU = append(r.Stops, time.Since(began)), append(r.StopCPU, processorTime()-cpu)
 	if err := c.fault.Load(); err != nil {
 		return *err
 	}

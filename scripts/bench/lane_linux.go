@@ -33,6 +33,7 @@ type lane struct {
 	exited  chan struct{}
 	err     error // set before exited is closed
 	turns   int
+	caged   bool // commands are confined
 }
 
 // newLane makes the project; it starts nothing that stays.
@@ -69,7 +70,11 @@ func (n *lane) fill(command string) string {
 
 // ralph is Ralph in this lane's project.
 func (n *lane) ralph(args ...string) *exec.Cmd {
-	c := exec.Command(n.l.ralph, append([]string{"--sandbox", "off", "--base-url", n.l.server.url + "/" + filepath.Base(n.dir) + "/v1", "--model", "bench"}, args...)...)
+	sandbox := "off"
+	if n.caged {
+		sandbox = "workspace"
+	}
+	c := exec.Command(n.l.ralph, append([]string{"--sandbox", sandbox, "--base-url", n.l.server.url + "/" + filepath.Base(n.dir) + "/v1", "--model", "bench"}, args...)...)
 	c.Dir = n.project
 	c.Env = append([]string{"HOME=" + filepath.Join(n.dir, "home"), "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "LANG=C.UTF-8", markVariable + "=" + filepath.Base(n.dir)}, n.l.environ...)
 	return c

@@ -245,6 +245,13 @@ func (l *lab) exec(argv ...string) (sample, error) {
 	return finishRun(c)
 }
 
+// shell is a plain command of the bench's own.
+func (l *lab) shell(script string) *exec.Cmd {
+	c := exec.Command("bash", "-c", script)
+	c.Env = []string{"PATH=" + os.Getenv("PATH")}
+	return c
+}
+
 func finishRun(c *exec.Cmd) (sample, error) {
 	var stderr bytes.Buffer
 	c.Stderr = &stderr

@@ -195,13 +195,21 @@ func (s *scanner) clues(pid int) []string {
 	if dir, err := os.Readlink(at + "/cwd"); err == nil && strings.HasPrefix(dir, s.dir) {
 		clues = append(clues, "directory")
 	}
-	fds, _ := os.ReadDir(at + "/fd") // a process that is gone has none
-	for _, fd := range fds {
-		if to, err := os.Readlink(at + "/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, s.dir) {
-			return append(clues, "open file")
-		}
+	if s.opens(pid, "") {
+		clues = append(clues, "open file")
 	}
 	return clues
+}
+
+// opens says that a process has a file below the bench's directory open whose
+// path ends so.
+func (s *scanner) opens(pid int, end string) bool {
+	at := "/proc/" + strconv.Itoa(pid) + "/fd"
+	fds, _ := os.ReadDir(at) // a process that is gone has none
+	return slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
+		to, err := os.Readlink(at + "/" + fd.Name())
+		return err == nil && strings.HasPrefix(to, s.dir) && strings.HasSuffix(to, end)
+	})
 }
 
 // commandOf is the command line of a process, "" when it is gone.
@@ -336,9 +344,10 @@ func awaitAll(list []watched, last, deadline time.Time) time.Time {
 
 // beganLater says that a process belongs to a tree that Ralph has begun after
 // the work that is known: neither it nor what it descends from is known, and it
-// does not hold the mark that all work holds open. Every doubt counts as work.
+// does not hold the mark that all unconfined work holds open. Every doubt counts
+// as work.
 func (s *scanner) beganLater(all map[int]entry, ralph int, e entry, known map[entry]bool) bool {
-	if slices.Contains(s.clues(e.pid), "open file") {
+	if s.opens(e.pid, "/mark") {
 		return false
 	}
 	for e.pid != ralph {

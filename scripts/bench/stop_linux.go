@@ -272,13 +272,6 @@ func (n *lane) keyAt(key, typed string) (time.Time, error) {
 	return n.sees(fmt.Sprintf("a prompt at rest with %q", typed), n.tty.expect(atRest(typed)))
 }
 
-// shell is a plain command of the bench's own.
-func (l *lab) shell(script string) *exec.Cmd {
-	c := exec.Command("bash", "-c", script)
-	c.Env = []string{"PATH=" + os.Getenv("PATH")}
-	return c
-}
-
 // bareKill is the floor: a SIGKILL to each of eight plain process groups, until
 // all have died.
 func (l *lab) bareKill() (ms float64, err error) {

@@ -125,6 +125,9 @@ func (l *lab) trees() (err error) {
 		if err := ours.child(t, n, n%2 == 0, &a); err != nil {
 			return err
 		}
+		if n%2 > 0 {
+			continue
+		}
 		if err := bare.bareChild(n, &b); err != nil {
 			return err
 		}

@@ -15,12 +15,12 @@ import (
 const maxLeftovers = 100
 
 // StaleLocks lists the lock files of git, absolute, that stand where only
-// Ralph's own git commands write: at the refs of checkpoints, in the shadow
-// repository, and in worktrees below the state directory. While the caller
+// Ralph's own git commands write: at the refs of checkpoints and the branches of
+// agents, in the shadow repository, and in worktrees below the state directory. While the caller
 // holds the project's lock and runs no git itself, they are of commands that
 // were killed. The user's own, such as index.lock, are never among them.
 func (c *Checkpoints) StaleLocks() []string {
-	places := []string{filepath.Join(c.commonDir, "refs", "ralph")}
+	places := []string{filepath.Join(c.commonDir, "refs", "ralph"), filepath.Join(c.commonDir, "refs", "heads", "ralph")}
 	if c.shadow {
 		places = []string{c.gitDir}
 	} else {

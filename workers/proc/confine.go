@@ -34,7 +34,7 @@ type Confinement struct {
 	// of the command's own, which is up.
 	Network bool
 	// MaxProcesses bounds how many processes and threads may be there at a
-	// time; 0 is 4096. See Layers for where that holds.
+	// time; 0 is 2048. See Layers for where that holds.
 	MaxProcesses int
 	// MaxFileBytes bounds each file that is written; 0 is no bound.
 	MaxFileBytes int64

@@ -123,7 +123,6 @@ type Error struct {
 	Hint string
 }
 
-// Error says what was tried, on what, and why it did not work.
 // Error is "op \"path\": cause".
 func (e *Error) Error() string { return fmt.Sprintf("%s %q: %v", e.Op, e.Path, e.Err) }
 
@@ -134,7 +133,6 @@ func (e *Error) Unwrap() error { return e.Err }
 // for example because they hang in the kernel or belong to another user.
 type SurvivorError struct{ Processes []Process }
 
-// Error says what was tried, on what, and why it did not work.
 // Error names each process by pid and command line.
 func (e *SurvivorError) Error() string {
 	var b strings.Builder

@@ -39,7 +39,7 @@ type mark struct {
 
 // present are the protected names that are there.
 func (d dir) present() (map[string]mark, error) {
-	f, err := os.Open(d.path)
+	f, err := openOnly(d.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
@@ -80,6 +80,7 @@ func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
 		return func(name string) string { return guardedName(parent + name) }
 	}
 	dirs := []dir{{root, guardedName}, {filepath.Join(root, ".github"), inside(".github/")}, {filepath.Join(root, ".config"), inside(".config/")}}
+	dirs = append(dirs, s.guardedHome()...)
 	if loc == nil {
 		return dirs
 	}
@@ -92,12 +93,47 @@ func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
 	return dirs
 }
 
+// guardedHome are the directories with protected names where the tree holds the
+// user's home or configuration.
+func (s *Sandbox) guardedHome() []dir {
+	var dirs []dir
+	only := func(path, why string) {
+		dirs = append(dirs, dir{filepath.Dir(path), func(name string) string {
+			if name == Fold(filepath.Base(path)) {
+				return why
+			}
+			return ""
+		}})
+	}
+	if c := s.o.UserConfig; c != "" && c != s.o.Root && below(s.o.Root, c) {
+		only(c, whyRalph)
+	}
+	if s.home == "" || !below(s.o.Root, s.home) {
+		return dirs
+	}
+	for at, names := range homeNames() {
+		dirs = append(dirs, dir{filepath.Join(s.home, at), func(name string) string {
+			if slices.Contains(names, name) || at == "." && guardedName(name) != "" {
+				return whyAccess
+			}
+			return ""
+		}})
+	}
+	for _, p := range filepath.SplitList(s.o.Getenv("PATH")) {
+		if p = filepath.Clean(p); p != s.o.Root && below(s.o.Root, p) {
+			only(p, "is where the user's programs are")
+		}
+	}
+	return dirs
+}
+
 // watch is how the protected names were before a command.
 type watch struct {
 	began time.Time
 	dirs  []watched
 	repo  bool // the root had a repository
 	kept  *kept
+	git   gitState
 }
 
 type watched struct {
@@ -120,14 +156,20 @@ func (s *Sandbox) before(c *proc.Confinement) *watch {
 	}
 	_, err := os.Lstat(filepath.Join(s.o.Root, ".git"))
 	w.repo = err == nil
+	w.git = stateOf(loc)
 	s.mu.Lock()
 	s.watches[w] = true
 	s.mu.Unlock()
+	// What lies elsewhere a command cannot change: there it is the user, or another
+	// agent, who does.
+	held := slices.DeleteFunc(slices.Clone(c.Protect), func(p string) bool {
+		return !slices.ContainsFunc(c.Write, func(dir string) bool { return below(dir, p) })
+	})
 	state := filepath.Join(s.o.Project, ".ralph")
 	if s.layers().Active("mount namespace") {
-		w.kept = keepShared(c.Protect, state)
+		w.kept = keepShared(held, state)
 	} else {
-		w.kept = keep(c.Protect, state)
+		w.kept = keep(held, state)
 	}
 	return w
 }
@@ -237,6 +279,8 @@ func (s *Sandbox) after(w *watch) Report {
 				if err := os.Symlink(was.link, filepath.Join(d.path, name)); err != nil {
 					say("%s, a link to %s, could not be put back: %v", name, was.link, err)
 				}
+			case was != names[name] && w.git.configs[filepath.Join(d.path, name)].text == nil:
+				say("%s was replaced from outside while the command ran, which could write to it from then on: look at it before it is used", s.rel(filepath.Join(d.path, name)))
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(d.names)) {
@@ -247,6 +291,7 @@ func (s *Sandbox) after(w *watch) Report {
 			}
 		}
 	}
+	s.checkGit(w.git, say)
 	s.checkRepos(w, say)
 	return rep
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ralph/workers/git"
 	"ralph/workers/proc"
 	"ralph/workers/sandbox"
 )
@@ -329,4 +330,47 @@ func BenchmarkCommand(b *testing.B) {
 			}
 		}
 	})
+}
+
+// What a command of a child cannot reach is not put back after it: the user goes
+// on working in the project.
+func TestWorkBesideAChildStays(t *testing.T) {
+	w := newWorld(t, true)
+	tree := filepath.Join(w.root, ".ralph", "worktrees", "one")
+	w.git("worktree", "add", "-q", "-b", "ralph/one", tree)
+	loc, err := git.Find(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.runner = proc.New(proc.Options{Method: "session"})
+	if st := sandbox.Check(w.runner); st.None() {
+		t.Skip("nothing confines commands without namespaces here: ", st)
+	}
+	s, err := sandbox.Open(sandbox.Options{Proc: w.runner, Root: tree, Project: w.root, Git: &loc, Agent: "one", Getenv: func(k string) string { return w.env[k] }, Environ: w.environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	j, err := s.Start(t.Context(), proc.Spec{Argv: []string{proc.Shell(), "-c", "touch began; while [ ! -e go ]; do sleep 0.02; done"}, Dir: tree, Timeout: time.Minute}, sandbox.Call{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Lstat(filepath.Join(tree, "began")); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the command does not begin")
+		}
+	}
+	w.file(filepath.Join(w.root, "a.txt"), "the user goes on\n")
+	w.file(filepath.Join(w.root, "new.txt"), "new\n")
+	w.file(filepath.Join(tree, "go"), "")
+	<-j.Done()
+	if rep := s.Ended(j); len(rep.Reverted) > 0 {
+		t.Errorf("%+v", rep)
+	}
+	if text, err := os.ReadFile(filepath.Join(w.root, "a.txt")); err != nil || string(text) != "the user goes on\n" {
+		t.Errorf("the user's file: %q, %v", text, err)
+	}
 }

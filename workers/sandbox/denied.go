@@ -24,6 +24,9 @@ var (
 			`no such host|failed to lookup address|nodename nor servname|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b|dial (tcp|udp)[^\n]*(lookup|unreachable|connect: connection refused)|` +
 			`failed to establish a new connection|unable to (access|connect to)[^\n]*https?://|unable to resolve|couldn't resolve host|no route to host|name resolution`)
 	})
+	saysSocket = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)connect to the docker daemon|docker\.sock|podman\.sock|(failed to )?connect to (the )?(system |session )?(bus|dbus)|could not open a connection to your authentication agent`)
+	})
 	// A quoted path after the words, or what stands right before them.
 	pathAfter = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("^[^'\"]{0,40}['\"]([^'\"]+)['\"]")
@@ -37,7 +40,7 @@ var (
 )
 
 // denied reads from the output of a command that failed what the sandbox has
-// denied it. It is a guess, which the words say, and never longer than three
+// denied it. It is a guess, which the words say, and never longer than four
 // lines.
 func (s *Sandbox) denied(res proc.Result, o Call) []string {
 	if res.ExitCode == 0 {
@@ -57,6 +60,9 @@ func (s *Sandbox) denied(res proc.Result, o Call) []string {
 	}
 	if !o.Network && saysNetwork().MatchString(text) {
 		out = append(out, "the sandbox has no network but its own loopback; the user can allow it with --allow 'network', or you ask for the command with outside=true")
+	}
+	if saysSocket().MatchString(text) {
+		out = append(out, "the sandbox hides the sockets of other programs, as docker's and the desktop's; ask for the command with outside=true, and the user decides")
 	}
 	if saysLimit().MatchString(text) || res.Signal == "SIGXFSZ" {
 		out = append(out, "the sandbox limits how many processes there are and how large a file gets")

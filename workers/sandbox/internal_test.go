@@ -35,6 +35,7 @@ func TestDeniedNamesThePath(t *testing.T) {
 		{"dial tcp: lookup proxy.golang.org on 127.0.0.53:53: dial udp 127.0.0.53:53: connect: network is unreachable", "no network"},
 		{"npm ERR! code ENOTFOUND", "no network"},
 		{"requests.exceptions.ConnectionError: Failed to establish a new connection: [Errno 101] Network is unreachable", "no network"},
+		{"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", "outside=true"},
 		{"bash: fork: retry: Resource temporarily unavailable", "limits"},
 		{"rm: cannot remove 'build/x': Permission denied", ""},
 		{"bash: ./run.sh: Permission denied", ""},
@@ -78,7 +79,7 @@ func FuzzUnsafeKey(f *testing.F) {
 	}
 	path := filepath.Join(f.TempDir(), "config")
 	f.Fuzz(func(t *testing.T, text string) {
-		if unsafeKey([]byte(text)) != "" {
+		if unsafeKey([]byte(text), nil) != "" {
 			return
 		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -95,7 +95,7 @@ func walk(root string, visit func(string, fs.FileInfo)) {
 func remember(path string, info fs.FileInfo) keptFile {
 	f := keptFile{mode: info.Mode(), mark: markOf(path), size: info.Size(), time: ctime(info).UnixNano()}
 	if info.Mode().IsRegular() && info.Size() <= maxKeptBytes {
-		if data, err := os.ReadFile(path); err == nil {
+		if data, err := readFile(path, maxKeptBytes); err == nil {
 			f.data = append([]byte{}, data...) // not nil: without it there is nothing to put back
 		}
 	}
@@ -140,7 +140,7 @@ func (f keptFile) same(path string, info fs.FileInfo) bool {
 	if !f.mode.IsRegular() || !info.Mode().IsRegular() || info.Mode() != f.mode || f.data == nil {
 		return info.Mode() == f.mode && info.IsDir()
 	}
-	now, err := os.ReadFile(path)
+	now, err := readFile(path, maxKeptBytes)
 	return err == nil && bytes.Equal(now, f.data)
 }
 

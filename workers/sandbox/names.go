@@ -84,3 +84,24 @@ func guardedRepo(name string) string {
 	}
 	return ""
 }
+
+// homeNames are the folded names in the home, by the directory in it, that are
+// run or obeyed by programs of the user besides what is guarded everywhere and
+// what holds secrets.
+func homeNames() map[string][]string {
+	names := map[string][]string{
+		".": strings.Fields(`bin .vimrc .vim .gvimrc .exrc .emacs .emacs.d .tmux.conf .screenrc .gdbinit .lldbinit .pam_environment .xsession .xsessionrc .zlogout
+ .oh-my-zsh .pythonrc .irbrc .pryrc .rvmrc .lesskey .mailcap .forward .rpmmacros .wgetrc .curlrc .sqliterc .psqlrc .my.cnf`),
+		".config":      strings.Fields("nvim vim tmux zsh bash zellij environment.d code code-oss sublime-text helix emacs go pip autostart-scripts plasma-workspace"),
+		".local":       {"bin"},
+		".local/share": {"applications", "systemd", "nvim", "dbus-1", "bash-completion"},
+		".cargo":       {"bin", "env", "config", "config.toml"},
+		"go":           {"bin"},
+	}
+	for _, path := range secretsOfHome() {
+		if !strings.ContainsAny(path, "/*") {
+			names["."] = append(names["."], Fold(path))
+		}
+	}
+	return names
+}

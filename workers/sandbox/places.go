@@ -152,7 +152,7 @@ func siblings(dir, own string) []string {
 // configuration takes from the work tree, where a command could write them. What
 // is spelled in a way that is not read here stays writable.
 func hooksInTree(loc *git.Location) []string {
-	text, err := os.ReadFile(filepath.Join(loc.CommonDir, "config"))
+	text, err := readFile(filepath.Join(loc.CommonDir, "config"), maxConfigBytes)
 	if err != nil {
 		return nil
 	}
@@ -187,6 +187,25 @@ func hooksInTree(loc *git.Location) []string {
 		}
 	}
 	return out
+}
+
+// Guarded is the function of that name, which also knows the hooks and
+// configuration that the repository has in the tree.
+func (s *Sandbox) Guarded(name string) string {
+	if why := Guarded(name); why != "" {
+		return why
+	}
+	loc := s.repository()
+	if loc == nil {
+		return ""
+	}
+	at := Fold(filepath.Join(s.o.Root, filepath.FromSlash(name)))
+	for _, own := range hooksInTree(loc) {
+		if below(Fold(own), at) {
+			return name + " is what git runs or obeys here"
+		}
+	}
+	return ""
 }
 
 // existing leaves the paths that are there, each once, without symbolic links:

@@ -108,17 +108,16 @@ func unsafeParts(gitDir string) []bad {
 		if err != nil {
 			continue
 		}
-		const most = 64 << 10
-		if !info.Mode().IsRegular() || info.Size() > most {
+		if !info.Mode().IsRegular() || info.Size() > maxConfigBytes {
 			out = append(out, bad{name, "is no configuration as git writes it"})
 			continue
 		}
-		text, err := os.ReadFile(path)
+		text, err := readFile(path, maxConfigBytes)
 		if err != nil {
 			out = append(out, bad{name, "cannot be read"})
 			continue
 		}
-		if key := unsafeKey(text); key != "" {
+		if key := unsafeKey(text, nil); key != "" {
 			out = append(out, bad{name, "sets " + key + ", which may have git run something"})
 		}
 	}
@@ -127,7 +126,7 @@ func unsafeParts(gitDir string) []bad {
 	}
 	hooks := filepath.Join(gitDir, "hooks")
 	if info, err := os.Lstat(hooks); err == nil {
-		entries, err := os.ReadDir(hooks)
+		entries, err := readDir(hooks)
 		odd := !info.IsDir() || err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 			return !strings.HasSuffix(e.Name(), ".sample")
 		})
@@ -138,32 +137,51 @@ func unsafeParts(gitDir string) []bad {
 	return out
 }
 
+// unreadable is told of what settings does not read.
+const unreadable = "a line that cannot be read"
+
 // unsafeKey is the first key of a configuration that is not known to be
-// harmless, or "a line that cannot be read".
-func unsafeKey(text []byte) string {
-	section := ""
-	for line := range bytes.Lines(text) {
-		l := strings.TrimSpace(string(line))
+// harmless, or unreadable; what was set before is passed over.
+func unsafeKey(text []byte, before []string) string {
+	for _, set := range settings(text) {
+		key, value, _ := strings.Cut(set, "=")
 		switch {
-		case l == "" || l[0] == '#' || l[0] == ';':
-			continue
-		case strings.HasSuffix(l, `\`):
-			return "a line that goes on in the next"
-		case l[0] == '[':
-			head, rest, ok := strings.Cut(l[1:], "]")
-			if !ok || strings.TrimSpace(rest) != "" {
-				return "a line that cannot be read"
-			}
-			section, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(head)), " ")
-			continue
-		}
-		key, value, _ := strings.Cut(l, "=")
-		key = section + "." + strings.ToLower(strings.TrimSpace(key))
-		if !harmlessKey(key) || strings.HasSuffix(key, "url") && (strings.Contains(value, "::") || strings.ContainsAny(value, "\"\\")) {
+		case slices.Contains(before, set):
+		case strings.HasPrefix(set, unreadable):
+			return unreadable
+		case !harmlessKey(key), strings.HasSuffix(key, "url") && (strings.Contains(value, "::") || strings.ContainsAny(value, "\"\\")):
 			return key
 		}
 	}
 	return ""
+}
+
+// settings are the lines of a configuration as section.key=value. From one on
+// that cannot be read, or goes on in the next, all the rest is one of them.
+func settings(text []byte) []string {
+	var out []string
+	section := ""
+	for i := 0; i < len(text); {
+		start := i
+		line, _, _ := bytes.Cut(text[i:], []byte{'\n'})
+		i += len(line) + 1
+		l := strings.TrimSpace(string(line))
+		if l == "" || l[0] == '#' || l[0] == ';' {
+			continue
+		}
+		head, rest, ok := strings.Cut(l[1:], "]")
+		header := l[0] == '['
+		if strings.HasSuffix(l, `\`) || header && (!ok || strings.TrimSpace(rest) != "") {
+			return append(out, unreadable+"\n"+string(text[start:]))
+		}
+		if header {
+			section, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(head)), " ")
+			continue
+		}
+		key, value, _ := strings.Cut(l, "=")
+		out = append(out, section+"."+strings.ToLower(strings.TrimSpace(key))+"="+value)
+	}
+	return out
 }
 
 func harmlessKey(key string) bool {
@@ -191,7 +209,7 @@ func gitFile(path string, info fs.FileInfo) (string, bool) {
 	if !info.Mode().IsRegular() || info.Size() > most {
 		return "", false
 	}
-	text, err := os.ReadFile(path)
+	text, err := readFile(path, most)
 	if err != nil {
 		return "", false
 	}

@@ -64,7 +64,7 @@ func (t *Trees) reserve(ctx context.Context, o AddOptions) (record, error) {
 	if _, err := os.Lstat(filepath.Join(t.loc.CommonDir, "reftable")); err == nil {
 		return record{}, &git.Error{Op: "worktree", Path: t.loc.Root, Err: errors.New("the repository keeps its refs in reftable, which Ralph does not write")}
 	}
-	r, err := t.recordOf(o.Agent)
+	r, err := t.recall(ctx, o.Agent)
 	switch {
 	case err == nil:
 		if o.Base != "" && o.Base != r.Base || o.Content != "" && o.Content != r.Content {
@@ -72,12 +72,6 @@ func (t *Trees) reserve(ctx context.Context, o AddOptions) (record, error) {
 		}
 		return t.mend(ctx, r)
 	case !errors.Is(err, ErrUnknown):
-		return record{}, err
-	}
-	if r, err = t.adopt(ctx, o.Agent); err == nil && r.Agent != "" {
-		return t.mend(ctx, r)
-	}
-	if err != nil {
 		return record{}, err
 	}
 	return t.begin(ctx, o)
@@ -97,7 +91,7 @@ func (t *Trees) begin(ctx context.Context, o AddOptions) (record, error) {
 	case r.Base == "" && r.Content != "":
 		r.Base, err = t.resolve(ctx, r.Content+"^1")
 	case r.Base == "":
-		var s Snapshot
+		var s snapshot
 		s, err = t.snapshot(ctx)
 		r.Base, r.LeftOut, r.ignored = s.Commit, s.LeftOut, s.ignored
 	}
@@ -115,7 +109,7 @@ func (t *Trees) begin(ctx context.Context, o AddOptions) (record, error) {
 		return record{}, err
 	}
 	none := strings.Repeat("0", len(r.Base))
-	if err := t.moveRefs(ctx, move{baseRef(r.Agent), r.Base, ""}, move{r.Ref, r.Base, none}); err != nil {
+	if err := t.moveRefs(ctx, move{t.baseRef(r.Agent), r.Base, ""}, move{r.Ref, r.Base, none}); err != nil {
 		return record{}, err
 	}
 	return r, t.install(r, "")
@@ -296,24 +290,6 @@ func (t *Trees) child(r record) *git.Repo {
 
 func (t *Trees) location(r record) git.Location {
 	return git.Location{Root: t.dir(r.Agent), GitDir: t.admin(r.Admin), CommonDir: t.loc.CommonDir, Worktree: true}
-}
-
-// Open gives the repository of a tree; no filter runs there.
-func (t *Trees) Open(agent string) (*git.Repo, error) {
-	r, err := t.recordOf(agent)
-	if err != nil {
-		return nil, fmt.Errorf("open worktree: %w", err)
-	}
-	return t.child(r), nil
-}
-
-// Locate says where a tree is, for git tools and the sandbox.
-func (t *Trees) Locate(agent string) (git.Location, error) {
-	r, err := t.recordOf(agent)
-	if err != nil {
-		return git.Location{}, fmt.Errorf("locate worktree: %w", err)
-	}
-	return t.location(r), nil
 }
 
 // describe makes a Tree of a record.

@@ -1,13 +1,10 @@
 package trees
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"ralph/workers/git"
 )
 
 // What waits is the change of an agent. When the user goes to another branch, or
@@ -46,7 +43,7 @@ func TestWaitingWorkOnAnotherBranch(t *testing.T) {
 			}
 			equal(t, "landed", m.Landed && m.Committed, true)
 			log := w.git("log", "--format=%s", "--first-parent")
-			want := strings.ReplaceAll(c.want, "child", "merge x")
+			want := strings.ReplaceAll(c.want, "child", "work of x")
 			if name == "went on" {
 				_, log, _ = strings.Cut(log, "\n")
 			}
@@ -60,27 +57,6 @@ func TestWaitingWorkOnAnotherBranch(t *testing.T) {
 	}
 }
 
-// The branch of an agent outlasts the loss of .ralph: Prune takes none with work
-// that was never merged.
-func TestPruneAfterStateIsLost(t *testing.T) {
-	t.Parallel()
-	w := newRepo(t)
-	w.write("a.txt", "1\n")
-	w.commitAll("one")
-	tr := w.trees()
-	x := w.add(tr, "x")
-	w.write(filepath.Join(x.Dir, "new.txt"), "x\n")
-	head := w.commit(tr, "x").Hash
-	w.remove(".ralph")
-	if _, err := tr.Prune(t.Context(), func(string) bool { return false }); err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "branch", w.git("rev-parse", "refs/heads/ralph/x"), head)
-	if err := tr.Remove(t.Context(), "x", false); err != nil {
-		t.Error(err)
-	}
-}
-
 // git clean -fdx takes the records with it and leaves the worktrees.
 func TestCleanWhileAgentsWork(t *testing.T) {
 	t.Parallel()
@@ -90,6 +66,10 @@ func TestCleanWhileAgentsWork(t *testing.T) {
 	tr := w.trees()
 	x := w.add(tr, "x")
 	w.write(filepath.Join(x.Dir, "new.txt"), "x\n")
+	w.git("clean", "-fdxq")
+	if err := tr.note(t.Context(), "x", func(*record) {}); err != nil {
+		t.Error(err)
+	}
 	w.git("clean", "-fdxq")
 	w.commit(tr, "x")
 	m := w.merge(tr, "x")
@@ -116,9 +96,6 @@ func TestTwoProjectsOfOneRepository(t *testing.T) {
 	tr2 := w2.trees()
 	if list, err := tr2.List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("agents of the other project: %+v %v", list, err)
-	}
-	if gone, err := tr2.Prune(t.Context(), func(string) bool { return false }); err != nil || len(gone) != 0 {
-		t.Error(gone, err)
 	}
 	y := w2.add(tr2, "x")
 	equal(t, "base", y.Base, w2.git("rev-parse", "HEAD"))
@@ -199,7 +176,7 @@ func TestRefsOfAHostileAgent(t *testing.T) {
 			w.gitIn(x.Dir, "add", "-A")
 			w.gitIn(x.Dir, "commit", "-qm", "x")
 		},
-		"a FIFO in the tree":  func(w *world, tr *Trees, x Tree) { mkfifo(w.t, filepath.Join(x.Dir, "fifo")) },
+		"a FIFO in the tree": func(w *world, tr *Trees, x Tree) { mkfifo(w.t, filepath.Join(x.Dir, "fifo")) },
 		"a link for a branch": func(w *world, tr *Trees, x Tree) {
 			w.remove(".git/" + x.Branch)
 			_ = os.Symlink("/etc/passwd", w.path(".git/"+x.Branch))
@@ -260,11 +237,8 @@ func TestCloneInside(t *testing.T) {
 	w.write(filepath.Join(x.Dir, "new.txt"), "x\n")
 	w.gitIn(x.Dir, "add", "-A")
 	w.gitIn(x.Dir, "commit", "-q", "-m", "all")
-	if _, err := tr.Commit(t.Context(), "x", "work"); err != nil && !errors.Is(err, git.ErrNothingToCommit) {
-		t.Fatal(err)
-	}
+	equal(t, "left out", w.commit(tr, "x").LeftOut, []string{"copy (a repository of its own)"})
 	m := w.merge(tr, "x")
 	equal(t, "landed", m.Landed && m.Committed, true)
 	equal(t, "files", paths(m.Files), []string{"added new.txt"})
-	equal(t, "left out", m.LeftOut, []string{"copy (a repository of its own)"})
 }

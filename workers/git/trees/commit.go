@@ -35,8 +35,11 @@ func (t *Trees) commit(ctx context.Context, agent, message string) (Work, error)
 	if strings.TrimSpace(message) == "" {
 		return Work{}, errors.New("the message is empty")
 	}
-	r, err := t.recordOf(agent)
+	r, err := t.find(ctx, agent)
 	if err != nil {
+		return Work{}, err
+	}
+	if err := t.mendHurt(ctx, r); err != nil {
 		return Work{}, err
 	}
 	g, err := t.gather(ctx, r)
@@ -65,7 +68,7 @@ func (t *Trees) note(ctx context.Context, agent string, set func(*record)) error
 		return err
 	}
 	defer unlock()
-	r, err := t.recordOf(agent)
+	r, err := t.recall(ctx, agent)
 	if err != nil {
 		return err
 	}
@@ -120,6 +123,8 @@ func (t *Trees) gather(ctx context.Context, r record) (gathered, error) {
 	g.on = "refs/heads/"+branch == r.Ref
 	if g.at = at; g.on {
 		g.at = g.tip
+	} else if ok, err := t.exists(ctx, at); err != nil || !ok {
+		g.at = "" // a HEAD that names nothing
 	}
 	if text, ok := readSmall(filepath.Join(t.admin(r.Admin), "MERGE_HEAD")); ok {
 		for _, h := range strings.Fields(text) {
@@ -315,17 +320,9 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 		hash, size, _ := strings.Cut(strings.TrimSpace(line), " ")
 		sizes[hash], _ = strconv.ParseInt(size, 10, 64) // "missing" is 0, and write-tree says so
 	}
-	targets := map[string]string{}
-	for _, hash := range links {
-		if sizes[hash] > 4096 {
-			targets[hash] = "/"
-			continue
-		}
-		out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "blob", hash}})
-		if err != nil {
-			return nil, err
-		}
-		targets[hash] = string(out)
+	targets, err := linkTargets(ctx, p, links, sizes)
+	if err != nil {
+		return nil, err
 	}
 	filtered, err := p.Filtered(ctx, index, paths)
 	if err != nil {
@@ -338,6 +335,9 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 			target = targets[c.newHash]
 		}
 		w := t.unfit(r, c.path, func() int64 { return sizes[c.newHash] }, func() string { return target })
+		if c.newMode == modeGitlink && c.oldMode == modeNone && t.cloned(r, c.path) {
+			w = whyNested
+		}
 		if w == "" && c.newMode != modeGitlink && slices.Contains(filtered, c.path) {
 			w = whyFilter
 		}
@@ -346,4 +346,40 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 		}
 	}
 	return why, nil
+}
+
+// linkTargets reads where symlinks lead; one that is too long leads out of the tree.
+func linkTargets(ctx context.Context, p git.Plumbing, links []string, sizes map[string]int64) (map[string]string, error) {
+	const most = 4096
+	targets := map[string]string{}
+	links = slices.DeleteFunc(links, func(hash string) bool {
+		if sizes[hash] > most {
+			targets[hash] = "/"
+		}
+		return sizes[hash] > most
+	})
+	if len(links) == 0 {
+		return targets, nil
+	}
+	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "--batch=%(objectname)"}, Stdin: []byte(strings.Join(links, "\n") + "\n")})
+	if err != nil {
+		return nil, err
+	}
+	for rest := string(out); rest != ""; {
+		hash, text, _ := strings.Cut(rest, "\n")
+		n := int(sizes[hash])
+		if n+1 > len(text) {
+			return nil, fmt.Errorf("git cat-file: %.80q", rest)
+		}
+		targets[hash], rest = text[:n], text[n+1:]
+	}
+	return targets, nil
+}
+
+// cloned says that an agent has a repository with all that belongs to it below a
+// path, unlike a submodule: git add takes such a one for a submodule that nobody
+// could ever get.
+func (t *Trees) cloned(r record, name string) bool {
+	info, err := os.Lstat(filepath.Join(t.dir(r.Agent), filepath.FromSlash(name), ".git"))
+	return err == nil && info.IsDir()
 }

@@ -27,6 +27,7 @@ type journal struct {
 	From, To, Branch string // To "" makes no commit
 	Files, Index     []step
 	After            queue
+	Took             []waiter // whose work it is
 
 	have map[string]entry // of the index; nil in a journal that was read
 }
@@ -404,6 +405,9 @@ func (t *Trees) resume(ctx context.Context, j journal) error {
 	}
 	if back {
 		return removeFile(t.journalPath())
+	}
+	if err := t.breakLocks(j); err != nil {
+		return err
 	}
 	why, err := t.advance(ctx, j)
 	if err != nil {

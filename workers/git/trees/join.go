@@ -93,7 +93,11 @@ func (t *Trees) commitTree(ctx context.Context, tree, message string, parents ..
 		args = append(args, "-p", parent)
 	}
 	out, _, err := p.Run(ctx, git.Call{Args: append(args, "-F", "-"), Stdin: []byte(message), Env: who})
-	return strings.TrimSpace(string(out)), err
+	commit := strings.TrimSpace(string(out))
+	if err == nil {
+		t.known.Store(commit, tree)
+	}
+	return commit, err
 }
 
 // settle puts a worktree on its branch, with the index as the last commit is.
@@ -127,21 +131,8 @@ func (t *Trees) settle(ctx context.Context, r record, g *gathered, tree string) 
 	return nil
 }
 
-// Changes lists what differs between the base of an agent and its worktree as it
-// is, by what Commit would record.
-func (t *Trees) Changes(ctx context.Context, agent string) ([]git.FileChange, error) {
-	var list []git.FileChange
-	err := t.compare(ctx, agent, func(p git.Plumbing, base, tree string) (err error) {
-		list, err = p.Changes(ctx, base, tree)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("changes of %q: %w", agent, err)
-	}
-	return list, nil
-}
-
-// Diff is the same as a patch.
+// Diff is what differs between the base of an agent and its worktree as it is, by
+// what Commit would record, as a patch.
 func (t *Trees) Diff(ctx context.Context, agent string) (string, error) {
 	var text string
 	err := t.compare(ctx, agent, func(p git.Plumbing, base, tree string) (err error) {
@@ -155,7 +146,7 @@ func (t *Trees) Diff(ctx context.Context, agent string) (string, error) {
 }
 
 func (t *Trees) compare(ctx context.Context, agent string, do func(p git.Plumbing, base, tree string) error) error {
-	r, err := t.recordOf(agent)
+	r, err := t.find(ctx, agent)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ type target struct {
 	commit bool
 	// after is what waits when this has landed.
 	after queue
+	// took are the agents whose work it is.
+	took []waiter
 }
 
 // outcome of a landing.
@@ -78,12 +80,10 @@ func (t *Trees) land(ctx context.Context, x target) (outcome, error) {
 		return outcome{}, err
 	}
 	defer now.remove()
-	j := journal{From: x.from, After: x.after}
+	j := journal{From: x.from, After: x.after, Took: x.took}
 	o := outcome{}
 	if x.commit {
-		switch o.why, err = t.plan(ctx, &j, changes); {
-		case err != nil:
-			return o, err
+		switch o.why = plan(&j, changes, now.before); {
 		case o.why != "":
 		case branch == "":
 			o.why = "HEAD is not on a branch"
@@ -132,15 +132,28 @@ func (t *Trees) carryOut(ctx context.Context, j journal, o outcome) (outcome, er
 // complete ends a landing.
 func (t *Trees) complete(ctx context.Context, j journal, committed bool) error {
 	if !committed {
+		again := map[string]bool{}
 		for _, s := range j.Files {
-			l := laid{s.Path, s.NewHash}
-			j.After.Laid = slices.DeleteFunc(j.After.Laid, func(o laid) bool { return string(o.Path) == string(l.Path) })
-			j.After.Laid = append(j.After.Laid, l)
+			again[string(s.Path)] = true
+		}
+		j.After.Laid = slices.DeleteFunc(j.After.Laid, func(l laid) bool { return again[string(l.Path)] })
+		for _, s := range j.Files {
+			j.After.Laid = append(j.After.Laid, laid{s.Path, s.NewHash})
 		}
 		const most = 5000
 		if n := len(j.After.Laid); n > most {
 			j.After.Laid = j.After.Laid[n-most:]
 		}
+	}
+	into := ""
+	if committed {
+		into = j.To
+		const most = 1000
+		j.After.Landings = append(j.After.Landings, landing{j.From, j.To})
+		j.After.Landings = j.After.Landings[max(0, len(j.After.Landings)-most):]
+	}
+	if err := t.landed(j.Took, into); err != nil {
+		return err
 	}
 	t.at("queue")
 	if err := save(t.queuePath(), j.After); err != nil {
@@ -152,27 +165,20 @@ func (t *Trees) complete(ctx context.Context, j journal, committed bool) error {
 
 // plan fills in the entries of the index that follow a commit, and says why they
 // cannot.
-func (t *Trees) plan(ctx context.Context, j *journal, changes []change) (why string, err error) {
-	var paths []string
-	for _, c := range changes {
-		paths = append(paths, c.path)
-		j.Index = append(j.Index, step{Path: []byte(c.path), OldMode: c.oldMode, OldHash: c.oldHash, NewMode: c.newMode, NewHash: c.newHash})
-	}
-	have, err := entries(ctx, t.user(), "", paths)
-	if err != nil {
-		return "", err
-	}
+func plan(j *journal, changes []change, have map[string]entry) (why string) {
 	var staged []string
-	for _, s := range j.Index {
+	for _, c := range changes {
+		s := step{Path: []byte(c.path), OldMode: c.oldMode, OldHash: c.oldHash, NewMode: c.newMode, NewHash: c.newHash}
+		j.Index = append(j.Index, s)
 		if !s.matches(have) {
-			staged = append(staged, string(s.Path))
+			staged = append(staged, c.path)
 		}
 	}
 	if len(staged) > 0 {
-		return "you have staged something else in " + strings.Join(bounded(staged), ", "), nil
+		return "you have staged something else in " + strings.Join(bounded(staged), ", ")
 	}
 	j.have = have // with the index locked it stays
-	return "", nil
+	return ""
 }
 
 // matches says that an index has the old or the new entry.
@@ -379,7 +385,7 @@ func (t *Trees) advance(ctx context.Context, j journal) (why string, err error) 
 		return "", err
 	}
 	t.at("branch")
-	if err := t.moveRefs(ctx, move{j.Branch, j.To, j.From}, move{integrationRef, j.To, ""}); err != nil {
+	if err := t.moveRefs(ctx, move{j.Branch, j.To, j.From}, move{t.integrationRef(), j.To, ""}); err != nil {
 		if tip, terr := t.tip(ctx, j.Branch); terr != nil || tip != j.To {
 			if rerr := rename(old, real); rerr != nil {
 				return "", errors.Join(err, rerr)

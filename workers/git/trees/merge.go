@@ -57,7 +57,7 @@ type merging struct {
 }
 
 func (t *Trees) merge(ctx context.Context, agent, message string) (Merge, error) {
-	r, err := t.recordOf(agent)
+	r, err := t.recall(ctx, agent)
 	if err != nil {
 		return Merge{}, err
 	}
@@ -100,7 +100,7 @@ func (t *Trees) merge(ctx context.Context, agent, message string) (Merge, error)
 	if next == "" {
 		return t.mergeLoose(ctx, &g, q)
 	}
-	if err := t.landChain(ctx, q, g.user, next, &g.m); err != nil || len(g.m.Conflicts) > 0 {
+	if err := t.landChain(ctx, q.with(waiter{agent, g.head}), g.user, next, &g.m); err != nil || len(g.m.Conflicts) > 0 {
 		return g.m, err
 	}
 	return g.m, t.merged(&g)
@@ -109,7 +109,7 @@ func (t *Trees) merge(ctx context.Context, agent, message string) (Merge, error)
 // held tells of what was merged before and does not fit the user's new commits.
 func held(m Merge, c *Merge) Merge {
 	if c != nil {
-		m.Conflicts, m.ConflictCommit, m.Why = c.Conflicts, c.ConflictCommit, c.Why
+		m.Conflicts, m.ConflictCommit, m.Why, m.Earlier = c.Conflicts, c.ConflictCommit, c.Why, true
 	}
 	return m
 }
@@ -184,22 +184,36 @@ func (t *Trees) rebase(ctx context.Context, q *queue, head, content string) (*Me
 	}
 	if done, err := t.within(ctx, i, head); err != nil || done {
 		if done {
-			q.Integration = ""
+			err = t.landed(q.Waits, i)
+			q.Integration, q.Waits = "", nil
 		}
-		return nil, err
-	}
-	if on, err := t.within(ctx, head, i); err != nil || on {
 		return nil, err
 	}
 	if content != "" {
-		if second, err := t.tip(ctx, content+"^2"); err != nil {
+		second, err := t.tip(ctx, content+"^2")
+		if err != nil {
 			return nil, err
-		} else if second == i {
-			q.Integration = ""
-			return nil, nil
+		}
+		if taken, err := t.within(ctx, i, second); err != nil || taken && second != "" {
+			q.Integration, q.Onto = "", ""
+			return nil, err
 		}
 	}
-	x, err := t.mergeCommits(ctx, head, i)
+	if q.Onto == head {
+		return nil, nil
+	}
+	message, parents := "Merge the work that waited\n", []string{head, i}
+	ahead, err := t.within(ctx, q.Onto, head)
+	if err != nil {
+		return nil, err
+	}
+	var x merged
+	if ahead {
+		x, err = t.mergeCommits(ctx, head, i)
+	} else if x, err = t.mergeTrees(ctx, q.Onto, head, i); err == nil {
+		parents = parents[:1]
+		message, err = t.messages(ctx, q.Onto, i)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +221,15 @@ func (t *Trees) rebase(ctx context.Context, q *queue, head, content string) (*Me
 		c, err := t.synthetic(x.tree, "ralph: conflict of what waits with new commits", head, i)
 		return &Merge{Conflicts: x.conflicts, ConflictCommit: c, Why: "what was merged before and waits does not fit your new commits"}, err
 	}
-	q.Integration, err = t.commitTree(ctx, x.tree, "Merge the work that waited\n", head, i)
+	q.Onto = head
+	q.Integration, err = t.commitTree(ctx, x.tree, message, parents...)
 	return nil, err
+}
+
+// messages are those of the commits that a branch went on by, oldest first.
+func (t *Trees) messages(ctx context.Context, old, recent string) (string, error) {
+	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"log", "--reverse", "--no-show-signature", "--format=%B", recent, "^" + old, "--"}})
+	return string(out), err
 }
 
 // integrate makes the commit that has the work on top of what is there. "" means
@@ -282,12 +303,15 @@ func (t *Trees) conflict(g *merging, x merged, onto string) (err error) {
 func (t *Trees) landChain(ctx context.Context, q queue, head, next string, m *Merge) error {
 	m.Commit = next
 	after := q
-	after.Integration = ""
+	after.Integration, after.Onto, after.Waits = "", "", nil
 	if head == next {
 		m.Landed, m.Committed = true, true
+		if err := t.landed(q.Waits, next); err != nil {
+			return err
+		}
 		return t.keepQueue(ctx, after, next)
 	}
-	o, err := t.land(ctx, target{from: head, to: next, commit: true, after: after})
+	o, err := t.land(ctx, target{from: head, to: next, commit: true, after: after, took: q.Waits})
 	if err != nil {
 		return err
 	}
@@ -296,21 +320,14 @@ func (t *Trees) landChain(ctx context.Context, q queue, head, next string, m *Me
 		return nil
 	}
 	if o.committed {
-		m.Commits, err = t.between(ctx, head, next)
-		return err
+		return nil
 	}
 	if o.landed {
 		// The files are the user's now, like any other uncommitted work.
 		return t.mirror(ctx, head)
 	}
-	after.Integration = next
+	after.Integration, after.Onto, after.Waits = next, head, q.Waits
 	return t.keepQueue(ctx, after, next)
-}
-
-// between lists the commits that a branch went on by, oldest first.
-func (t *Trees) between(ctx context.Context, old, recent string) ([]string, error) {
-	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"rev-list", "--topo-order", "--reverse", recent, "^" + old, "--"}})
-	return strings.Fields(string(out)), err
 }
 
 // keepQueue records what waits, and has the ref say the same.
@@ -327,7 +344,7 @@ func (t *Trees) mirror(ctx context.Context, commit string) error {
 	if commit == "" {
 		return nil
 	}
-	return t.moveRefs(ctx, move{integrationRef, commit, ""})
+	return t.moveRefs(ctx, move{t.integrationRef(), commit, ""})
 }
 
 func (t *Trees) tell(o outcome, m *Merge) {
@@ -343,7 +360,12 @@ func (t *Trees) mergeLoose(ctx context.Context, g *merging, q queue) (Merge, err
 	if g.user == "" {
 		why = "there is no commit yet"
 	}
-	o, err := t.land(ctx, target{from: g.r.Base, to: g.work, after: q})
+	took := []waiter{{g.r.Agent, g.head}}
+	if q.Integration == "" { // it took the place of what waited
+		took = q.with(took[0]).Waits
+		q.Waits = nil
+	}
+	o, err := t.land(ctx, target{from: g.r.Base, to: g.work, after: q, took: took})
 	if err != nil {
 		return *m, err
 	}
@@ -353,11 +375,11 @@ func (t *Trees) mergeLoose(ctx context.Context, g *merging, q queue) (Merge, err
 		return *m, nil
 	}
 	if !o.landed {
-		if err := t.moveRefs(ctx, move{looseRef(g.r.Agent), g.work, ""}); err != nil {
+		if err := t.moveRefs(ctx, move{t.looseRef(g.r.Agent), g.work, ""}); err != nil {
 			return *m, err
 		}
 		q.Loose = slices.DeleteFunc(q.Loose, func(l loose) bool { return l.Agent == g.r.Agent })
-		q.Loose = append(q.Loose, loose{g.r.Agent, g.r.Base, g.work})
+		q.Loose = append(q.Loose, loose{g.r.Agent, g.r.Base, g.work, took})
 		if err := save(t.queuePath(), q); err != nil {
 			return *m, err
 		}
@@ -420,7 +442,7 @@ func (t *Trees) landWaiting(ctx context.Context) (Merge, error) {
 		if err != nil {
 			return m, err
 		}
-		o, err := t.land(ctx, target{from: l.Base, to: l.Head, after: after})
+		o, err := t.land(ctx, target{from: l.Base, to: l.Head, after: after, took: l.Took})
 		if err != nil {
 			return m, err
 		}
@@ -430,7 +452,7 @@ func (t *Trees) landWaiting(ctx context.Context) (Merge, error) {
 			return m, nil
 		}
 		q = after
-		if err := t.moveRefs(ctx, move{looseRef(l.Agent), "", ""}); err != nil {
+		if err := t.moveRefs(ctx, move{t.looseRef(l.Agent), "", ""}); err != nil {
 			return m, err
 		}
 	}

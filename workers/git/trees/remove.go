@@ -62,100 +62,6 @@ func (t *Trees) Close(ctx context.Context) error {
 	return nil
 }
 
-// mend makes a tree of a record usable again: what a killed Ralph did not finish
-// is done again from the last commit of the branch, and what stands as it should
-// stays. The caller holds the lock.
-func (t *Trees) mend(ctx context.Context, r record) (record, error) {
-	head, err := t.tip(ctx, r.Ref)
-	if err != nil {
-		return r, err
-	}
-	if head == "" {
-		head = r.Head
-		if err := t.moveRefs(ctx, move{r.Ref, head, strings.Repeat("0", len(head))}); err != nil {
-			return r, err
-		}
-	}
-	if err := t.moveRefs(ctx, move{baseRef(r.Agent), r.Base, ""}); err != nil {
-		return r, err
-	}
-	info, err := os.Lstat(t.dir(r.Agent))
-	if r.Ready && err == nil && info.IsDir() {
-		return r, t.mendAdmin(ctx, r, head)
-	}
-	if err := t.dropDead(r.Agent); err != nil {
-		return r, err
-	}
-	if err := t.place(&r, true); err != nil {
-		return r, err
-	}
-	r.Head, r.Ready = head, false
-	if err := save(t.recordPath(r.Agent), r); err != nil {
-		return r, err
-	}
-	return r, t.install(r, "")
-}
-
-// mendAdmin makes the repository's part of a worktree right; the files are the
-// agent's work and stay.
-func (t *Trees) mendAdmin(ctx context.Context, r record, head string) error {
-	admin := t.admin(r.Admin)
-	_, err := os.Lstat(filepath.Join(admin, "index"))
-	now, whole := readSmall(filepath.Join(admin, "HEAD"))
-	if !whole {
-		now = ""
-	}
-	if err == nil {
-		err = removeFile(filepath.Join(admin, "index.lock")) // of a command that was killed with its agent
-		// Wherever its HEAD is: Commit looks into that.
-		return errors.Join(err, t.install(r, now))
-	}
-	if err := t.install(r, ""); err != nil {
-		return err
-	}
-	_, _, err = t.child(r).Plumbing().Run(ctx, git.Call{Args: []string{"read-tree", head}})
-	return err
-}
-
-// adopt makes the record of a tree again from what git knows of it, after .ralph
-// was lost. Without our ref to its base it is not ours.
-func (t *Trees) adopt(ctx context.Context, agent string) (record, error) {
-	base, err := t.tip(ctx, baseRef(agent))
-	if err != nil || base == "" {
-		return record{}, err
-	}
-	r := record{Agent: agent, Base: base, Head: base, Ready: true}
-	for _, ref := range []string{"refs/heads/ralph/" + agent, "refs/heads/ralph-" + agent} {
-		head, err := t.tip(ctx, ref)
-		if err != nil {
-			return record{}, err
-		}
-		if ok, err := t.within(ctx, base, head); err != nil {
-			return record{}, err
-		} else if ok && head != "" {
-			r.Ref, r.Head = ref, head
-			break
-		}
-	}
-	if r.Ref == "" {
-		if r.Ref, err = t.freeBranch(ctx, agent); err != nil {
-			return record{}, err
-		}
-	}
-	for _, name := range t.adminsOf(agent) {
-		r.Admin = name
-	}
-	if r.Admin == "" {
-		if err := t.place(&r, false); err != nil {
-			return record{}, err
-		}
-	}
-	if info, err := os.Stat(t.admin(r.Admin)); err == nil {
-		r.Time = info.ModTime()
-	}
-	return r, save(t.recordPath(agent), r)
-}
-
 // adminsOf are the names of the linked worktrees that the repository has for the
 // directory of an agent.
 func (t *Trees) adminsOf(agent string) []string {
@@ -212,13 +118,14 @@ func (t *Trees) Remove(ctx context.Context, agent string, keepBranch bool) error
 }
 
 func (t *Trees) remove(ctx context.Context, agent string, keepBranch bool) error {
-	r, err := t.recordOf(agent)
+	r, err := t.recall(ctx, agent)
 	if errors.Is(err, ErrUnknown) {
-		if r, err = t.adopt(ctx, agent); err == nil && r.Agent == "" {
-			return t.removeOrphan(agent)
-		}
+		return t.removeOrphan(agent)
 	}
 	if err != nil {
+		return err
+	}
+	if err := t.mendBranch(ctx, r); err != nil {
 		return err
 	}
 	head, err := t.tip(ctx, r.Ref)
@@ -233,11 +140,14 @@ func (t *Trees) remove(ctx context.Context, agent string, keepBranch bool) error
 	}
 	var refs []move
 	if !keepBranch {
+		if err := t.withdraw(ctx, agent); err != nil {
+			return err
+		}
 		// The refs first: a directory without a branch is still listed and removed.
 		if head != "" {
 			refs = append(refs, move{r.Ref, "", head})
 		}
-		if err := t.moveRefs(ctx, append(refs, move{baseRef(agent), "", ""})...); err != nil {
+		if err := t.moveRefs(ctx, append(refs, move{t.baseRef(agent), "", ""})...); err != nil {
 			return err
 		}
 	}
@@ -290,6 +200,15 @@ func (t *Trees) rinse(ctx context.Context, r record) error {
 		return errors.Join(err, errors.New("not a directory"))
 	}
 	p := t.child(r).Plumbing()
+	// What the agent's index says of its files is not believed: all are read.
+	if err := removeFile(filepath.Join(admin, "index")); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"read-tree", r.Head}, {"update-index", "-q", "--refresh"}} {
+		if _, _, err := p.Run(ctx, git.Call{Args: args, Allow: []int{1}}); err != nil {
+			return err
+		}
+	}
 	all, err := entries(ctx, p, "", nil)
 	if err != nil {
 		return err
@@ -370,17 +289,23 @@ func (t *Trees) List(ctx context.Context) ([]Tree, error) {
 			names[e.Name()] = true
 		}
 	}
-	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"for-each-ref", "--format=%(refname)", baseRef("")}})
+	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"for-each-ref", "--format=%(refname)", t.baseRef("")}})
 	if err != nil {
 		return nil, fmt.Errorf("list worktrees: %w", err)
 	}
 	for line := range strings.Lines(string(out)) {
-		names[strings.TrimPrefix(strings.TrimSpace(line), baseRef(""))] = true
+		names[strings.TrimPrefix(strings.TrimSpace(line), t.baseRef(""))] = true
+	}
+	var q queue
+	if _, err := load(t.queuePath(), &q); err != nil {
+		return nil, fmt.Errorf("list worktrees: %w", err)
 	}
 	var list []Tree
 	for name := range names {
 		if checkAgent(name) == nil {
-			list = append(list, t.look(ctx, name))
+			tree := t.look(ctx, name)
+			tree.Waits = q.waits(name)
+			list = append(list, tree)
 		}
 	}
 	slices.SortFunc(list, func(a, b Tree) int { return strings.Compare(a.Agent, b.Agent) })
@@ -390,10 +315,10 @@ func (t *Trees) List(ctx context.Context) ([]Tree, error) {
 // look describes one tree without changing anything.
 func (t *Trees) look(ctx context.Context, agent string) Tree {
 	r, err := t.recordOf(agent)
-	tree := Tree{Agent: agent, Branch: r.Ref, Base: r.Base, Head: r.Head, Time: r.Time, Merged: r.Merged, LeftOut: r.LeftOut}
+	tree := Tree{Agent: agent, Branch: r.Ref, Base: r.Base, Head: r.Head, Time: r.Time, Merged: r.Merged, Into: r.Into, LeftOut: r.LeftOut}
 	if err != nil {
 		tree.Broken = "Ralph has no record of it"
-		if base, err := t.tip(ctx, baseRef(agent)); err == nil && base != "" {
+		if base, err := t.tip(ctx, t.baseRef(agent)); err == nil && base != "" {
 			tree.Base, tree.Branch = base, "refs/heads/ralph/"+agent
 		}
 	}
@@ -416,6 +341,7 @@ func (t *Trees) look(ctx context.Context, agent string) Tree {
 	if err == nil && head != "" {
 		tree.Head = head
 	} else if r.Ref != "" {
+		tree.Branch = ""
 		tree.Broken = first(tree.Broken, "its branch is gone")
 	}
 	return tree
@@ -444,46 +370,4 @@ func (t *Trees) ailment(r record) string {
 		return "a git that was killed has left index.lock"
 	}
 	return ""
-}
-
-// Prune removes the trees that keep does not want, and gives their names. What
-// is not committed in one is committed first. A branch with commits that were
-// never merged stays, and in the list; Remove takes it.
-func (t *Trees) Prune(ctx context.Context, keep func(agent string) bool) ([]string, error) {
-	list, err := t.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var gone []string
-	var errs []error
-	for _, tree := range list {
-		if keep(tree.Agent) {
-			continue
-		}
-		if err := t.pruneOne(ctx, tree); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		gone = append(gone, tree.Agent)
-	}
-	return gone, errors.Join(errs...)
-}
-
-func (t *Trees) pruneOne(ctx context.Context, tree Tree) error {
-	if tree.Dir != "" && tree.Base != "" {
-		if _, err := t.Add(ctx, AddOptions{Agent: tree.Agent}); err != nil {
-			return err
-		}
-		if _, err := t.Commit(ctx, tree.Agent, "ralph: partial work of "+tree.Agent); err != nil && !errors.Is(err, git.ErrNothingToCommit) {
-			return err
-		}
-	}
-	r, err := t.recordOf(tree.Agent)
-	if errors.Is(err, ErrUnknown) {
-		return t.Remove(ctx, tree.Agent, false)
-	}
-	if err != nil {
-		return err
-	}
-	return t.Remove(ctx, tree.Agent, r.Head != r.Base && r.Head != r.Merged)
 }

@@ -18,55 +18,39 @@ const maxFileBytes = 100 << 20
 // maxNamed bounds how many left out paths are named.
 const maxNamed = 50
 
-// Snapshot records the user's files as they are, uncommitted and untracked ones
+// snapshot records the user's files as they are, uncommitted and untracked ones
 // included; the index, the stash and the status stay as they are. Ralph's state,
-// ignored files and secrets are not in it.
-func (t *Trees) Snapshot(ctx context.Context) (Snapshot, error) {
-	unlock, err := t.lock(ctx)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	defer unlock()
-	if err := t.recover(ctx); err != nil {
-		return Snapshot{}, err
-	}
-	s, err := t.snapshot(ctx)
-	if err != nil {
-		return Snapshot{}, fmt.Errorf("snapshot of %q: %w", t.loc.Root, err)
-	}
-	return s, nil
-}
-
-func (t *Trees) snapshot(ctx context.Context) (Snapshot, error) {
+// ignored files and secrets are not in it. The caller holds the lock.
+func (t *Trees) snapshot(ctx context.Context) (snapshot, error) {
 	p := t.user()
 	head, _, err := p.Head(ctx)
 	if err != nil {
-		return Snapshot{}, err
+		return snapshot{}, err
 	}
 	now, err := t.present(ctx, false)
 	if err != nil {
-		return Snapshot{}, err
+		return snapshot{}, err
 	}
 	defer now.remove()
-	s := Snapshot{Head: head, Commit: head, LeftOut: now.leftOut}
+	s := snapshot{Head: head, Commit: head, LeftOut: now.leftOut}
 	if head != "" {
 		tree, err := t.treeOf(ctx, head)
 		if err != nil {
-			return Snapshot{}, err
+			return snapshot{}, err
 		}
 		changed, err := t.changed(ctx, tree, now.tree)
 		if err != nil {
-			return Snapshot{}, err
+			return snapshot{}, err
 		}
 		s.Clean = !slices.ContainsFunc(changed, func(c change) bool { return !t.own(c.path) })
 	}
 	if !s.Clean {
 		if s.Commit, err = t.synthetic(now.tree, "ralph: the tree as an agent found it", head); err != nil {
-			return Snapshot{}, err
+			return snapshot{}, err
 		}
 	}
 	if s.ignored, err = t.ignored(ctx); err != nil {
-		return Snapshot{}, err
+		return snapshot{}, err
 	}
 	for _, path := range s.ignored {
 		if !dependencies(strings.TrimSuffix(path, "/")) {
@@ -100,6 +84,8 @@ type present struct {
 	remove  func()
 	tree    string
 	leftOut []string
+	// before is what the user's index had; read only with hidden.
+	before map[string]entry
 	// absent are entries of which there is no file by the user's wish (sparse
 	// checkout); read only with hidden.
 	absent map[string]bool
@@ -126,7 +112,10 @@ func (t *Trees) read(ctx context.Context, now *present, hidden bool) error {
 	p := t.user()
 	if hidden {
 		var err error
-		if now.absent, err = unhide(ctx, p, t.loc.Root, now.index); err != nil {
+		if now.before, err = entries(ctx, p, now.index, nil); err != nil {
+			return err
+		}
+		if now.absent, err = unhide(ctx, p, t.loc.Root, now.index, now.before); err != nil {
 			return err
 		}
 	}
@@ -177,11 +166,7 @@ func tooBig(path string) bool {
 // unhide takes the flags assume-unchanged and skip-worktree from those entries
 // of an index for which there is something in the work tree, and gives those for
 // which there is nothing.
-func unhide(ctx context.Context, p git.Plumbing, root, index string) (map[string]bool, error) {
-	all, err := entries(ctx, p, index, nil)
-	if err != nil {
-		return nil, err
-	}
+func unhide(ctx context.Context, p git.Plumbing, root, index string, all map[string]entry) (map[string]bool, error) {
 	absent := map[string]bool{}
 	var there []byte
 	for path, e := range all {
@@ -213,8 +198,8 @@ type entry struct {
 
 // entries lists an index; nil paths are all of it.
 func entries(ctx context.Context, p git.Plumbing, index string, paths []string) (map[string]entry, error) {
-	const most = 500 // on a command line
-	if len(paths) > most {
+	const most = 64 << 10 // on a command line
+	if size := len(strings.Join(paths, "\x00")); size > most || len(paths) > most/100 {
 		paths = nil
 	}
 	out, _, err := p.Run(ctx, git.Call{Args: append([]string{"ls-files", "-v", "-s", "-z", "--"}, paths...), Index: index})
@@ -249,10 +234,25 @@ const (
 	modeGitlink = "160000"
 )
 
+// compared are the changes between two trees, of which a merge asks several times.
+type compared struct {
+	from, to string
+	list     []change // nobody writes into it
+}
+
 // changed lists what differs between two trees or commits; a rename is two.
 func (t *Trees) changed(ctx context.Context, from, to string) ([]change, error) {
+	if tree, ok := t.known.Load(from); ok {
+		from = tree.(string)
+	}
+	if tree, ok := t.known.Load(to); ok {
+		to = tree.(string)
+	}
 	if from == to {
 		return nil, nil
+	}
+	if last := t.last.Load(); last != nil && last.from == from && last.to == to {
+		return last.list, nil
 	}
 	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=dirty", from, to, "--"}})
 	if err != nil {
@@ -267,6 +267,7 @@ func (t *Trees) changed(ctx context.Context, from, to string) ([]change, error) 
 		}
 		list = append(list, change{f[i+1], head[0], head[2], head[1], head[3]})
 	}
+	t.last.Store(&compared{from, to, list})
 	return list, nil
 }
 
@@ -331,6 +332,9 @@ func (t *Trees) within(ctx context.Context, old, recent string) (bool, error) {
 	return code == 0 && err == nil, err
 }
 
+// refsWait is how long refs may take to change.
+const refsWait = 10 * time.Second
+
 // moveRefs changes refs all together or not at all: "" as the new value deletes.
 func (t *Trees) moveRefs(ctx context.Context, moves ...move) error {
 	var b strings.Builder
@@ -344,6 +348,12 @@ func (t *Trees) moveRefs(ctx context.Context, moves ...move) error {
 			fmt.Fprintf(&b, "update %s\x00%s\x00%s\x00", m.ref, m.to, m.from)
 		}
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// A git that is killed in the middle of this leaves locks of refs behind.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refsWait)
+	defer cancel()
 	args := []string{"update-ref", "--no-deref", "-m", "ralph", "-z", "--stdin"}
 	_, _, err := t.user().Run(ctx, git.Call{Args: args, Stdin: []byte(b.String())})
 	return err

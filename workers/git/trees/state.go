@@ -31,6 +31,8 @@ type record struct {
 	Links   []link   `json:"links,omitempty"`
 	LeftOut []string `json:"left_out,omitempty"`
 	Merged  string   `json:"merged,omitempty"`
+	// Into is the commit of the user's branch by which Merged landed.
+	Into string `json:"into,omitempty"`
 
 	ignored []string // in the user's tree, when that was just looked up
 }
@@ -44,14 +46,26 @@ type link struct {
 type queue struct {
 	// Integration is what refs/ralph/integration has to be, "" when nothing waits.
 	Integration string `json:"integration,omitempty"`
+	// Onto is the HEAD of the user's that it was made for. Only what came after it
+	// waits: the user may have gone to another branch.
+	Onto string `json:"onto,omitempty"`
+	// Waits are the agents whose work is in Integration.
+	Waits []waiter `json:"waits,omitempty"`
 	// Loose is work that no commit can hold without the user's own changes.
 	Loose []loose `json:"loose,omitempty"`
 	// Laid are the blobs by which Ralph changed files without a commit. A file that
 	// still has its blob was changed by nobody else since.
 	Laid []laid `json:"laid,omitempty"`
+	// Landings are the steps by which Ralph moved branches of the user, the newest last.
+	Landings []landing `json:"landings,omitempty"`
 }
 
-type loose struct{ Agent, Base, Head string }
+type loose struct {
+	Agent, Base, Head string
+	Took              []waiter // whose work it is
+}
+
+type landing struct{ From, To string }
 
 type laid struct {
 	Path []byte
@@ -64,13 +78,14 @@ func (t *Trees) dir(agent string) string { return filepath.Join(t.home(), agent)
 func (t *Trees) recordPath(agent string) string {
 	return filepath.Join(t.private(), "agent-"+agent+".json")
 }
-func (t *Trees) queuePath() string        { return filepath.Join(t.private(), "queue.json") }
-func (t *Trees) journalPath() string      { return filepath.Join(t.private(), "landing.json") }
-func (t *Trees) admin(name string) string { return filepath.Join(t.loc.CommonDir, "worktrees", name) }
-func baseRef(agent string) string         { return "refs/ralph/base/" + agent }
-func looseRef(agent string) string        { return "refs/ralph/waiting/" + agent }
-
-const integrationRef = "refs/ralph/integration"
+func (t *Trees) queuePath() string            { return filepath.Join(t.private(), "queue.json") }
+func (t *Trees) journalPath() string          { return filepath.Join(t.private(), "landing.json") }
+func (t *Trees) admin(name string) string     { return filepath.Join(t.loc.CommonDir, "worktrees", name) }
+func (t *Trees) baseRef(agent string) string  { return "refs/ralph/base/" + t.mark + agent }
+func (t *Trees) looseRef(agent string) string { return "refs/ralph/waiting/" + t.mark + agent }
+func (t *Trees) integrationRef() string {
+	return "refs/ralph/integration" + strings.TrimSuffix(t.mark, "/")
+}
 
 // lock keeps this and every other process from changing trees, refs and landings
 // of the repository at the same time. It makes the directories on the way.

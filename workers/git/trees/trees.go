@@ -1,9 +1,12 @@
 package trees
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"ralph/workers/git"
 	"ralph/workers/proc"
@@ -19,7 +22,9 @@ type Trees struct {
 	loc      git.Location
 	stateDir string
 	prefix   string   // of the project in the repository: "" or "dir/"
+	mark     string   // of this project in the names of refs that it shares with others of the repository: "" or "@mark/"
 	known    sync.Map // commit → tree, which never changes
+	last     atomic.Pointer[compared]
 	children sync.Map // record's place → *git.Repo, which knows the configuration
 
 	// step is told what comes next in a landing; tests set it.
@@ -34,6 +39,10 @@ func OpenTrees(p *proc.Runner, loc git.Location, stateDir string) *Trees {
 	t := &Trees{proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
 	if rel, err := filepath.Rel(loc.Root, filepath.Dir(stateDir)); err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../") {
 		t.prefix = filepath.ToSlash(rel) + "/"
+	}
+	if name := t.prefix + "\x00" + filepath.Base(loc.GitDir); t.prefix != "" || loc.GitDir != loc.CommonDir {
+		sum := sha256.Sum256([]byte(name))
+		t.mark = "@" + hex.EncodeToString(sum[:6]) + "/"
 	}
 	return t
 }

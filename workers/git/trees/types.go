@@ -22,8 +22,8 @@ var ErrUnsaved = errors.New("holds work that is nowhere else")
 // ErrMoved is matched by the error of Unland when the branch has gone on.
 var ErrMoved = errors.New("there are newer commits")
 
-// Snapshot is the user's state at one moment, as a commit.
-type Snapshot struct {
+// snapshot is the user's state at one moment, as a commit.
+type snapshot struct {
 	// Commit has all files as they are, and Head as its parent; it is Head itself
 	// when nothing differs (Clean), and a root commit when there is no Head yet.
 	Commit, Head string
@@ -50,10 +50,15 @@ type Tree struct {
 	// links because git ignores them and builds need them; a command that writes
 	// through one writes into the user's directory, unless the sandbox forbids it.
 	Linked []string
-	// LeftOut is as in Snapshot.
+	// LeftOut names what is not in it though somebody may miss it, each with the
+	// reason: ".env (a secret by its name)".
 	LeftOut []string
 	// Merged is the head that Merge took last, "" for none.
 	Merged string
+	// Waits says that what was merged is not in the user's tree yet. Otherwise it is,
+	// by the commit Into of the user's branch, or without a commit.
+	Waits bool
+	Into  string
 	// Broken says what is wrong with it, "" for nothing. Add mends it.
 	Broken string
 }
@@ -62,8 +67,8 @@ type Tree struct {
 type AddOptions struct {
 	// Agent names the tree: letters, digits, "_", "-" and ".".
 	Agent string
-	// Base is the commit to begin with; "" is the first parent of Content, or a new
-	// Snapshot.
+	// Base is the commit to begin with; "" is the first parent of Content, or the
+	// user's state now.
 	Base string
 	// Content is a commit whose files are put into the worktree instead of those of
 	// Base, as uncommitted changes: what conflicts, for one who resolves it.
@@ -88,9 +93,6 @@ type Conflict struct {
 type Merge struct {
 	// Commit is the tip of refs/ralph/integration after it, or of the user's branch.
 	Commit string
-	// Commits are those that landed on the user's branch, oldest first; Unland
-	// takes them back.
-	Commits []string
 	// Files are what the agent changed.
 	Files []git.FileChange
 	// Landed says that the files are in the user's tree, Committed that the user's
@@ -100,6 +102,9 @@ type Merge struct {
 	// with conflict markers, and is the Content for one who resolves it.
 	Conflicts      []Conflict
 	ConflictCommit string
+	// Earlier says that the conflicts are of what was merged before and waits with
+	// new commits of the user's: the agent's own work is not in ConflictCommit.
+	Earlier bool
 	// Held names the files because of which nothing landed; the work waits for Land.
 	Held []string
 	// Why says in words why it did not land, or was not committed.

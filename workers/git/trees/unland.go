@@ -5,23 +5,30 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"ralph/workers/git"
 )
 
-// Unland takes commits that Merge or Land brought onto the user's branch back
-// from it, if they are exactly its newest ones: else the error matches ErrMoved
-// and nothing changes. The index follows where the user has staged nothing else;
-// the files stay as they are, for Checkpoints.Restore. The commits stay on the
-// branches of their agents.
-func (t *Trees) Unland(ctx context.Context, commits []string) error {
+// Unland takes a branch of the user's from the commit to back to the commit from,
+// if all between them is what Merge and Land brought there: the commits of agents
+// too. Where there is nothing of that nothing is done; where there is something
+// else as well, or to is no longer checked out, the error matches ErrMoved and
+// nothing changes. The index follows where the user has staged nothing else; the
+// files stay as they are, for Checkpoints.Restore.
+func (t *Trees) Unland(ctx context.Context, from, to string) error {
+	for _, c := range []string{from, to} {
+		if !isHash(c) {
+			return fmt.Errorf("take commits back: commit %q: %w", c, git.ErrBadName)
+		}
+	}
 	unlock, err := t.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	if err = t.recover(ctx); err == nil {
-		err = t.unland(ctx, commits)
+		err = t.unland(ctx, from, to)
 	}
 	if err != nil {
 		return fmt.Errorf("take commits back: %w", err)
@@ -29,14 +36,23 @@ func (t *Trees) Unland(ctx context.Context, commits []string) error {
 	return nil
 }
 
-func (t *Trees) unland(ctx context.Context, commits []string) error {
-	if len(commits) == 0 {
-		return nil
+func (t *Trees) unland(ctx context.Context, from, to string) error {
+	var q queue
+	if _, err := load(t.queuePath(), &q); err != nil {
+		return err
 	}
-	for _, c := range commits {
-		if !isHash(c) {
-			return fmt.Errorf("commit %q: %w", c, git.ErrBadName)
+	at := to
+	for _, l := range slices.Backward(q.Landings) {
+		if at != from && l.To == at {
+			at = l.From
 		}
+	}
+	if at != from {
+		got, err := t.between(ctx, from, to)
+		if err == nil && slices.ContainsFunc(q.Landings, func(l landing) bool { return slices.Contains(got, l.To) }) {
+			err = fmt.Errorf("%w, of somebody else", ErrMoved)
+		}
+		return err
 	}
 	if what, _ := t.busy(); what != "" {
 		return &git.Error{Op: "update-ref", Path: t.loc.Root, Err: fmt.Errorf("%s is in progress", what), Hint: "finish or abort it first"}
@@ -50,41 +66,24 @@ func (t *Trees) unland(ctx context.Context, commits []string) error {
 	if err != nil {
 		return err
 	}
-	if branch == "" || !slices.Contains(commits, head) {
+	if branch == "" || head != to {
 		return ErrMoved
-	}
-	old := head
-	for slices.Contains(commits, old) {
-		if old, err = t.tip(ctx, old+"^1"); err != nil {
-			return err
-		}
-	}
-	if old == "" {
-		return ErrMoved
-	}
-	got, err := t.between(ctx, old, head)
-	if err != nil {
-		return err
-	}
-	want := slices.Clone(commits)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, slices.Compact(want)) {
-		return ErrMoved
-	}
-	return t.stepBack(ctx, head, old, "refs/heads/"+branch)
-}
-
-// stepBack sets the branch back first: then a crash leaves the commits' changes
-// staged, from where both ways are open.
-func (t *Trees) stepBack(ctx context.Context, head, old, branch string) error {
-	var q queue
-	if _, err := load(t.queuePath(), &q); err != nil {
-		return err
 	}
 	if q.Integration != "" && q.Integration != head {
 		return fmt.Errorf("%w: other work waits on top of them", ErrMoved)
 	}
+	return t.stepBack(ctx, q, head, from, "refs/heads/"+branch)
+}
+
+// between lists the commits that a branch went on by.
+func (t *Trees) between(ctx context.Context, old, recent string) ([]string, error) {
+	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"rev-list", recent, "^" + old, "--"}})
+	return strings.Fields(string(out)), err
+}
+
+// stepBack sets the branch back first: then a crash leaves the commits' changes
+// staged, from where both ways are open.
+func (t *Trees) stepBack(ctx context.Context, q queue, head, old, branch string) error {
 	changes, err := t.changed(ctx, head, old)
 	if err != nil {
 		return err
@@ -94,7 +93,7 @@ func (t *Trees) stepBack(ctx context.Context, head, old, branch string) error {
 	if _, _, err := p.Run(ctx, git.Call{Args: []string{"update-ref", "-m", "ralph: undo", branch, old, head}}); err != nil {
 		return err
 	}
-	q.Integration = ""
+	q.Integration, q.Onto = "", ""
 	if err := t.keepQueue(ctx, q, old); err != nil {
 		return err
 	}

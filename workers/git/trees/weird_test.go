@@ -364,7 +364,7 @@ func TestNothingIsRun(t *testing.T) {
 		t.Error("the plant commondir does not work")
 	}
 	w.remove(filepath.Join(marks, "commondir"))
-	if _, err := tr.Changes(t.Context(), "x"); err != nil {
+	if _, err := tr.Diff(t.Context(), "x"); err != nil {
 		t.Error(err)
 	}
 	w.remove(evil)

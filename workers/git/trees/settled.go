@@ -1,0 +1,152 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+// waiter is an agent whose work is in what is merged, and the head of its branch
+// that is.
+type waiter struct{ Agent, Head string }
+
+// with is a queue in which an agent waits.
+func (q queue) with(w waiter) queue {
+	q.Waits = slices.DeleteFunc(slices.Clone(q.Waits), func(o waiter) bool { return o.Agent == w.Agent })
+	q.Waits = append(q.Waits, w)
+	return q
+}
+
+// waits says that the work of an agent is merged and not in the user's tree.
+func (q queue) waits(agent string) bool {
+	return slices.ContainsFunc(q.Waits, func(w waiter) bool { return w.Agent == agent }) ||
+		slices.ContainsFunc(q.Loose, func(l loose) bool {
+			return slices.ContainsFunc(l.Took, func(w waiter) bool { return w.Agent == agent })
+		})
+}
+
+// landed notes in the records of agents that their work is in the user's tree:
+// by a commit of the user's branch, "" for none.
+func (t *Trees) landed(list []waiter, commit string) error {
+	for _, w := range list {
+		r, err := t.recordOf(w.Agent)
+		if errors.Is(err, ErrUnknown) {
+			continue // it was removed meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		r.Merged, r.Into = first(w.Head, r.Head), commit
+		if err := save(t.recordPath(w.Agent), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withdraw takes the work of an agent that is removed out of what waits. What is
+// merged together with that of others cannot be told apart any more.
+func (t *Trees) withdraw(ctx context.Context, agent string) error {
+	var q queue
+	if found, err := load(t.queuePath(), &q); err != nil || !found || !q.waits(agent) {
+		return err
+	}
+	var others []string
+	for _, w := range q.Waits {
+		if w.Agent != agent {
+			others = append(others, w.Agent)
+		}
+	}
+	if slices.ContainsFunc(q.Waits, func(w waiter) bool { return w.Agent == agent }) {
+		if len(others) > 0 {
+			return fmt.Errorf("it waits to come into your tree, merged with the work of %s: %w", strings.Join(others, ", "), ErrUnsaved)
+		}
+		q.Integration, q.Onto, q.Waits = "", "", nil
+	}
+	q.Loose = slices.DeleteFunc(q.Loose, func(l loose) bool { return l.Agent == agent })
+	if err := save(t.queuePath(), q); err != nil {
+		return err
+	}
+	moves := []move{{t.looseRef(agent), "", ""}}
+	if q.Integration == "" {
+		moves = append(moves, move{t.integrationRef(), "", ""})
+	}
+	return t.moveRefs(ctx, moves...)
+}
+
+// Finish ends a landing that a killed Ralph has begun, and removes what it left of
+// files. Without any it costs nothing. Everything else here does so by itself;
+// this is for a start, so that nobody finds half a change.
+func (t *Trees) Finish(ctx context.Context) error {
+	entries, err := os.ReadDir(t.private())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &git.Error{Op: "finish landing", Path: t.private(), Err: err}
+	}
+	left := slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return e.Name() != filepath.Base(t.journalPath()) && e.Name() != filepath.Base(t.landing()) && !leftover(e.Name())
+	})
+	if len(left) == 0 {
+		return nil
+	}
+	unlock, err := t.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := t.recover(ctx); err != nil {
+		return err
+	}
+	errs := []error{removeAll(t.landing())}
+	for _, e := range left {
+		if leftover(e.Name()) {
+			errs = append(errs, removeAll(filepath.Join(t.private(), e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// breakLocks removes the locks of the refs that a killed landing was about to move.
+// The caller has the lock of the index, so no commit of the user's is under way;
+// what another git has is not empty for long, nor does it hold our commit.
+func (t *Trees) breakLocks(j journal) error {
+	if j.Branch == "" {
+		return nil
+	}
+	began, err := os.Stat(t.journalPath())
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{filepath.Join(t.loc.GitDir, "HEAD.lock"), filepath.Join(t.loc.CommonDir, filepath.FromSlash(j.Branch)+".lock"), filepath.Join(t.loc.CommonDir, filepath.FromSlash(t.integrationRef())+".lock")} {
+		for end := time.Now().Add(lockWait); ; time.Sleep(20 * time.Millisecond) {
+			info, err := os.Lstat(path)
+			if err != nil || !info.Mode().IsRegular() || info.ModTime().Before(began.ModTime()) {
+				break
+			}
+			text, whole := readSmall(path)
+			if whole && text != "" && text != j.To {
+				break // of somebody else
+			}
+			if text == j.To || time.Now().After(end) {
+				if err := removeFile(path); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func leftover(name string) bool { return proc.Leftover(name, "write") || proc.Leftover(name, "index") }
