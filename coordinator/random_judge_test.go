@@ -227,8 +227,9 @@ func (j *judge) landings() {
 			j.Errorf("%s is merged, and %s is not there (committed: %v)", a.ID, own, committed)
 		case a.Landing == crew.Merged && !committed && a.Problem == "":
 			j.Errorf("%s is merged, and %s is not committed", a.ID, own)
-		case a.Landing == crew.Merged && x.Kind != "fresh" && !strings.Contains(j.tree, line) && !strings.Contains(j.past, "+"+line) && !j.seen(line):
-			// Another agent may have changed the line before, so that it had none.
+		case a.Landing == crew.Merged && x.Kind != "fresh" && !strings.Contains(j.tree, line) && !strings.Contains(j.past, "+"+line) && !j.seen(line) && j.user.contested[fmt.Sprint("line ", x.Line)] == "":
+			// Another agent may have changed the line before, so that it had none, or the
+			// user what was not committed.
 			if before := regexp.MustCompile(fmt.Sprintf(`(?m)^line %d `, x.Line)); before.MatchString(j.company.saw[a.ID]) {
 				j.Errorf("%s is merged, and %q is nowhere", a.ID, line)
 			}

@@ -55,7 +55,7 @@ func TestRandomCrews(t *testing.T) {
 	var all tally
 	var wg sync.WaitGroup
 	seeds := make(chan uint64)
-	for range 3 {
+	for range 4 {
 		wg.Go(func() {
 			for seed := range seeds {
 				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { newRandomRun(t, seed, &all).play() })

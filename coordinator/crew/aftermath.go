@@ -99,7 +99,7 @@ func (c *Crew) match(ctx context.Context, m *member, t trees.Tree, there bool) {
 	c.mu.Unlock()
 	switch {
 	case landed:
-		c.landed(ctx, m, trees.Merge{Landed: true, Commit: t.Into, Committed: t.Into != "", Why: "it could not be told from what was there"})
+		c.landed(ctx, m, trees.Merge{Landed: true, Commit: t.Into, Committed: t.Into != "", Why: "Ralph was cut off while it came into your tree"})
 	case tidy:
 		_ = c.drop(ctx, m, false)
 		c.keep(m)

@@ -175,7 +175,7 @@ func TestAChildEndsWhileTextStreams(t *testing.T) {
 // each answer means.
 func TestQuestionOfAChild(t *testing.T) {
 	q := coordinator.Question{Kind: "permission", Agent: "fix_login", Tool: "shell", Rule: "push always asks", Dir: "/home/me/p/.ralph/worktrees/fix_login/web",
-		Target: "git push \\\n  https://example.com/" + strings.Repeat("very-", 12) + "long \x1b]0;x\x07\t‮main", Outside: true, Options: []string{"no", "yes", "always"}}
+		Target: "git push \\\n  https://example.com/" + strings.Repeat("very-", 12) + "long \x1b]0;x\x07\t\u202emain", Outside: true, Options: []string{"no", "yes", "always"}}
 	var b strings.Builder
 	for _, width := range []int{40, 80, 200} {
 		r := New(Options{Width: width})

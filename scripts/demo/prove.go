@@ -67,7 +67,7 @@ func (s *stage) proveCommits(ctx context.Context) error {
 	}
 	told := slices.Sorted(slices.Values(s.totals.Commits))
 	if slices.Sort(commits); !slices.Equal(told, commits) {
-		return fmt.Errorf("Ralph reports the commits %v, git has %v", told, commits)
+		return fmt.Errorf("the run reports the commits %v, git has %v", told, commits)
 	}
 	for _, id := range []string{slug, count, wrap} {
 		a, ok := s.agent(id)

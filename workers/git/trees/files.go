@@ -406,9 +406,6 @@ func (t *Trees) resume(ctx context.Context, j journal) error {
 	if back {
 		return removeFile(t.journalPath())
 	}
-	if err := t.breakLocks(j); err != nil {
-		return err
-	}
 	why, err := t.advance(ctx, j)
 	if err != nil {
 		return err

@@ -105,10 +105,16 @@ func (t *Trees) Finish(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := t.recover(ctx); err != nil {
-		return err
+	var errs []error
+	for _, e := range left {
+		if proc.Leftover(e.Name(), "refs") {
+			errs = append(errs, t.breakLocks(filepath.Join(t.private(), e.Name())))
+		}
 	}
-	errs := []error{removeAll(t.landing())}
+	if err := t.recover(ctx); err != nil { // what it needs stays
+		return errors.Join(append(errs, err)...)
+	}
+	errs = append(errs, removeAll(t.landing()))
 	for _, e := range left {
 		if leftover(e.Name()) {
 			errs = append(errs, removeAll(filepath.Join(t.private(), e.Name())))
@@ -117,36 +123,54 @@ func (t *Trees) Finish(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// breakLocks removes the locks of the refs that a killed landing was about to move.
-// The caller has the lock of the index, so no commit of the user's is under way;
-// what another git has is not empty for long, nor does it hold our commit.
-func (t *Trees) breakLocks(j journal) error {
-	if j.Branch == "" {
-		return nil
+// intend notes in a file which refs are about to be changed, so that the locks that
+// a git leaves which is killed with us are known as ours. done removes it. Without
+// it the refs change all the same.
+func (t *Trees) intend(moves []move) (done func()) {
+	path := filepath.Join(t.private(), proc.TempName("refs"))
+	var b strings.Builder
+	for _, m := range moves {
+		b.WriteString(m.ref + "\n")
 	}
-	began, err := os.Stat(t.journalPath())
+	if err := write(path, b.String()); err != nil {
+		return func() {}
+	}
+	return func() { _ = os.Remove(path) } // what stays is swept by Finish
+}
+
+// breakLocks removes the locks of a git that was killed with the Ralph that made
+// the file at path: those that came within its time, and that nobody has touched
+// or removed for a while since.
+func (t *Trees) breakLocks(path string) error {
+	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{filepath.Join(t.loc.GitDir, "HEAD.lock"), filepath.Join(t.loc.CommonDir, filepath.FromSlash(j.Branch)+".lock"), filepath.Join(t.loc.CommonDir, filepath.FromSlash(t.integrationRef())+".lock")} {
-		for end := time.Now().Add(lockWait); ; time.Sleep(20 * time.Millisecond) {
-			info, err := os.Lstat(path)
-			if err != nil || !info.Mode().IsRegular() || info.ModTime().Before(began.ModTime()) {
-				break
-			}
-			text, whole := readSmall(path)
-			if whole && text != "" && text != j.To {
-				break // of somebody else
-			}
-			if text == j.To || time.Now().After(end) {
-				if err := removeFile(path); err != nil {
-					return err
-				}
-				break
+	text, _ := readSmall(path)
+	names := append(strings.Fields(text), "packed-refs")
+	locks := []string{filepath.Join(t.loc.GitDir, "HEAD.lock")}
+	for _, name := range names {
+		locks = append(locks, filepath.Join(t.loc.CommonDir, filepath.FromSlash(name)+".lock"))
+	}
+	last := map[string]stamp{}
+	for _, lock := range locks {
+		if now, err := os.Lstat(lock); err == nil && now.Mode().IsRegular() && !now.ModTime().Before(info.ModTime()) && now.ModTime().Before(info.ModTime().Add(refsWait)) {
+			last[lock] = stampInfo(now)
+		}
+	}
+	if len(last) > 0 {
+		time.Sleep(lockWait)
+	}
+	for lock, s := range last {
+		if is(lock, s) {
+			if err := removeFile(lock); err != nil {
+				return err
 			}
 		}
 	}
-	return nil
+	return removeFile(path)
 }
 
-func leftover(name string) bool { return proc.Leftover(name, "write") || proc.Leftover(name, "index") }
+func leftover(name string) bool {
+	return proc.Leftover(name, "write") || proc.Leftover(name, "index") || proc.Leftover(name, "refs")
+}

@@ -354,6 +354,7 @@ func (t *Trees) moveRefs(ctx context.Context, moves ...move) error {
 	// A git that is killed in the middle of this leaves locks of refs behind.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refsWait)
 	defer cancel()
+	defer t.intend(moves)()
 	args := []string{"update-ref", "--no-deref", "-m", "ralph", "-z", "--stdin"}
 	_, _, err := t.user().Run(ctx, git.Call{Args: args, Stdin: []byte(b.String())})
 	return err
