@@ -17,13 +17,14 @@ import (
 type judge struct {
 	*randomRun
 	noted map[string]crew.Agent // as the journals have them
+	bases map[string]bool       // that agents began with
 	list  []crew.Agent
 	tree  string // the shared file, as it is
 	past  string // every version of it that HEAD has
 }
 
 func newJudge(r *randomRun, list []crew.Agent) *judge {
-	j := &judge{randomRun: r, list: list, noted: map[string]crew.Agent{}}
+	j := &judge{randomRun: r, list: list, noted: map[string]crew.Agent{}, bases: map[string]bool{}}
 	text, err := os.ReadFile(filepath.Join(r.root, shared))
 	if err != nil {
 		r.Error(err)
@@ -34,9 +35,9 @@ func newJudge(r *randomRun, list []crew.Agent) *judge {
 }
 
 func (j *judge) judge() {
+	j.reported()
 	j.users()
 	j.owners()
-	j.reported()
 	j.landings()
 	j.sound()
 }
@@ -90,8 +91,14 @@ func (j *judge) users() {
 	}
 }
 
-// seen says that some agent was shown a line.
+// seen says that some agent was shown a line, or had it in its tree: what a command
+// printed that a kill cut off nobody was shown.
 func (j *judge) seen(text string) bool {
+	for base := range j.bases {
+		if out, err := j.git("show", base+":"+shared); err == nil && strings.Contains(out, text) {
+			return true
+		}
+	}
 	j.company.mu.Lock()
 	defer j.company.mu.Unlock()
 	for _, saw := range j.company.saw {
@@ -175,13 +182,19 @@ func (j *judge) reported() {
 		for line := range strings.Lines(string(text)) {
 			var x struct {
 				Kind    string
-				Payload crew.Agent
+				Payload struct {
+					crew.Agent
+					Base string
+				}
 			}
 			if json.Unmarshal([]byte(line), &x) != nil || x.Kind != "agent" {
 				continue // torn by a kill, or a message
 			}
-			if j.noted[x.Payload.ID] = x.Payload; x.Payload.Commit != "" {
+			if j.noted[x.Payload.ID] = x.Payload.Agent; x.Payload.Commit != "" {
 				j.commits[x.Payload.Commit] = x.Payload.ID
+			}
+			if x.Payload.Base != "" {
+				j.bases[x.Payload.Base] = true
 			}
 		}
 	}

@@ -164,7 +164,7 @@ func (c *Crew) bring(ctx context.Context, m *member) error {
 		c.conflict(m, got)
 	case !got.Landed:
 		c.set(m, func(a *Agent) {
-			a.Landing, a.Commit, a.Problem = Held, got.Commit, heldText(got)
+			a.Landing, a.Problem = Held, heldText(got)
 		})
 		c.tellLanding(m)
 	default:

@@ -315,20 +315,24 @@ const (
 // that should not wait: trouble, something in came, or the end of the last one.
 func (c *Crew) Await(ctx context.Context, parent string, came <-chan struct{}) (Waited, error) {
 	for {
-		if ctx.Err() != nil { // what came, or who ended, may be the stop's doing
-			return Idle, context.Cause(ctx)
-		}
 		c.mu.Lock()
-		at, fresh, urgent, pulse := false, false, false, c.pulse
+		ours, at, fresh, urgent, pulse := false, false, false, false, c.pulse
 		for _, m := range c.members {
 			if m.Parent != parent {
 				continue
 			}
+			ours = ours || m.round == c.round
 			at = at || m.busy()
 			fresh = fresh || m.untold
 			urgent = urgent || m.untold && m.trouble() && !c.mending(m.ID)
 		}
 		c.mu.Unlock()
+		if !ours && !at && !fresh {
+			return Idle, nil
+		}
+		if ctx.Err() != nil { // what came, or who ended, may be the stop's doing
+			return Idle, context.Cause(ctx)
+		}
 		if urgent || fresh && !at {
 			return Due, nil
 		}

@@ -17,7 +17,7 @@ import (
 const (
 	eightTasks   = 8
 	eightRuns    = 5
-	eightLatency = 200 * time.Millisecond
+	eightLatency = 150 * time.Millisecond
 )
 
 // eightCommands are what each child runs in its tree: it makes a file, works on

@@ -104,14 +104,11 @@ func (l *lab) sandbox() (err error) {
 		}
 		add("  the command when it is prepared", plain(k.runner, ready))
 	}
-	if err := l.inTurn(ways); err != nil {
-		return err
-	}
-	printSpawns(ways)
-	return nil
+	return l.inTurn(ways)
 }
 
-// inTurn runs all ways, one after the other, again and again.
+// inTurn runs all ways, one after the other, again and again, and prints what
+// came of it.
 func (l *lab) inTurn(ways []*spawning) error {
 	for i := range spawnRuns + 1 { // the first warms up
 		for _, w := range ways {
@@ -124,6 +121,7 @@ func (l *lab) inTurn(ways []*spawning) error {
 			}
 		}
 	}
+	printSpawns(ways)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -50,13 +51,23 @@ func keep(paths []string, state string) *kept {
 // keepWhere visits what is to be remembered, and gives the paths it began at.
 func keepWhere(paths []string, state string, visit func(string, fs.FileInfo)) (roots []string) {
 	for _, p := range paths {
-		if below(state, p) || filepath.Base(p) == "pack" || filepath.Base(p) == "worktrees" || filepath.Base(p) == "modules" {
+		if below(state, p) || others(p) {
 			continue
 		}
 		roots = append(roots, p)
 		walk(p, visit)
 	}
 	return roots
+}
+
+// others says that a protected path is Ralph's or another agent's to change while
+// a command runs: refs and their logs, packs, worktrees and submodules.
+func others(path string) bool {
+	switch filepath.Base(path) {
+	case "pack", "worktrees", "modules", "refs", "logs":
+		return true
+	}
+	return strings.Contains(path, "/refs/") || strings.Contains(path, "/logs/")
 }
 
 // keepShared remembers those that have another name, which no mount holds: what

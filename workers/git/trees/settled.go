@@ -132,7 +132,7 @@ func (t *Trees) intend(moves []move) (done func()) {
 	for _, m := range moves {
 		b.WriteString(m.ref + "\n")
 	}
-	if err := write(path, b.String()); err != nil {
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 		return func() {}
 	}
 	return func() { _ = os.Remove(path) } // what stays is swept by Finish
