@@ -207,7 +207,7 @@ func proofsBite(t *testing.T, s *stage) {
 		{"a bug again", func() { write("slug/slug.go", s.Project["slug/slug.go"]) }, func() { git("checkout", "-q", "--", ".") }, s.proveTests, "do not pass"},
 		{"not committed", func() { write("slug/slug.go", s.Project["slug/slug.go"]) }, func() { git("checkout", "-q", "--", ".") }, s.proveMine, "not all committed"},
 		{"one more commit", func() { git("commit", "-q", "--allow-empty", "-m", "x") }, func() { git("reset", "-q", "HEAD~1") }, s.proveCommits, "4 commits"},
-		{"another commit", func() { git("commit", "-q", "--amend", "-m", "x") }, func() { git("reset", "-q", "HEAD@{1}") }, s.proveCommits, "Ralph reports"},
+		{"another commit", func() { git("commit", "-q", "--amend", "-m", "x") }, func() { git("reset", "-q", "HEAD@{1}") }, s.proveCommits, "the run reports"},
 		{"the notes are changed", func() { write(notesFile, "x") }, func() { write(notesFile, notesText) }, s.proveMine, "holds"},
 		{"the notes are committed", func() { git("add", notesFile) }, func() { git("rm", "-q", "--cached", notesFile) }, s.proveMine, "git says"},
 		{"a branch", func() { git("branch", "ralph/x") }, func() { git("branch", "-q", "-D", "ralph/x") }, s.proveRest, "branches"},

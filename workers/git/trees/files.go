@@ -363,7 +363,7 @@ func (t *Trees) recover(ctx context.Context) error {
 }
 
 func (t *Trees) resume(ctx context.Context, j journal) error {
-	old, recent, err := t.sides(ctx, j.Files)
+	old, recent, err := t.sides(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -414,7 +414,11 @@ func (t *Trees) resume(ctx context.Context, j journal) error {
 }
 
 // sides sorts files by whether they are as before or as they are to be.
-func (t *Trees) sides(ctx context.Context, files []step) (old, recent []step, err error) {
+func (t *Trees) sides(ctx context.Context, j journal) (old, recent []step, err error) {
+	files := j.Files
+	if past, err := t.beyond(ctx, j); err != nil || past {
+		return nil, files, err
+	}
 	p := t.user()
 	index, remove, err := p.TempIndex(t.private(), "")
 	if err != nil {

@@ -304,7 +304,9 @@ func (t *Trees) List(ctx context.Context) ([]Tree, error) {
 	for name := range names {
 		if checkAgent(name) == nil {
 			tree := t.look(ctx, name)
-			tree.Waits = q.waits(name)
+			if head, ok := q.waits(name); ok { // said before the record says that it is merged
+				tree.Waits, tree.Merged = true, first(head, tree.Merged)
+			}
 			list = append(list, tree)
 		}
 	}

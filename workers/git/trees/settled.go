@@ -26,12 +26,19 @@ func (q queue) with(w waiter) queue {
 	return q
 }
 
-// waits says that the work of an agent is merged and not in the user's tree.
-func (q queue) waits(agent string) bool {
-	return slices.ContainsFunc(q.Waits, func(w waiter) bool { return w.Agent == agent }) ||
-		slices.ContainsFunc(q.Loose, func(l loose) bool {
-			return slices.ContainsFunc(l.Took, func(w waiter) bool { return w.Agent == agent })
-		})
+// waits says that the work of an agent is merged and not in the user's tree, and
+// up to which head of its branch.
+func (q queue) waits(agent string) (head string, ok bool) {
+	list := slices.Clone(q.Waits)
+	for _, l := range q.Loose {
+		list = append(list, l.Took...)
+	}
+	for _, w := range list {
+		if w.Agent == agent {
+			return w.Head, true
+		}
+	}
+	return "", false
 }
 
 // landed notes in the records of agents that their work is in the user's tree:
@@ -57,8 +64,11 @@ func (t *Trees) landed(list []waiter, commit string) error {
 // merged together with that of others cannot be told apart any more.
 func (t *Trees) withdraw(ctx context.Context, agent string) error {
 	var q queue
-	if found, err := load(t.queuePath(), &q); err != nil || !found || !q.waits(agent) {
+	if _, err := load(t.queuePath(), &q); err != nil {
 		return err
+	}
+	if _, ok := q.waits(agent); !ok {
+		return nil
 	}
 	var others []string
 	for _, w := range q.Waits {
@@ -169,6 +179,33 @@ func (t *Trees) breakLocks(path string) error {
 		}
 	}
 	return removeFile(path)
+}
+
+// beyond says that a landing was past its files when it was cut off: the index has
+// all that it was to have, or the branch is there. What differs in a file is then
+// an edit since.
+func (t *Trees) beyond(ctx context.Context, j journal) (bool, error) {
+	if j.To == "" || len(j.Index) == 0 {
+		return false, nil
+	}
+	if tip, err := t.tip(ctx, j.Branch); err != nil || tip == j.To {
+		return err == nil, err
+	}
+	var paths []string
+	for _, s := range j.Index {
+		paths = append(paths, string(s.Path))
+	}
+	have, err := entries(ctx, t.user(), "", paths)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range j.Index {
+		e, ok := have[string(s.Path)]
+		if ok != (s.NewMode != modeNone) || ok && (e.stage != "0" || e.mode != s.NewMode || e.hash != s.NewHash) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func leftover(name string) bool {

@@ -93,3 +93,35 @@ func TestRemoveWithdrawsWhatWaits(t *testing.T) {
 		t.Errorf("%+v %v", list, err)
 	}
 }
+
+// A landing that was cut off when its files and the index were there goes forward,
+// though the user has edited one of the files since: put back, the index would
+// have what no file has, and the user's next commit with it.
+func TestALandingThatWasPastItsFiles(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"branch", "moved", "queue", "end"} {
+		w := newRepo(t)
+		w.write("a.txt", "1\n2\n3\n4\n5\n")
+		w.commitAll("one")
+		tr := w.trees()
+		tree := w.add(tr, "x")
+		w.write(filepath.Join(tree.Dir, "a.txt"), "1\n2\n3\n4\n5 x\n")
+		w.write(filepath.Join(tree.Dir, "x.txt"), "x\n")
+		w.commit(tr, "x")
+		runHelper(t, w.root, step)
+		w.write("a.txt", "1 user\n2\n3\n4\n5 x\n")
+		if err := tr.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.read("a.txt"); got != "1 user\n2\n3\n4\n5 x\n" || !w.exists("x.txt") {
+			t.Errorf("killed before %q: a.txt %q, x.txt %v", step, got, w.exists("x.txt"))
+		}
+		if got := w.git("status", "--porcelain"); got != "M a.txt" && got != " M a.txt" && got != " M a.txt\n" {
+			t.Errorf("killed before %q: git status %q", step, got)
+		}
+		list, err := tr.List(t.Context())
+		if err != nil || len(list) != 1 || list[0].Into == "" || list[0].Waits {
+			t.Errorf("killed before %q: %+v %v", step, list, err)
+		}
+	}
+}
