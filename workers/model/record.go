@@ -235,7 +235,7 @@ func (r *Recorder) said(name string, m agent.Message, prompt bool) said {
 func (r *Recorder) calls(calls []agent.Call) []callNote {
 	var notes []callNote
 	for _, c := range calls {
-		notes = append(notes, noteCall(c.ID, c.Name, r.veil.write(c.Args)))
+		notes = append(notes, noteCall(r.veil.write(c.ID), r.veil.write(c.Name), r.veil.write(c.Args)))
 	}
 	return notes
 }

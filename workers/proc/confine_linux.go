@@ -89,9 +89,20 @@ var spaceMeans = sync.OnceValue(func() means {
 	return m
 })
 
-// tryConfined starts the first process of a space, which goes through all of a
+// tryConfined tries a confinement out. The sockets of others, which it hides, come
+// and go between the plan and its mounts: then it is tried again.
+func tryConfined(m jail.Means, keepC bool) (err error) {
+	for range replans {
+		if err = tryOnce(m, keepC); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
+}
+
+// tryOnce starts the first process of a space, which goes through all of a
 // confinement and ends.
-func tryConfined(m jail.Means, keepC bool) error {
+func tryOnce(m jail.Means, keepC bool) error {
 	plan, err := jail.Lay(jail.Policy{MaxProcesses: defaultMaxProcesses}, m, initSignals)
 	if err != nil {
 		return err

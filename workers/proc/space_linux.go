@@ -53,6 +53,10 @@ const (
 // namingTime is what naming the members of a space may take before their kill.
 const namingTime = 20 * time.Millisecond
 
+// replans is how often a confinement is laid out anew because a place in it was
+// gone before it was mounted over.
+const replans = 5
+
 // goByte lets init go on; any other byte is a signal.
 const goByte = 0xff
 
@@ -110,7 +114,6 @@ func startBest(g tag, path string, argv []string, attr *syscall.ProcAttr, held *
 	if err != nil {
 		return startTree(g, path, argv, attr, held)
 	}
-	const tries = 4
 	for i := 1; ; i++ {
 		jailed, err := held.confine(attr.Dir, false)
 		if err != nil {
@@ -128,7 +131,7 @@ func startBest(g tag, path string, argv []string, attr *syscall.ProcAttr, held *
 		case jailed == nil:
 			children().missed(err)
 			return startTree(g, path, argv, attr, nil)
-		case se.err != syscall.ENOENT || i == tries: // else something is gone that was there a moment ago
+		case se.err != syscall.ENOENT || i == replans: // else something is gone that was there a moment ago
 			return nil, jailed.fault(se)
 		}
 	}
