@@ -36,7 +36,11 @@ func playFault(t *testing.T, f modeltest.Fault, single bool) {
 		}
 		srv.Add(r)
 	}
-	c := newClient(t, srv.URL(), func(o *Options) { o.IdleTimeout = 300 * time.Millisecond })
+	idle := 300 * time.Millisecond
+	if f.Large {
+		idle = 20 * time.Second // it takes a busy machine long to send, and is about size
+	}
+	c := newClient(t, srv.URL(), func(o *Options) { o.IdleTimeout = idle })
 	c.first = 20 * time.Millisecond
 	var text strings.Builder
 	r, err := c.Complete(context.Background(), ask("go"), func(d agent.Delta) {
