@@ -48,7 +48,7 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 		}
 		gear.Close(context.WithoutCancel(ctx))
 	}()
-	if err := c.open1(m, gear); err != nil {
+	if err := c.converse(m, gear); err != nil {
 		return err
 	}
 	loop := gear.Loop
@@ -86,7 +86,7 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 			c.become(m, Failed, "its check failed: "+firstLine(problem))
 			return nil
 		}
-		c.say(m, loop, problem)
+		c.say(m, problem)
 	}
 }
 
@@ -100,16 +100,16 @@ func (c *Crew) started(m *member) {
 	c.keep(m)
 }
 
-// open1 makes the conversation: a new one, or the one that was cut off with what
+// converse makes the conversation: a new one, or the one that was cut off with what
 // it is resumed with.
-func (c *Crew) open1(m *member, gear *Gear) error {
+func (c *Crew) converse(m *member, gear *Gear) error {
 	system := agent.Message{Role: agent.RoleSystem, Text: gear.System}
 	c.mu.Lock()
 	resumed, text := m.resumed, m.goText
 	c.mu.Unlock()
 	if !resumed {
 		m.talk = []agent.Message{system}
-		c.say(m, gear.Loop, gear.Task)
+		c.say(m, gear.Task)
 		return nil
 	}
 	talk, err := c.conversation(m)
@@ -118,18 +118,18 @@ func (c *Crew) open1(m *member, gear *Gear) error {
 	}
 	m.talk = append([]agent.Message{system}, agent.Repair(talk, unknownOutcome)...)
 	if len(m.talk) == 1 {
-		c.say(m, gear.Loop, gear.Task)
+		c.say(m, gear.Task)
 	}
 	note, err := prompt.ChildResumed(text)
 	if err != nil {
 		return err
 	}
-	c.say(m, gear.Loop, note)
+	c.say(m, note)
 	return nil
 }
 
 // say adds a message to the conversation of a member.
-func (c *Crew) say(m *member, loop *agent.Loop, text string) {
+func (c *Crew) say(m *member, text string) {
 	msg := agent.Message{Role: agent.RoleUser, Text: text}
 	m.talk = append(m.talk, msg)
 	c.write(m, recordMessage, msg)
