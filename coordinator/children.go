@@ -73,7 +73,8 @@ func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, erro
 	if err != nil {
 		return nil, errors.Join(err, st.close())
 	}
-	task, err := prompt.Assign(prompt.Assignment{ID: a.ID, Parent: a.Parent, Task: a.Task, Check: c.crew.Check(a.ID), OwnTree: c.loc != nil, Helpers: c.mayHelp(a.Depth)})
+	check, files := c.crew.Asked(a.ID)
+	task, err := prompt.Assign(prompt.Assignment{ID: a.ID, Parent: a.Parent, Task: a.Task, Check: check, Hints: files, OwnTree: c.loc != nil, Helpers: c.mayHelp(a.Depth)})
 	if err != nil {
 		return nil, errors.Join(err, st.close())
 	}
@@ -121,20 +122,12 @@ func (c *Coordinator) mayHelp(depth int) bool { return c.cfg.MaxDepth == 0 || de
 // prove runs the check that a child's work has to pass, in its tree: its own, or
 // that of the whole work.
 func (c *Coordinator) prove(ctx context.Context, a crew.Agent) (failed string, err error) {
-	var checks []string
-	if own := c.crew.Check(a.ID); own != "" {
-		checks = append(checks, own)
+	command, _ := c.crew.Asked(a.ID)
+	own := command != ""
+	if !own { // that of the whole may need the work of others
+		command = c.cfg.Check
 	}
-	if c.cfg.Check != "" && len(checks) == 0 { // that of the whole may need the work of others
-		ok, err := c.mayCheck(ctx, c.cfg.Check)
-		if err != nil {
-			return "", err
-		}
-		if ok {
-			checks = append(checks, c.cfg.Check)
-		}
-	}
-	if len(checks) == 0 {
+	if command == "" {
 		return "", nil
 	}
 	root, linked := c.crew.Place(a.ID)
@@ -143,25 +136,22 @@ func (c *Coordinator) prove(ctx context.Context, a crew.Agent) (failed string, e
 		return "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	for _, command := range checks {
-		if command == c.crew.Check(a.ID) { // an agent chose it
-			v := c.gate.permitCommand(ctx, st.asks(), command)
-			if ctx.Err() != nil {
-				return "", context.Cause(ctx)
-			}
-			if v.Denied != "" {
-				return fmt.Sprintf("the check %q was not run: %s", command, v.Text), nil
-			}
+	if own { // an agent chose it
+		v := c.gate.permitCommand(ctx, st.asks(), command)
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
 		}
-		res, err := c.checkIn(ctx, st, command)
-		if err != nil {
-			return "", err
+		if v.Denied != "" {
+			return fmt.Sprintf("the check %q was not run: %s", command, v.Text), nil
 		}
-		if res.ExitCode != 0 || res.TimedOut {
-			return c.failedCheck(command, res)
-		}
+	} else if ok, err := c.mayCheck(ctx, command); !ok || err != nil {
+		return "", err
 	}
-	return "", nil
+	res, err := c.checkIn(ctx, st, command)
+	if err != nil || res.ExitCode == 0 && !res.TimedOut {
+		return "", err
+	}
+	return c.failedCheck(command, res)
 }
 
 // childInbox delivers what the human said to a child, up to a class.

@@ -187,14 +187,14 @@ func TestAChildThatFailsItsCheckIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
 	k := played(p)
-	k.part("ralph", spawn(m{"name": "liar", "task": "write it", "check": "grep -q good it.txt"}), text("I wait."), text("all done"))
+	k.part("ralph", spawn(m{"name": "liar", "task": "write it", "check": "grep -q good it.txt", "files": []string{"it.*"}}), text("I wait."), text("all done"))
 	k.part("liar", put("it.txt", "bad\n"), text("done, honestly"), put("it.txt", "good\n"), text("now really"))
 	out := p.run(coordinator.Job{})
 	p.want(out, coordinator.StatusCompleted)
 	if got := p.read("it.txt"); got != "good\n" {
 		t.Errorf("it.txt is %q", got)
 	}
-	if heard := k.heard("liar"); !strings.Contains(heard, "grep -q good it.txt") {
+	if heard := k.heard("liar"); !strings.Contains(heard, "grep -q good it.txt") || !strings.Contains(heard, "Stay within: it.*") {
 		t.Errorf("it was told\n%s", heard)
 	}
 }

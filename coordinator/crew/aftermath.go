@@ -101,7 +101,7 @@ func (c *Crew) match(ctx context.Context, m *member, t trees.Tree, there bool) {
 	case landed:
 		c.landed(ctx, m, trees.Merge{Landed: true, Commit: t.Into, Committed: t.Into != "", Why: "Ralph was cut off while it came into your tree"})
 	case tidy:
-		_ = c.drop(ctx, m, false)
+		c.drop(ctx, m, false)
 		c.keep(m)
 		c.shut(m)
 	}

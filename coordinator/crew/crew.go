@@ -43,8 +43,7 @@ type Options struct {
 	Retries int
 	// Landing is called before the user's tree is changed; nil: nobody is.
 	Landing func(ctx context.Context)
-	// Budget is the node of the budget tree that an agent, "" for the coordinator,
-	// and its children share.
+	// Budget is the coordinator's node of the budget tree, which its children share.
 	Budget func() *workers.Budget
 	Emit   func(agent.Event)
 	Warn   func(string)

@@ -110,7 +110,8 @@ func (c *Crew) hand(ctx context.Context, m *member) error {
 	}
 	c.become(m, Done, "")
 	c.set(m, func(a *Agent) { a.Landing = Unchanged })
-	return c.drop(ctx, m, len(work.LeftOut) > 0)
+	c.drop(ctx, m, len(work.LeftOut) > 0)
+	return nil
 }
 
 // leftOut says what of an agent's changes is not passed on.
@@ -121,10 +122,10 @@ func (c *Crew) leftOut(m *member, list []string) {
 }
 
 // drop removes the tree of an agent whose work is in the user's, or that has none.
-func (c *Crew) drop(ctx context.Context, m *member, keepBranch bool) error {
+func (c *Crew) drop(ctx context.Context, m *member, keepBranch bool) {
 	if err := c.o.Trees.Remove(ctx, m.ID, keepBranch); err != nil {
 		c.o.Warn(fmt.Sprintf("the tree of agent %s stays: %v", m.ID, err))
-		return nil
+		return
 	}
 	c.set(m, func(a *Agent) {
 		a.Worktree = ""
@@ -132,7 +133,6 @@ func (c *Crew) drop(ctx context.Context, m *member, keepBranch bool) error {
 			a.Branch = ""
 		}
 	})
-	return nil
 }
 
 // merge brings the committed work of an agent into the user's tree. A stop does
@@ -223,7 +223,7 @@ func (c *Crew) landed(ctx context.Context, m *member, got trees.Merge) (next *me
 	for _, x := range list {
 		c.keep(x) // before its tree goes
 		// A commit that the user's branch has not is on the agent's alone.
-		_ = c.drop(ctx, x, !got.Committed)
+		c.drop(ctx, x, !got.Committed)
 		c.keep(x)
 		c.tellLanding(x)
 	}

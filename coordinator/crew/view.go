@@ -198,14 +198,15 @@ func (c *Crew) AtWork() bool {
 	return slices.ContainsFunc(c.members, (*member).busy)
 }
 
-// Check is the command that the work of an agent has to pass, "" for none.
-func (c *Crew) Check(id string) string {
+// Asked is what was asked of an agent beside its task: the command that its work
+// has to pass, "" for none, and the files that it should stay in.
+func (c *Crew) Asked(id string) (check string, files []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.find(id); m != nil {
-		return m.check
+		return m.check, slices.Clone(m.files)
 	}
-	return ""
+	return "", nil
 }
 
 // News are the messages for an agent since it was last asked: what it was told by
