@@ -57,6 +57,7 @@ type book struct {
 	working  map[string]bool  // tasks that were begun here and not ended
 	untidy   bool             // the last Ralph was cut off: see tidy
 	story    *chronicle       // of the session; nil without one
+	run      *registry.Entry  // of the plan that the session works; nil for none
 	notices  []string         // warnings to be told when mu is free
 	fresh    bool             // the store was opened since mu was taken
 }
@@ -178,7 +179,7 @@ func (b *book) enroll(ctx context.Context, status registry.Status) {
 		return
 	}
 	r := registry.New(registry.Options{Path: registry.Path(b.c.opt.Getenv), Now: b.c.now, Wait: enrollWait})
-	if warning := register(ctx, r, b.c.opt.Root, b.session.ID(), os.Getpid(), status); warning != "" {
+	if warning := register(ctx, r, b.c.opt.Root, b.session.ID(), os.Getpid(), status, b.run); warning != "" {
 		b.note(warning)
 	}
 }
@@ -270,7 +271,7 @@ func (b *book) record(ctx context.Context, m agent.Message) error {
 
 // keepEvent lets an event wait for the next message; it is not worth a sync of
 // its own. The emitter calls it with its mutex held.
-func (b *book) keepEvent(e agent.Event) {
+func (b *book) keepEvent(e agent.Event, filed bool) {
 	payload, err := json.Marshal(e)
 	if err != nil {
 		return // an event of ours always encodes
@@ -281,7 +282,7 @@ func (b *book) keepEvent(e agent.Event) {
 		return
 	}
 	b.keep(recordEvent, payload)
-	if b.story != nil {
+	if b.story != nil && !filed {
 		b.story.event(e)
 	}
 }
@@ -350,7 +351,7 @@ func (b *book) markCleared() {
 
 // settle writes what a run leaves in the state files, and completes the outcome
 // with what they say.
-func (b *book) settle(out *Outcome, j Job) error {
+func (b *book) settle(out *Outcome, j Job, planned *TaskCount) error {
 	b.mu.Lock()
 	defer b.leave()
 	if b.store == nil || b.dry {
@@ -371,6 +372,9 @@ func (b *book) settle(out *Outcome, j Job) error {
 	saved := b.store.Flush()
 	b.unsaved(out, j, saved)
 	errs = append(errs, saved, b.countTasks(out))
+	if planned != nil { // of the plan, wherever that is kept
+		out.Tasks = *planned
+	}
 	if b.session != nil {
 		b.story.ended(*out)
 		errs = append(errs, b.session.Progress(len(out.Commits), out.Tasks.Done, out.Tasks.Done+out.Tasks.Failed+out.Tasks.Skipped+out.Tasks.Open))

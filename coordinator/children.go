@@ -23,7 +23,7 @@ func (c *Coordinator) newCrew() *crew.Crew {
 	o := crew.Options{
 		Pool: c.pool, Root: c.opt.Root, FS: c.opt.FS, Now: c.now, Top: c.name,
 		Dir: c.book.agentsDir, Quarantine: func() string { return filepath.Join(c.stateDir(), "quarantine") },
-		Equip: c.equip, Prove: c.prove, Retries: c.cfg.CheckRetries,
+		Equip: c.equip, Prove: c.prove, Inspect: c.inspect, Retries: c.cfg.CheckRetries,
 		Landing: func(ctx context.Context) { c.changes.begin(context.WithoutCancel(ctx)) },
 		Budget:  c.purse, Emit: c.events.emit, Warn: c.warn, Behind: c.behind, Over: c.unheard, Redact: c.redactor.Bytes,
 	}
@@ -45,8 +45,10 @@ func (c *Coordinator) purse() *workers.Budget {
 
 // equip makes what a child works with: the coordinator's tools, in its own tree.
 func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, error) {
+	e := c.errands.find(a.Errand)
+	foreign := e.foreigner(a.ID)
 	client := c.answers()
-	if client == nil {
+	if client == nil && foreign == "" {
 		return nil, errNoModel
 	}
 	root, linked := c.crew.Place(a.ID)
@@ -60,6 +62,9 @@ func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, erro
 		return nil, fmt.Errorf("open the tree of agent %s: %w", a.ID, err)
 	}
 	st.output = output
+	if foreign != "" {
+		return c.equipForeign(a, e, st, foreign)
+	}
 	job := Job{}
 	c.mu.Lock()
 	if c.piece != nil {
@@ -74,13 +79,13 @@ func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, erro
 		return nil, errors.Join(err, st.close())
 	}
 	check, files := c.crew.Asked(a.ID)
-	task, err := prompt.Assign(prompt.Assignment{ID: a.ID, Parent: a.Parent, Task: a.Task, Check: check, Hints: files, OwnTree: c.loc != nil, Helpers: c.mayHelp(a.Depth)})
+	task, err := prompt.Assign(prompt.Assignment{ID: a.ID, Parent: a.Parent, Task: a.Task, Check: check, Hints: files, OwnTree: c.loc != nil, Helpers: c.mayHelp(a.Depth), Planned: e != nil && e.works(a.ID)})
 	if err != nil {
 		return nil, errors.Join(err, st.close())
 	}
 	view := &window{Model: client, estimate: c.estimate.For(c.Endpoint().Model), maxTokens: c.cfg.ContextWindow, task: a.Task, job: job}
 	loop := &agent.Loop{
-		Agent: a.ID, Model: view, Tools: c.cassette.wrap(c.toolbox(job, st, a.Depth), a.ID), Emit: c.ofChild(a.ID, view.tell(c.events.emit)),
+		Agent: a.ID, Model: view, Tools: c.cassette.wrap(c.toolbox(job, st, a.Depth), a.ID), Emit: c.ofChild(a.ID, e.watch(view.tell(c.events.emit))),
 		Permit: func(ctx context.Context, t agent.Tool, call agent.Call) agent.Verdict {
 			v := c.gate.permit(ctx, st.asks(), t, call)
 			if v.Denied == "" && t.Effect == agent.EffectChange && c.loc == nil {
@@ -121,7 +126,14 @@ func (c *Coordinator) mayHelp(depth int) bool { return c.cfg.MaxDepth == 0 || de
 
 // prove runs the check that a child's work has to pass, in its tree: its own, or
 // that of the whole work.
-func (c *Coordinator) prove(ctx context.Context, a crew.Agent) (failed string, err error) {
+func (c *Coordinator) prove(ctx context.Context, a crew.Agent, end agent.End) (failed string, err error) {
+	if a.Errand != "" {
+		e := c.errands.find(a.Errand)
+		if e == nil {
+			return "", errNoErrand
+		}
+		return c.proveErrand(ctx, e, a, end)
+	}
 	command, _ := c.crew.Asked(a.ID)
 	own := command != ""
 	if !own { // that of the whole may need the work of others
@@ -235,6 +247,9 @@ func (h hands) Stop(_ context.Context, id, reason string) (string, error) {
 func (h hands) Merge(ctx context.Context, id string) (string, error) {
 	if err := h.c.crew.Owns(h.who, id); err != nil {
 		return "", fmt.Errorf("merge: %w", err)
+	}
+	if a, ok := h.c.crew.Find(id); ok && len(a.Weakened) > 0 {
+		return "", fmt.Errorf("merge: what %s changed makes its checks prove less, and only the user merges that: %s", id, strings.Join(a.Weakened, "; "))
 	}
 	return h.c.crew.Merge(ctx, id)
 }

@@ -60,6 +60,8 @@ type Coordinator struct {
 	visitors sync.WaitGroup // tasks of other terminals
 	estimate history.Estimates
 	past     past
+	errands  *errands
+	planning planning
 
 	// name is what this one is called among the agents; host is the coordinator
 	// in which a guest works, nil for a Ralph of its own.
@@ -128,7 +130,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if err != nil {
 		return nil, c.ruleError(err)
 	}
-	c.book, c.edits = newBook(c), newEdits(c)
+	c.book, c.edits, c.errands = newBook(c), newEdits(c), newErrands()
 	c.pool = workers.New(workers.Options{Proc: o.Proc, Now: o.Now, MaxAgents: o.Config.MaxAgents, MaxDepth: o.Config.MaxDepth, MaxChildren: o.Config.MaxChildrenPerAgent, Alarm: c.stalled})
 	c.eyes, c.asides = &eyes{face: o.Eyes}, newAsides(c)
 	c.pausing, c.quiet = &pause{}, &pause{}

@@ -472,3 +472,29 @@ func TestAnUrgentMessageHoldsTheChildren(t *testing.T) {
 	close(held)
 	p.want(<-ended, coordinator.StatusCompleted)
 }
+
+func TestAChildThatWeakensItsTestsIsNotMerged(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.flags["check_retries"] = []string{"1"}
+	p.write("sum_test.py", "def test_sum():\n    assert 1 + 1 == 2\n\n\ndef test_more():\n    assert 2 + 2 == 4\n")
+	p.git("add", "-A")
+	p.git("commit", "-qm", "tests")
+	k := played(p)
+	k.part("ralph", spawn(m{"name": "cheat", "task": "make it pass", "check": "true"}), text("I wait."), calls(call("merge_agent", m{"id": "cheat"})), text("it cheated"))
+	k.part("cheat", put("sum_test.py", "def test_sum():\n    assert True\n"), text("done"), text("I leave it so"))
+	out := p.run(coordinator.Job{})
+	if got := p.read("sum_test.py"); !strings.Contains(got, "2 + 2 == 4") {
+		t.Errorf("the tests are now\n%s", got)
+	}
+	cheat := childOf(t, out, "cheat")
+	if cheat.State != crew.Failed || cheat.Landing != crew.Unmerged || len(cheat.Weakened) == 0 || cheat.Branch == "" || !strings.Contains(cheat.Problem, "sum_test.py") {
+		t.Errorf("%+v", cheat)
+	}
+	if heard := k.heard("cheat"); !strings.Contains(heard, "makes them prove less") {
+		t.Errorf("it was told\n%s", heard)
+	}
+	if heard := k.heard("ralph"); !strings.Contains(heard, "only the user merges that") {
+		t.Errorf("the coordinator was told\n%s", heard)
+	}
+}

@@ -14,7 +14,8 @@ type emitter struct {
 	now  func() time.Time
 	eyes func(agent.Event)
 	// keep receives the events that the journal holds; like eyes it must not emit.
-	keep func(agent.Event)
+	// filed says that the session's other files have it already.
+	keep func(e agent.Event, filed bool)
 
 	// mu guards what follows and keeps the order of the numbers that of the calls: it is
 	// held while keep and eyes are called.
@@ -24,22 +25,27 @@ type emitter struct {
 }
 
 // emit takes the secrets out of e, numbers it and shows it.
-func (m *emitter) emit(e agent.Event) {
+func (m *emitter) emit(e agent.Event) { m.pass(e, false) }
+
+// emitFiled is emit for what the session's files tell already.
+func (m *emitter) emitFiled(e agent.Event) { m.pass(e, true) }
+
+func (m *emitter) pass(e agent.Event, filed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.mask.apply(e) {
-		m.show(e)
+		m.show(e, filed)
 	}
 }
 
-func (m *emitter) show(e agent.Event) {
+func (m *emitter) show(e agent.Event, filed bool) {
 	m.seq++
 	e.Seq, e.Time, e.RunID = m.seq, m.now().UTC(), m.run
 	if e.Agent == "" {
 		e.Agent = agentName
 	}
 	if m.keep != nil && journaled(e.Type) {
-		m.keep(e)
+		m.keep(e, filed)
 	}
 	if m.eyes != nil {
 		m.eyes(e)

@@ -50,7 +50,7 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 	g.endpoint, g.modelOptions, g.client = c.endpoint, c.modelOptions, c.client
 	c.mu.Unlock()
 	g.totals.Started = c.now()
-	g.book, g.edits, g.eyes = newBook(g), newEdits(g), &eyes{}
+	g.book, g.edits, g.eyes, g.errands = newBook(g), newEdits(g), &eyes{}, c.errands
 	if err := c.book.lend(g.book); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"ralph/coordinator/crew"
+	"ralph/coordinator/loop"
 	"ralph/interrupts"
+	"ralph/memory/feature"
 	"ralph/workers/agent"
 )
 
@@ -33,6 +35,9 @@ type Live struct {
 	Tasks   TaskCount   `json:"tasks"`
 	Usage   agent.Usage `json:"usage"`
 	CostUSD *float64    `json:"cost_usd"`
+
+	// Loop is the run of a plan that goes on, or was here last; nil for none.
+	Loop *loop.View `json:"loop,omitempty"`
 
 	SessionID string    `json:"session_id,omitempty"`
 	RunID     string    `json:"run_id"`
@@ -114,10 +119,20 @@ func (c *Coordinator) Live() Live {
 	if held := c.pausing.state(); held != "" && l.State != liveStopping {
 		l.State = held
 	}
+	l.Tasks = c.book.tally()
+	if l.Loop = c.planning.view(); l.Loop != nil && p != nil && p.job.Loop != nil {
+		n := l.Loop.Counts
+		l.Tasks = TaskCount{Done: n.Done, Failed: n.Failed, Skipped: n.Skipped, Open: n.Open}
+	}
+	if l.Loop != nil && p != nil && p.job.Loop != nil && l.State == liveRunning {
+		switch l.Loop.Status {
+		case feature.Pausing, feature.Paused, feature.Stopping, feature.Initializing:
+			l.State = string(l.Loop.Status)
+		}
+	}
 	for _, m := range c.mail.queue.Waiting() {
 		l.Queue = append(l.Queue, waitingOf(m))
 	}
-	l.Tasks = c.book.tally()
 	return l
 }
 

@@ -32,6 +32,8 @@ const goText = "Go on."
 type interruption struct {
 	At   time.Time `json:"at"`
 	Task string    `json:"task"`
+	// Run names the run of a plan that was stopped, "" for other work.
+	Run string `json:"run,omitempty"`
 	// Requests were made of the model until then.
 	Requests int `json:"requests"`
 	// Partial is what had arrived of the reply, Open are the calls whose outcome

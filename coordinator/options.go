@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/coordinator/loop"
 	"ralph/memory/config"
 	"ralph/workers/agent"
 	"ralph/workers/proc"
@@ -85,6 +86,9 @@ type Job struct {
 	Schema json.RawMessage
 	// Files are the contents that --files named.
 	Files []File
+	// Loop, when set, has a plan worked through instead of a task. What is zero in
+	// it is taken from the configuration.
+	Loop *loop.Settings
 	// DryRun plans only: the model gets no tool that changes anything, and no
 	// state is written.
 	DryRun bool

@@ -28,6 +28,10 @@ type pause struct {
 // Pause has the work stop at its next boundary, before the next request, until
 // Proceed; a tool that runs is finished. It does not wait.
 func (c *Coordinator) Pause() {
+	if run := c.planning.loop(); run != nil { // it pauses between two iterations
+		run.Pause()
+		return
+	}
 	if c.pausing.begin() {
 		c.start()
 		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: livePausing, Text: "the work pauses before the next request"})
@@ -36,6 +40,9 @@ func (c *Coordinator) Pause() {
 
 // Proceed ends a pause. Its error says that there is none.
 func (c *Coordinator) Proceed() error {
+	if run := c.planning.loop(); run != nil && c.pausing.state() == "" {
+		return run.Proceed()
+	}
 	if !c.pausing.end() {
 		return fmt.Errorf("resume: %w", errNotPaused)
 	}

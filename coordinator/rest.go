@@ -163,7 +163,7 @@ func (p *piece) stopped(ctx context.Context, stop *interrupts.Stop) {
 		c.mu.Lock()
 		open, beside, unsaid := p.open, p.beside, p.unsaid
 		c.mu.Unlock()
-		s := interruption{At: c.now().UTC(), Task: p.about, Requests: p.out.Turns, Report: text, By: by(stop), Open: open, Background: beside, Unsaid: unsaid}
+		s := interruption{At: c.now().UTC(), Task: p.about, Run: p.runName(), Requests: p.out.Turns, Report: text, By: by(stop), Open: open, Background: beside, Unsaid: unsaid}
 		if n := len(p.talk); n > 0 && p.talk[n-1].Partial {
 			s.Partial = p.talk[n-1].Text
 		}
@@ -175,6 +175,14 @@ func (p *piece) stopped(ctx context.Context, stop *interrupts.Stop) {
 	if begins {
 		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: modeConversation, Text: "Ralph only talks until /go"})
 	}
+}
+
+// runName names the run of a plan that the piece worked on.
+func (p *piece) runName() string {
+	if p.job.Loop == nil {
+		return ""
+	}
+	return p.c.stoppedRun()
 }
 
 // by says who stopped, for people.

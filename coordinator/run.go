@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/loop"
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/workers"
@@ -30,7 +31,9 @@ type piece struct {
 	loop   *agent.Loop
 	talk   []agent.Message // the transcript
 	schema *answerSchema
-	about  string // what it is about, for people
+	// planned counts the tasks of the plan that was worked; nil for other work.
+	planned *TaskCount
+	about   string // what it is about, for people
 	// talking says that the turn has no tools: the user stopped the work and did
 	// not say go.
 	talking bool // guarded by Coordinator.mu for those who look on, as is loop
@@ -91,6 +94,7 @@ func (c *Coordinator) run(parent, ctx context.Context, p *piece) Outcome {
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
 	}
+	p.goOnWithRun()
 	p.about = p.subject()
 	if client := c.answers(); client != nil && p.job.Chat {
 		client.Again(agentName) // a person asks, and is told at once when it is too early
@@ -152,9 +156,19 @@ func (c *Coordinator) epoch() uint64 {
 	return c.mail.queue.Epoch()
 }
 
+// goOnWithRun makes go mean the run of a plan that was stopped.
+func (p *piece) goOnWithRun() {
+	s := p.c.interruption()
+	if p.job.Go && p.job.Loop == nil && p.job.Task == "" && p.job.Agent == "" && s != nil && s.Run != "" {
+		p.job.Loop = &loop.Settings{Feature: s.Run, Continue: true}
+	}
+}
+
 // subject is what a piece of work is about.
 func (p *piece) subject() string {
 	switch {
+	case p.job.Loop != nil:
+		return "work through the plan"
 	case p.job.Task != "":
 		return p.job.Task
 	case p.job.Go:
@@ -169,6 +183,12 @@ func (p *piece) subject() string {
 func (p *piece) work(ctx context.Context) {
 	if who := p.job.Agent; who != "" && who != agentName {
 		if err := p.resumeAgent(ctx); err != nil {
+			p.fail(err)
+		}
+		return
+	}
+	if p.job.Loop != nil {
+		if err := p.plan(ctx); err != nil {
 			p.fail(err)
 		}
 		return

@@ -273,8 +273,13 @@ func (s *Sessions) openTasks() []string {
 
 // register notes in the registry of all projects how a session stands; that it
 // cannot is no more than a warning.
-func register(ctx context.Context, r *registry.Registry, root, session string, pid int, status registry.Status) (warning string) {
-	warning, err := r.Put(ctx, registry.Entry{SessionID: registry.ID(root, session), Cwd: root, PID: pid, Status: status, AgentPlugin: "ralph", TrackerPlugin: "markdown"})
+func register(ctx context.Context, r *registry.Registry, root, session string, pid int, status registry.Status, run *registry.Entry) (warning string) {
+	e := registry.Entry{AgentPlugin: "ralph", TrackerPlugin: "markdown"}
+	if run != nil {
+		e = *run
+	}
+	e.SessionID, e.Cwd, e.PID, e.Status = registry.ID(root, session), root, pid, status
+	warning, err := r.Put(ctx, e)
 	if errors.Is(err, registry.ErrNoHome) {
 		return ""
 	}

@@ -161,14 +161,14 @@ func TestPruneKeepsWhatIsNotSummedUp(t *testing.T) {
 func TestRegister(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ralph", "sessions.json")
 	r := registry.New(registry.Options{Path: path})
-	if w := register(context.Background(), r, "/p", "001", os.Getpid(), registry.Running); w != "" {
+	if w := register(context.Background(), r, "/p", "001", os.Getpid(), registry.Running, nil); w != "" {
 		t.Error(w)
 	}
 	listed, _, err := r.List(t.Context())
 	if err != nil || len(listed) != 1 || listed[0].Status != registry.Running || !listed[0].Gone {
 		t.Errorf("%+v %v", listed, err)
 	}
-	if w := register(context.Background(), registry.New(registry.Options{}), "/p", "001", 1, registry.Running); w != "" {
+	if w := register(context.Background(), registry.New(registry.Options{}), "/p", "001", 1, registry.Running, nil); w != "" {
 		t.Errorf("no home: %q", w)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
@@ -177,7 +177,7 @@ func TestRegister(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"version":99}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if w := register(context.Background(), r, "/p", "001", 1, registry.Running); !strings.Contains(w, "newer Ralph") {
+	if w := register(context.Background(), r, "/p", "001", 1, registry.Running, nil); !strings.Contains(w, "newer Ralph") {
 		t.Errorf("%q", w)
 	}
 }

@@ -68,7 +68,7 @@ func (p *piece) close(ctx context.Context) {
 		c.changedBefore(p.out.FilesChanged)
 	}
 	c.keepCalibration()
-	if err := c.book.settle(&p.out, p.job); err != nil {
+	if err := c.book.settle(&p.out, p.job, p.planned); err != nil {
 		c.warn("state: " + hinted(err))
 	}
 }

@@ -32,6 +32,9 @@ func (s *Shell) openQuestion(q *question) {
 	s.asks++
 	q.nr = s.asks
 	s.questions = append(s.questions, q)
+	if w := s.running(); w != nil {
+		s.call(w.begun, "asks: "+q.Text)
+	}
 	if len(s.questions) == 1 {
 		s.showQuestion(q)
 	}

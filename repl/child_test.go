@@ -37,6 +37,8 @@ func child(name string) int {
 			_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "permission", Agent: "auth", Tool: "shell", Rule: "push always asks", Dir: "/home/me/project/web", Target: "git push \\\n  origin main", Options: []string{"no", "yes"}})
 			return leading(ctx, f, task)
 		}
+	case "plans":
+		f.turn, f.root, f.plan = working, os.Getenv("RALPH_TEST_MARK"), shelf()
 	case "flood":
 		f.turn = flood
 	case "deaf flood":

@@ -68,6 +68,12 @@ func (s *Shell) command(name, args string) {
 		s.diff(args)
 	case "agents":
 		s.agents(args)
+	case "run":
+		s.autonomous(args)
+	case "plan":
+		s.planned(args)
+	case "why":
+		s.why(args)
 	case "clear":
 		s.clear()
 	default:

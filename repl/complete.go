@@ -24,7 +24,7 @@ func (s *Shell) knows(list []crew.Agent) {
 // it runs on the goroutine that paints.
 func (s *Shell) complete(text string) (from int, words []string) {
 	s.mu.Lock()
-	known := slices.Clone(s.agentNames)
+	known, tasks := slices.Clone(s.agentNames), slices.Clone(s.taskIDs)
 	s.mu.Unlock()
 	from = strings.LastIndexAny(text, " \n\t") + 1
 	first, _, more := strings.Cut(text, " ")
@@ -38,6 +38,14 @@ func (s *Shell) complete(text string) (from int, words []string) {
 		for _, name := range known {
 			all = append(all, "@"+name+": ")
 		}
+	case first == "/run":
+		for _, k := range slash.RunKeys() {
+			all = append(all, "--"+k.Flag+" ")
+		}
+	case first == "/plan" && strings.Count(text, " ") == 1:
+		all = planVerbs()
+	case first == "/why" && strings.Count(text, " ") == 1:
+		all = tasks
 	case first == "/agents":
 		all = append(known, "merge", "prune")
 	case slices.Contains([]string{"/stop", "/resume", "/diff"}, first) && strings.Count(text, " ") == 1:

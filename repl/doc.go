@@ -27,9 +27,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/loop"
+	"ralph/coordinator/plan"
 	"ralph/interrupts"
 	"ralph/memory/markdown"
 	"ralph/memory/project"
@@ -126,8 +129,21 @@ type Trees interface {
 	AgentDiff(ctx context.Context, id string) (string, error)
 }
 
+// Plans is the part that knows the plan. A run over it is a Job with a Loop; how it
+// stands is in Live. Its methods may be called at any time and from any goroutine.
+type Plans interface {
+	// Plan reads the plan that a run with these settings would work.
+	Plan(ctx context.Context, s loop.Settings) (*plan.Plan, error)
+	// Why tells, in lines of text, what was decided about a task and from which
+	// facts; "" when nothing was.
+	Why(task string) (string, error)
+	// Replan has the run that is under way take another plan, or other epics of it,
+	// at its next boundary: by the Plan, Tracker and Epics of the settings.
+	Replan(s loop.Settings) error
+}
+
 // Mind is a coordinator as the chat sees it. All are usually one value; none but
-// Crew, which says that there are never any children, and Trees may be nil.
+// Crew, which says that there are never any children, Trees and Plans may be nil.
 type Mind struct {
 	Turns   Turns
 	Queue   Queue
@@ -138,6 +154,7 @@ type Mind struct {
 	State   State
 	Crew    Crew
 	Trees   Trees
+	Plans   Plans
 }
 
 // Link is what the chat gives to the coordinator that Open makes.
@@ -172,12 +189,18 @@ type Options struct {
 	Theme string
 	// Plain asks for whole lines and no cursor movement.
 	Plain bool
+	// Notify is the setting of that name: auto, bell or off.
+	Notify string
+	// Opening is a first task that the shell gives by itself, once it has greeted.
+	Opening string
 	// Version is shown in the greeting.
 	Version string
 	// Facts are further lines of the greeting: how commands run, the session,
 	// what is open; one that begins with "note: " is a warning. It is called
 	// after Open.
 	Facts func() []string
+
+	notifyAfter time.Duration // how long work runs before its end is told; 0 means longWork
 }
 
 var (

@@ -11,7 +11,10 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/loop"
+	"ralph/coordinator/plan"
 	"ralph/interrupts"
+	"ralph/memory/feature"
 	"ralph/memory/markdown"
 	"ralph/memory/project"
 	"ralph/memory/session"
@@ -48,6 +51,10 @@ type fake struct {
 	merged []string
 	pruned []string
 	model  string
+	run    *loop.View // of the plan that is worked, or was
+	plan   *plan.Plan
+	taken  []loop.Settings // that Plan was asked with
+	swaps  []loop.Settings // that Replan was called with
 	undone []int
 	closed bool
 	totals coordinator.Totals
@@ -58,7 +65,7 @@ func (f *fake) attach(l Link, waiting ...interrupts.Message) Mind {
 	f.link = l
 	f.queue = interrupts.NewQueue(interrupts.Options{Home: "chat", Waiting: waiting, Keep: func([]interrupts.Message) error { return f.diskErr() }, Notify: f.notify})
 	f.live.Mode, f.live.State = "autonomous", "idle"
-	return Mind{Turns: f, Queue: f, Control: f, Models: f, Changes: f, About: f, State: f, Crew: f, Trees: f}
+	return Mind{Turns: f, Queue: f, Control: f, Models: f, Changes: f, About: f, State: f, Crew: f, Trees: f, Plans: f}
 }
 
 func (f *fake) diskErr() error {
@@ -96,6 +103,9 @@ func (f *fake) Run(ctx context.Context, j coordinator.Job) coordinator.Outcome {
 		f.live.Mode = "autonomous"
 	}
 	f.live.State = "running"
+	if f.run != nil && j.Loop != nil {
+		f.run.Status = feature.Running
+	}
 	f.mu.Unlock()
 	if j.Go {
 		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "go"})
@@ -112,6 +122,9 @@ func (f *fake) Run(ctx context.Context, j coordinator.Job) coordinator.Outcome {
 	if ok {
 		out.Status, out.Signal, out.Rest = coordinator.StatusInterrupted, int(stop.Signal), "2 commands ended, nothing is left running"
 		f.mu.Lock()
+		if f.run != nil && j.Loop != nil {
+			f.run.Status = feature.Interrupted
+		}
 		f.live.Mode = "conversation"
 		f.mu.Unlock()
 		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "stopped", Text: out.Rest})
@@ -185,6 +198,9 @@ func (f *fake) Kill() {
 func (f *fake) Pause() {
 	f.mu.Lock()
 	f.live.State = "paused"
+	if f.run != nil {
+		f.run.Status = feature.Paused
+	}
 	f.mu.Unlock()
 	f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "paused", Text: "paused"})
 }
@@ -192,6 +208,9 @@ func (f *fake) Pause() {
 func (f *fake) Proceed() error {
 	f.mu.Lock()
 	f.live.State = "running"
+	if f.run != nil {
+		f.run.Status = feature.Running
+	}
 	f.mu.Unlock()
 	f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "resumed", Text: "the work goes on"})
 	return nil
@@ -214,6 +233,10 @@ func (f *fake) Live() coordinator.Live {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	live := f.live
+	if f.run != nil {
+		v := *f.run
+		live.Loop = &v
+	}
 	live.Turn, live.Method, live.SessionID = f.totals.Turns, "session", "session-001-test"
 	return live
 }
@@ -374,4 +397,32 @@ func (f *fake) Prune(_ context.Context, ids []string) ([]string, error) {
 
 func (f *fake) AgentDiff(_ context.Context, id string) (string, error) {
 	return "--- a/" + id + "\n+++ b/" + id + "\n@@ -1 +1 @@\n-x\n+y\n", nil
+}
+
+func (f *fake) Plan(_ context.Context, s loop.Settings) (*plan.Plan, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.taken = append(f.taken, s)
+	if f.plan == nil {
+		return nil, &coordinator.Error{Op: "find plan", Err: plan.ErrNoPlan, Hint: "ralph plan create talks one into being", Status: coordinator.StatusConfigError}
+	}
+	p := *f.plan
+	return &p, nil
+}
+
+func (f *fake) Why(task string) (string, error) {
+	switch task {
+	case "US-2":
+		return "US-2: execute (confidence 0.86)\n  execute   0.75\n  skip      0.30\x1b[2J", nil
+	case "US-3":
+		return "", nil
+	}
+	return "", fmt.Errorf("task %q: %w", task, plan.ErrNoTask)
+}
+
+func (f *fake) Replan(s loop.Settings) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.swaps = append(f.swaps, s)
+	return nil
 }

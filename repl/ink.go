@@ -34,6 +34,7 @@ type ink struct {
 	base   *float64           // cost of the turns before this one
 	spent  map[string]float64 // by each agent since then
 	atWork []crew.Agent       // as they were seen last
+	run    *render.Run        // that is under way
 	thinks bool               // the model reasons, and nothing of it is shown
 }
 
@@ -64,9 +65,22 @@ func (k *ink) show(p line.Prompt, f func(*render.Renderer) string) {
 }
 
 // above is what stands between the printed text and the prompt: the tail of what
-// is being written, a blank row, and the children at work; mu is held.
+// is being written, a blank row, and the run or the children at work; mu is held.
 func (k *ink) above() []string {
-	return append(append(k.r.Tail(liveRows), ""), k.r.AtWork(k.atWork, time.Now())...)
+	rows := append(k.r.Tail(liveRows), "")
+	if k.run != nil {
+		return append(rows, k.r.RunRows(*k.run, time.Now())...)
+	}
+	return append(rows, k.r.AtWork(k.atWork, time.Now())...)
+}
+
+// runs notes the run that is under way, nil for none; planned says that one is, or
+// is about to be.
+func (k *ink) runs(run *render.Run, planned bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.run = run
+	k.r.Planned(planned)
 }
 
 // agents notes who is at work.

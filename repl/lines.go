@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
@@ -23,6 +24,7 @@ func (s *Shell) onLine(text string, ask int) {
 	if s.leaving {
 		return
 	}
+	s.lastWord = time.Now()
 	name, args, slashed := splitCommand(text)
 	c, _, known := slash.Find(name)
 	now := slashed && known && c.WhileBusy

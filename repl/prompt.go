@@ -84,6 +84,9 @@ func (s *Shell) doing() string {
 	if n := s.children(); n > 0 {
 		facts = append(facts, count(n, "agent", "agents"))
 	}
+	if v := underWay(s.standing); v != nil && len(v.Active) > 0 {
+		facts = append(facts, atWork(v))
+	}
 	if w := s.running(); w != nil {
 		if d := time.Since(w.begun); d >= patience {
 			facts = append(facts, elapsed(d))

@@ -51,6 +51,9 @@ type Shell struct {
 	queue     []waitingLine
 	letters   letters
 	standing  coordinator.Live // as far as known; see look
+	course    course
+	unchoose  context.CancelFunc // ends what waits for a choice beside the work
+	lastWord  time.Time          // when the user last said something, or stopped the work
 	sight     sight
 	hinted    int // how many stops were told of
 	questions []*question
@@ -75,6 +78,7 @@ type Shell struct {
 	posted []func()
 	// agentNames are those that were ever seen.
 	agentNames []string
+	taskIDs    []string // of the plan, as it was shown last
 	work       *work
 	outside    bool   // the coordinator works for somebody else
 	kill       func() // ends at once what a stop has not ended; nil before there is a coordinator
@@ -155,6 +159,10 @@ func (s *Shell) converse() (exitCode int, err error) {
 	}
 	s.greet()
 	s.ready = true
+	if text := strings.TrimSpace(s.o.Opening); text != "" {
+		s.note(render.Brief(text))
+		s.turn(text)
+	}
 	s.next()
 	s.loop()
 	s.reader.Show(line.Prompt{})

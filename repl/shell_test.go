@@ -53,7 +53,12 @@ type turnFunc = func(context.Context, *fake, string) coordinator.Outcome
 
 func open(t *testing.T, turn turnFunc, change ...func(*Options)) *chat {
 	t.Helper()
-	c := &chat{TTY: ttytest.New(t, 70, 20), t: t, f: &fake{turn: turn, model: "gpt-large"}, code: make(chan int, 1)}
+	return openSized(t, 70, 20, turn, change...)
+}
+
+func openSized(t *testing.T, cols, rows int, turn turnFunc, change ...func(*Options)) *chat {
+	t.Helper()
+	c := &chat{TTY: ttytest.New(t, cols, rows), t: t, f: &fake{turn: turn, model: "gpt-large"}, code: make(chan int, 1)}
 	o := Options{
 		In: c.Slave, Out: c.Slave, Version: "1.2", History: filepath.Join(t.TempDir(), "history"),
 		Getenv: func(k string) string {

@@ -63,6 +63,9 @@ func (s *Shell) seen(live coordinator.Live) {
 	}
 	s.standing = live
 	s.ink.agents(childrenOf(live.Agents))
+	run, w := shown(live), s.running()
+	s.ink.runs(run, run != nil || w != nil && w.label == labelRun)
+	s.progress(live)
 	s.knows(live.Agents)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,6 +137,9 @@ func (s *Shell) worksNow(name, args string) bool {
 	if name == "diff" && args != "" {
 		return true
 	}
+	if name == "run" {
+		return underWay(s.standing) != nil // it is told so
+	}
 	return name == "go" && (s.holds() || args == "" && !s.talks() && !stopping)
 }
 
@@ -147,6 +153,8 @@ func (s *Shell) goOn(text string) {
 		s.proceed()
 	case s.running() != nil:
 		s.note("nothing was stopped; the work goes on")
+	case text == "" && (s.course.stopped || !s.talks() && left(s.standing) != nil):
+		s.continueRun()
 	case text == "" && !s.talks() && s.standing.State != stateInterrupted:
 		s.note("nothing was stopped; say what you want done")
 	default:
@@ -166,7 +174,7 @@ func (s *Shell) resume(who string) {
 		s.proceed()
 	case s.running() != nil:
 		s.note("nothing is paused")
-	case s.talks() || s.standing.State == stateInterrupted:
+	case s.talks() || s.standing.State == stateInterrupted || left(s.standing) != nil:
 		s.goOn("")
 	default:
 		s.note("there is nothing to go on with: nothing is paused and nothing was stopped")
@@ -254,6 +262,9 @@ func liveTable(live coordinator.Live, now time.Time) [][]string {
 		doing += fmt.Sprintf(" (%s)", age(now.Sub(live.Since)))
 	}
 	rows := [][]string{{"state", doing}}
+	if live.Loop != nil {
+		rows = append(rows, runTable(live.Loop, now)...)
+	}
 	if live.Turn > 0 {
 		rows = append(rows, []string{"requests", fmt.Sprint(live.Turn)})
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 
 	"ralph/coordinator"
 	"ralph/interrupts"
@@ -88,6 +89,10 @@ func (s *Shell) leaveAtOnce(code int) {
 
 // stopping tells the user about a stop that was just asked for.
 func (s *Shell) stopping(stops int) {
+	s.lastWord = time.Now()
+	if s.unchoose != nil {
+		s.unchoose()
+	}
 	s.show()
 	s.ink.say(func(r *render.Renderer) string {
 		switch {

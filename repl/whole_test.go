@@ -32,7 +32,7 @@ func whole(dir, session string) int {
 				return Mind{}, err
 			}
 			facts = c.Standing()
-			return Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c}, nil
+			return Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c, Trees: c, Plans: c}, nil
 		},
 	})
 	if err != nil {

@@ -71,10 +71,11 @@ func (s *Shell) run(j coordinator.Job, needed func() bool) {
 	})
 }
 
-// turnEnded shows what came of a turn.
+// turnEnded shows what came of a turn, and tells somebody who looked elsewhere.
 func (s *Shell) turnEnded(out coordinator.Outcome) {
 	s.ink.end()
 	s.look()
+	s.course.stopped = false
 	if out.Status == coordinator.StatusInterrupted {
 		s.turnStopped(out)
 		return
@@ -92,6 +93,7 @@ func (s *Shell) turnEnded(out coordinator.Outcome) {
 	if out.Failure != nil {
 		s.letters.waitOn() // what failed now would fail again
 	}
+	s.call(out.StartedAt, "the work has ended: "+strings.TrimSuffix(string(out.Status)+", "+out.Reason, ", "))
 }
 
 // hint is the way out of a failure that the chat has.

@@ -74,7 +74,10 @@ type ChatOptions struct {
 	// Situation is how the last Ralph ended, nil when there is nothing to take up.
 	Situation *coordinator.Situation
 	// Force ends a Ralph that holds the project first.
-	Force          bool
+	Force bool
+	// Opening is what Ralph itself tells the model before the user says anything,
+	// so that it speaks first; "" for nothing.
+	Opening        string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
@@ -110,6 +113,7 @@ type invocation struct {
 	root string         // the project's root
 
 	taking *coordinator.Situation // what a task goes on with, nil for none
+	alarm  *notifier              // nil: nobody is told that long work ends
 	force  bool                   // end a Ralph that holds the project
 
 	code int

@@ -64,8 +64,8 @@ func TestUsageErrors(t *testing.T) {
 		{"near miss with what it takes", []string{"shcema", "result"}, []string{`"ralph schema"`}},
 		{"a beginning", []string{"ver"}, []string{`"ralph version"`}},
 		{"upper case", []string{"Chat"}, []string{`"ralph chat"`}},
-		{"later command", []string{"run"}, []string{`this version has no command "run" yet`, "ralph -- run"}},
-		{"later command with words", []string{"--quiet", "plan", "show"}, []string{`no command "plan" yet`, "ralph -- plan show"}},
+		{"later command", []string{"report"}, []string{`this version has no command "report" yet`, "ralph -- report"}},
+		{"later command with words", []string{"--quiet", "report", "show"}, []string{`no command "report" yet`, "ralph -- report show"}},
 		{"unknown flag", []string{"--max-turn", "3", "x"}, []string{"unknown flag --max-turn; did you mean --max-turns?"}},
 		{"unknown short flag", []string{"-z", "x"}, []string{"unknown flag -z"}},
 		{"missing value", []string{"--model"}, []string{"--model needs a value"}},
@@ -83,7 +83,7 @@ func TestUsageErrors(t *testing.T) {
 		{"undo", []string{"undo", "all"}, []string{`"all" is not a number`}},
 		{"chat flags", []string{"chat", "--new", "--continue"}, []string{"exclude each other"}},
 		{"chat words", []string{"chat", "hello"}, []string{`takes no "hello"`}},
-		{"help", []string{"help", "run"}, []string{`no command "run" yet`}},
+		{"help", []string{"help", "monitor"}, []string{`no command "monitor" yet`}},
 		{"no glob match", []string{"--files", "*.nope", "x"}, []string{"matches no file"}},
 		{"glob outside", []string{"--files", "../*", "x"}, []string{"outside the project"}},
 		{"schema file", []string{"--schema", "nope.json", "x"}, []string{"open schema", "no such file"}},
@@ -215,7 +215,7 @@ func TestNoEarlyTouch(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	names := append(later(), "status", "send", "stop", "pause", "resume", "attach", "chat", "version", "config", "doctor", "demo", "undo", "schema", "completion", "help")
+	names := append(later(), "run", "status", "send", "stop", "pause", "resume", "attach", "chat", "version", "config", "doctor", "demo", "undo", "schema", "completion", "help")
 	for word, want := range map[string]string{
 		"statsu": "status", "stauts": "status", "verison": "version", "chta": "chat", "hlep": "help", "demon": "demo", "undoo": "undo",
 		"lint": "", "fix": "", "test": "", "refactor": "", "commit": "", "build": "", "x": "", "improve": "", "format": "", "hello": "", "explain": "", "shell": "", "runs": "run", "docs": "",

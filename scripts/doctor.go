@@ -47,6 +47,8 @@ type doctorDocument struct {
 	Root    string        `json:"project_root"`
 	Checks  []doctorCheck `json:"checks"`
 	Sandbox doctorSandbox `json:"sandbox"`
+	// Agents are those of other makers; only with --agents.
+	Agents []doctorAgent `json:"agents,omitempty"`
 }
 
 type doctorCheck struct {
@@ -61,11 +63,12 @@ func (inv *invocation) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor [--json] [--agents]",
 		Short: "check what Ralph needs: the model, tools, the system, the project",
-		Long: "Check what Ralph needs: configuration, model, tools, system, project. Asking the model whether it answers costs a few tokens. " +
+		Long: "Check what Ralph needs: configuration, model, tools, system, project. Asking the model whether it answers costs a few tokens; " +
+			"so does --agents, which asks the model of each agent that is installed. " +
 			"Exits with 1 when something fails; a warning is no failure.",
 		Args: wordsOf(0, 0),
 	}
-	c.Flags().BoolVar(&agents, "agents", false, "look for the command lines of other agents too")
+	c.Flags().BoolVar(&agents, "agents", false, "look for the command lines of other agents too, and ask each for one line")
 	c.RunE = func(c *cobra.Command, _ []string) error { return inv.doctor(c.Context(), c, agents) }
 	return c
 }
@@ -76,6 +79,7 @@ type doctor struct {
 	inv    *invocation
 	checks []doctorCheck
 	cage   doctorSandbox
+	others []doctorAgent
 }
 
 func (d *doctor) add(name, status, hint, format string, args ...any) {
@@ -108,7 +112,7 @@ func (inv *invocation) doctor(ctx context.Context, c *cobra.Command, agents bool
 	d.files(ctx)
 	d.holder()
 	if agents {
-		d.agents()
+		d.agents(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -118,7 +122,7 @@ func (inv *invocation) doctor(ctx context.Context, c *cobra.Command, agents bool
 		inv.code = 1
 	}
 	if inv.form != outputText {
-		return inv.out.printJSON(doctorDocument{"doctor", "ralph.doctor/1", !failed, inv.Version, inv.root, d.checks, d.cage})
+		return inv.out.printJSON(doctorDocument{"doctor", "ralph.doctor/1", !failed, inv.Version, inv.root, d.checks, d.cage, d.others})
 	}
 	return inv.out.print(d.text())
 }
@@ -290,17 +294,6 @@ func (d *doctor) project() {
 		return
 	}
 	d.add("state", checkOK, "", "%s can be written", state)
-}
-
-// agents looks for the command lines of other agents.
-func (d *doctor) agents() {
-	var found []string
-	for _, name := range []string{"claude", "codex", "gemini", "opencode", "pi"} {
-		if p := lookPath(d.inv.Getenv("PATH"), name); p != "" {
-			found = append(found, name+" ("+p+")")
-		}
-	}
-	d.add("agents", checkOK, "", "%s", orWord(strings.Join(found, ", "), "none found in PATH"))
 }
 
 // lookPath finds a program in the absolute directories of path; "" when there

@@ -95,7 +95,7 @@ func (inv *invocation) commandHelp(c *cobra.Command) string {
 			b.WriteString("\nFlags:\n")
 		}
 		for _, k := range inv.keys {
-			if k.Flag == f.Name && k.Scope == config.ScopeChat {
+			if k.Flag == f.Name && (k.Scope == config.ScopeChat || k.Scope == config.ScopeRun) {
 				keyEntry(&b, k)
 				return
 			}

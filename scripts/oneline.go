@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"ralph/memory/visible"
 )
 
@@ -22,4 +24,15 @@ func oneLine(text string, max int) string {
 		return line
 	}
 	return ""
+}
+
+// cutTo cuts a line of safe text to a width in columns.
+func cutTo(line string, columns int) string { return ansi.Truncate(line, columns, "…") }
+
+// wrapped writes safe text in lines of at most columns, each indented.
+func wrapped(b *strings.Builder, text string, indent, columns int) {
+	pad := strings.Repeat(" ", indent)
+	for line := range strings.Lines(ansi.Wrap(text, max(10, columns-indent), "")) {
+		b.WriteString(pad + strings.TrimRight(line, " \n") + "\n")
+	}
 }

@@ -192,6 +192,7 @@ func (inv *invocation) perform(ctx context.Context, job coordinator.Job, hand bo
 	p := inv.newProgress()
 	defer p.close()
 	inv.depart()
+	inv.alarm = inv.newNotifier()
 	var co Coordinator
 	var err error
 	for turn := true; turn; {
@@ -255,6 +256,7 @@ func (inv *invocation) conclude(outcome coordinator.Outcome, job coordinator.Job
 		p.summary(inv.result)
 	}
 	inv.code = inv.finish()
+	inv.alarm.ended(inv.result)
 }
 
 // tellOutput puts it in the document when standard output took no more: whatever
@@ -293,7 +295,7 @@ const holderUndo = "undo"
 // open opens the project's coordinator.
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
 	runner := proc.New(proc.Options{Method: inv.Getenv("RALPH_PROC")})
-	ask := inv.newAsker(p.suspend)
+	ask := inv.alarm.alarmed(inv.newAsker(p.suspend))
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holder,

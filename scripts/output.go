@@ -50,6 +50,17 @@ func newOutput(w io.Writer) *output {
 	return &output{w: w, terminal: isTerminal(w), broke: func(error) {}}
 }
 
+// columns is how wide standard output is, where that is a terminal; elsewhere it
+// is as wide as text is written.
+func (o *output) columns() int {
+	if f, ok := o.w.(*os.File); ok && o.terminal {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w >= 20 {
+			return w
+		}
+	}
+	return helpWidth
+}
+
 // Write passes p on and remembers the first error. A reader that went away
 // ends the work like a signal.
 func (o *output) Write(p []byte) (int, error) {

@@ -3,15 +3,14 @@ package scripts
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
+	"ralph/coordinator/loop"
 	"ralph/workers/agent"
 
 	"ralph/memory/visible"
@@ -21,7 +20,6 @@ import (
 // thing done and, on a terminal, a live line below them. It is safe for
 // concurrent use; close ends its goroutine.
 type progress struct {
-	w       io.Writer
 	quiet   bool
 	verbose bool
 	now     func() time.Time
@@ -35,8 +33,8 @@ type progress struct {
 	wg   sync.WaitGroup
 
 	mu        sync.Mutex // guards the fields below
-	width     func() int // of the terminal; nil or 0: no live line
-	live      bool       // the live line is on the screen
+	area      area
+	board     *board // of a run; nil: one live line
 	suspended int
 	doing     string
 	began     time.Time
@@ -50,21 +48,25 @@ type progress struct {
 // newProgress returns a progress; quiet silences everything but warnings.
 func (inv *invocation) newProgress() *progress {
 	p := &progress{
-		w: inv.Stderr, now: inv.Now, began: inv.Now(), warning: inv.showWarningOnce,
+		area: area{w: inv.Stderr}, now: inv.Now, began: inv.Now(), warning: inv.showWarningOnce,
 		quiet: inv.cfg.Quiet, verbose: inv.cfg.Verbose, calls: map[string]string{}, done: make(chan struct{}),
 	}
 	if f, ok := inv.Stderr.(*os.File); ok && !p.quiet && inv.out.terminal && isTerminal(f) &&
 		inv.Getenv("NO_COLOR") == "" && inv.Getenv("TERM") != "dumb" {
-		p.width = func() int {
-			w, _, err := term.GetSize(int(f.Fd()))
-			if err != nil {
-				return 0
-			}
-			return w
-		}
+		p.area.width = func() int { w, _ := sizeOf(f); return w }
+		p.area.height = func() int { _, h := sizeOf(f); return h }
 		p.wg.Go(p.tick)
 	}
 	return p
+}
+
+// sizeOf is the size of a terminal, zero when it does not tell.
+func sizeOf(f *os.File) (width, height int) {
+	w, h, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return w, h
 }
 
 // close takes the live line away and waits for the goroutine. It may be called
@@ -74,15 +76,15 @@ func (p *progress) close() {
 	p.wg.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clear()
-	p.width = nil // what is printed from now on is followed by the answer
+	p.area.clear()
+	p.area.width = nil // what is printed from now on is followed by the answer
 }
 
 // suspend takes the live line away until the returned function is called.
 func (p *progress) suspend() (resume func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clear()
+	p.area.clear()
 	p.suspended++
 	return func() {
 		p.mu.Lock()
@@ -99,20 +101,49 @@ func (p *progress) tick() {
 		case <-p.done:
 			return
 		case <-t.C:
-			p.mu.Lock()
-			p.draw()
-			p.mu.Unlock()
+			p.look()
 		}
 	}
 }
 
-// draw shows the live line, cut to the width so that it never wraps.
+// watch shows a run as ask tells of it, from now on.
+func (p *progress) watch(ask func() *loop.View) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.board = &board{ask: ask}
+	if p.area.width == nil && !p.quiet {
+		p.wg.Go(p.tick)
+	}
+}
+
+// look sees how the work stands and shows it. How a run stands is asked without
+// the lock: whoever answers may be showing an event just now.
+func (p *progress) look() {
+	p.mu.Lock()
+	b := p.board
+	p.mu.Unlock()
+	var v *loop.View
+	if b != nil {
+		v = b.ask()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v != nil {
+		b.view = v
+		p.plain(b)
+	}
+	p.draw()
+}
+
+// draw shows the live line or the table of a run, cut to the width so that
+// nothing wraps.
 func (p *progress) draw() {
-	if p.width == nil || p.suspended > 0 {
+	columns := p.area.columns()
+	if columns == 0 || p.suspended > 0 {
 		return
 	}
-	width := p.width()
-	if width < 10 {
+	if p.board != nil && p.board.view != nil {
+		p.area.draw(p.board.lines(columns, p.area.rows(maxBoard), p.now()))
 		return
 	}
 	line := fmt.Sprintf("%s · %s", p.doing, spanText(p.now().Sub(p.began)))
@@ -125,25 +156,18 @@ func (p *progress) draw() {
 	if p.agents > 0 {
 		line += " · " + plural(p.agents, "agent")
 	}
-	fmt.Fprint(p.w, "\r\x1b[K", ansi.Truncate(line, width-1, "…"))
-	p.live = true
+	p.area.draw([]string{line})
 }
 
-func (p *progress) clear() {
-	if p.live {
-		fmt.Fprint(p.w, "\r\x1b[K")
-		p.live = false
-	}
-}
-
-// line prints one line above the live line.
+// line prints one line above what is live.
 func (p *progress) line(format string, args ...any) {
 	if p.quiet {
 		return
 	}
-	p.clear()
-	fmt.Fprintf(p.w, format+"\n", args...)
-	p.draw()
+	if p.board != nil {
+		p.board.said = p.now()
+	}
+	p.area.above(fmt.Sprintf(format+"\n", args...))
 }
 
 // event shows one event.
@@ -221,7 +245,13 @@ func (p *progress) rare(e agent.Event) {
 	case agent.EventGate:
 		p.line("ralph: check %s: %s", oneLine(e.Text, 100), p.verdict(e))
 	case agent.EventTaskStart, agent.EventTaskEnd:
-		p.line("ralph: %s %s %s", visible.Text(e.TaskID), orWord(visible.Text(e.Status), "begins"), oneLine(e.Text, 100))
+		p.line("ralph: %s %s %s", visible.Text(e.TaskID), orWord(visible.Text(e.Status), "begins"), oneLine(orWord(e.Text, e.Reason), 100))
+	case agent.EventBreaker:
+		p.line("ralph: breaker %s", strings.TrimSpace(oneLine(e.Status, 40)+" "+oneLine(orWord(e.Text, e.Reason), 160)))
+	case agent.EventDecision:
+		if p.verbose {
+			p.line("ralph: decided %s", strings.TrimSpace(oneLine(e.TaskID, 40)+" "+oneLine(orWord(e.Text, e.Reason), 160)))
+		}
 	case agent.EventInterrupt:
 		p.line("ralph: %s", interruptText(e))
 	}

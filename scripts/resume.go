@@ -2,7 +2,6 @@ package scripts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +15,6 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
-	"ralph/memory/durable"
 	"ralph/memory/session"
 	"ralph/workers/proc"
 )
@@ -27,7 +25,7 @@ func (inv *invocation) resumeCommand() *cobra.Command {
 		Use:   "resume [SESSION|FEATURE] [--force]",
 		Short: "go on with a session that was paused, interrupted or cut off",
 		Long: "Go on with a session that was paused, interrupted or cut off: the newest one, or the one that a unique beginning of its id or name tells. " +
-			"When the Ralph that runs here was paused (ralph pause), it goes on.\n" +
+			"When the Ralph that runs here was paused (ralph pause), it goes on. The run of a plan goes on where it was, with its settings, also by the name of its feature.\n" +
 			"On a terminal the chat opens there. Elsewhere, or with --output json, the session must be named, and its interrupted work is gone on with as one task.\n" +
 			"Exits with 1 when there is none, with 8 when another Ralph holds the project.",
 		Args: cobra.ArbitraryArgs,
@@ -61,19 +59,15 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 		return broken("io", "see that .ralph/sessions is a directory that you can read", err, "resume")
 	}
 	open := inv.unfinished(list)
-	id := ""
-	switch {
-	case which != "":
-		info, err := findSession(list, which, inv.featureSession(which))
-		if err != nil {
-			return err
-		}
-		id = info.ID
-	case len(open) > 0:
-		id = open[0].ID
+	id, run, err := inv.meant(list, open, which)
+	if err != nil {
+		return err
 	}
 	if done, err := inv.resumeLive(ctx, which, id); done {
 		return err
+	}
+	if run != "" {
+		return inv.resumeRun(ctx, run, which)
 	}
 	s, err := inv.assess(ctx, id)
 	if err != nil {
@@ -230,25 +224,6 @@ func candidates(open []session.Info) string {
 		names = append(names, fmt.Sprintf("%s (%s, %s)", s.ID, orWord(s.Meta.SessionName, s.Dir), how))
 	}
 	return strings.Join(names, ", ")
-}
-
-// featureSession is the session that the snapshot of a run names, or "".
-func (inv *invocation) featureSession(feature string) string {
-	if feature != filepath.Base(feature) || strings.HasPrefix(feature, ".") {
-		return ""
-	}
-	var snapshot struct {
-		Session string `json:"sessionId"`
-		Dir     string `json:"sessionDir"`
-	}
-	data, err := durable.ReadFile(afero.NewOsFs(), filepath.Join(inv.stateDir(), "sessions", feature+".json"), 1<<20)
-	if err != nil || json.Unmarshal(data, &snapshot) != nil {
-		return ""
-	}
-	if snapshot.Dir != "" {
-		return filepath.Base(filepath.Clean(snapshot.Dir))
-	}
-	return snapshot.Session
 }
 
 // findSession finds the session that a word means: its id, directory or name,

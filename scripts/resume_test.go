@@ -32,18 +32,3 @@ func TestFindSession(t *testing.T) {
 		}
 	}
 }
-
-// The snapshot of a run names its session; nothing outside the state directory
-// is read for it.
-func TestFeatureSession(t *testing.T) {
-	b := newBench(t)
-	b.file(".ralph/sessions/login.json", `{"version":1,"feature":"login","sessionId":"003","sessionDir":".ralph/sessions/session-003-fix-login"}`)
-	b.file(".ralph/sessions/bare.json", `{"sessionId":"004"}`)
-	b.file("outside.json", `{"sessionId":"005"}`)
-	inv := &invocation{root: b.dir}
-	for word, want := range map[string]string{"login": "session-003-fix-login", "bare": "004", "nosuch": "", "../../outside": "", "..": "", ".hidden": ""} {
-		if got := inv.featureSession(word); got != want {
-			t.Errorf("%q is of %q, want %q", word, got, want)
-		}
-	}
-}

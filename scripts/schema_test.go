@@ -190,7 +190,7 @@ func TestHelpText(t *testing.T) {
 	if b.run("help"); b.out.String() != whole {
 		t.Error("ralph help and ralph --help differ")
 	}
-	for _, name := range []string{"chat", "doctor", "undo", "schema", "send", "stop", "pause", "attach", "status", "resume"} {
+	for _, name := range []string{"chat", "doctor", "undo", "schema", "send", "stop", "pause", "attach", "status", "resume", "run"} {
 		b.run("help", name)
 		golden(t, "help-"+name+".txt", b.out.String())
 		text := b.out.String()

@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/loop"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
@@ -49,6 +50,8 @@ type statusDocument struct {
 	Usage      agent.Usage              `json:"usage"`
 	CostUSD    *float64                 `json:"cost_usd"`
 
+	// Run is the run of a plan that goes on, or the last one.
+	Run      *loop.View      `json:"run"`
 	Last     *statusLast     `json:"last"`
 	Recovery *statusRecovery `json:"recovery"`
 	Warnings []string        `json:"warnings"`
@@ -83,6 +86,12 @@ type statusRecovery struct {
 	Tasks   []string `json:"tasks"`
 	Stopped *string  `json:"stopped"`
 	Torn    []string `json:"torn"`
+	// Of a run: the session it went on from or can go on from, its feature, how
+	// many iterations had begun, and what was lost, in words.
+	From      *string `json:"from"`
+	Feature   *string `json:"feature"`
+	Iteration int     `json:"iteration"`
+	Lost      string  `json:"lost"`
 }
 
 // The state words of a project in which nothing runs, or whose Ralph does not
@@ -171,6 +180,7 @@ func (inv *invocation) status(ctx context.Context) (statusDocument, error) {
 	if err := inv.history(ctx, &d, alive); err != nil {
 		return d, err
 	}
+	inv.planRun(&d, alive)
 	d.Agents, d.Background, d.Queue = orEmpty(d.Agents), orEmpty(d.Background), orEmpty(d.Queue)
 	d.Warnings = orEmpty(inv.result.Warnings)
 	return d, nil
@@ -183,7 +193,12 @@ func (d *statusDocument) fill(l coordinator.Live) {
 	d.Mode, d.Model, d.Method = optional(l.Mode), optional(l.Model), optional(l.Method)
 	d.Since, d.Turn = instant(l.Since), l.Turn
 	d.Agents, d.Background, d.Queue = l.Agents, l.Background, l.Queue
-	d.Usage, d.CostUSD, d.Tasks = l.Usage, l.CostUSD, l.Tasks
+	d.Usage, d.CostUSD, d.Tasks, d.Run = l.Usage, l.CostUSD, l.Tasks, l.Loop
+	if l.Loop != nil && l.Loop.Recovery != nil {
+		r := l.Loop.Recovery
+		d.Recovery = &statusRecovery{Verdict: verdictSame, Why: "the run " + l.Loop.Feature + " went on where it was", Session: optional(l.SessionID),
+			Tasks: orEmpty(r.Tasks), Torn: []string{}, From: optional(r.From), Feature: optional(l.Loop.Feature), Iteration: r.Iteration, Lost: r.Lost}
+	}
 }
 
 func holderOf(h memory.Holder) *statusHolder {

@@ -59,6 +59,9 @@ func statusReport(d statusDocument, now time.Time) string {
 	if t := d.Tasks; t != (coordinator.TaskCount{}) {
 		add("tasks", "%d open, %d done, %d failed, %d skipped", t.Open, t.Done, t.Failed, t.Skipped)
 	}
+	if d.Run != nil {
+		runReport(*d.Run, now, add)
+	}
 	if d.Last != nil {
 		add("last", "%s", lastText(*d.Last))
 	}
@@ -123,6 +126,13 @@ func lastText(l statusLast) string {
 }
 
 func recoveryText(r statusRecovery) string {
+	if r.Feature != nil {
+		text := fmt.Sprintf("the run %s was at iteration %d", oneLine(*r.Feature, 60), r.Iteration)
+		if len(r.Tasks) > 0 {
+			text += ", begun and not finished: " + oneLine(strings.Join(r.Tasks, ", "), 100)
+		}
+		return text + ": ralph resume " + oneLine(*r.Feature, 60)
+	}
 	if r.Session != nil && r.Verdict == verdictSame {
 		return fmt.Sprintf("session %s can go on (%s): ralph resume", oneLine(*r.Session, 40), oneLine(r.Why, 120))
 	}

@@ -37,6 +37,8 @@ type told struct {
 	Stopped   []string `json:"stopped"`
 	Report    string   `json:"report"`
 	Survivors []string `json:"survivors"`
+
+	run bool // it works through a plan
 }
 
 func (inv *invocation) stopCommand() *cobra.Command {
@@ -61,7 +63,7 @@ func (inv *invocation) pauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause",
 		Short: "have the Ralph that runs here pause at the next boundary",
-		Long: "Have the Ralph that runs in this project pause before its next request; a tool that runs is finished, nothing is lost. ralph resume goes on.\n" +
+		Long: "Have the Ralph that runs in this project pause before its next request; a tool that runs is finished, nothing is lost. A run pauses when the tasks at work have ended, and begins no other. ralph resume goes on.\n" +
 			"Exits with 1 when no Ralph is running here, 5 from a command that Ralph runs, 8 when the one that holds the project does not answer.",
 		Args: wordsOf(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -137,7 +139,7 @@ func (c *caller) proceed(ctx context.Context, op, otherwise string) error {
 	if err := c.do(ctx, control.Request{Op: op}, nil, &got); err != nil {
 		return refused(err)
 	}
-	got.State = orWord(got.State, otherwise)
+	got.State, got.run = orWord(got.State, otherwise), c.live.Loop != nil && c.live.Loop.Status.Live()
 	return c.inv.tellControl(op, control.Request{}, true, got)
 }
 
@@ -217,6 +219,9 @@ func (inv *invocation) tellControl(op string, r control.Request, running bool, g
 		text = "stopped: " + orWord(got.Report, "nothing was running")
 	case op == "pause" && got.State == "pausing":
 		text = "pausing: the work pauses before its next request; ralph resume goes on"
+		if got.run {
+			text = "pausing: the run pauses when the tasks at work have ended; ralph resume goes on, ralph stop ends them at once"
+		}
 	case op == "resume":
 		text = "resumed"
 	}

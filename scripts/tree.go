@@ -85,7 +85,7 @@ func (inv *invocation) tree() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagFault(err, c.Flags()) })
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { inv.help(c) })
 	root.SetHelpCommand(inv.helpCommand())
-	root.AddCommand(inv.chatCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
+	root.AddCommand(inv.chatCommand(), inv.runCommand(), inv.planCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
 		inv.statusCommand(), inv.attachCommand(), inv.sendCommand(), inv.stopCommand(), inv.pauseCommand(),
 		inv.resumeCommand(), inv.recoverCommand(), inv.sessionsCommand(),
 		inv.schemaCommand(), inv.completionCommand(), inv.versionCommand())

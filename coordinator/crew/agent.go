@@ -70,6 +70,10 @@ type Agent struct {
 	Landing  Landing  `json:"merge,omitempty"`
 	Commit   string   `json:"commit,omitempty"`
 	Files    []string `json:"files,omitempty"`
+	// Errand names what it does of a plan, Weakened what in its changes makes a
+	// check or a test prove less: such work is merged by the user alone.
+	Errand   string   `json:"errand,omitempty"`
+	Weakened []string `json:"weakened,omitempty"`
 	// Transcript is the file with its conversation, absolute.
 	Transcript string `json:"transcript,omitempty"`
 }

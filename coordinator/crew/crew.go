@@ -37,8 +37,11 @@ type Options struct {
 	Equip func(ctx context.Context, a Agent) (*Gear, error)
 	// Prove runs the checks that an agent's work has to pass, in its tree, and says
 	// what a failed one said; "" when all passed, or there are none. The error is
-	// why that is not known.
-	Prove func(ctx context.Context, a Agent) (failed string, err error)
+	// why that is not known. end is how its last words came.
+	Prove func(ctx context.Context, a Agent, end agent.End) (failed string, err error)
+	// Inspect names what in the changes of an agent makes a check or a test prove
+	// less; nil: that is not looked for.
+	Inspect func(ctx context.Context, a Agent) ([]string, error)
 	// Retries is how often an agent is told that a check failed.
 	Retries int
 	// Landing is called before the user's tree is changed; nil: nobody is.
@@ -63,6 +66,8 @@ type Gear struct {
 	// Loop drives it. Record, Inbox, Hold, Emit, Limits and Spent are completed by
 	// the crew, after what the fields hold already.
 	Loop *agent.Loop
+	// Drive runs it instead of Loop.Run, whose fields it uses; nil: the loop does.
+	Drive func(ctx context.Context, l *agent.Loop, talk []agent.Message) agent.End
 	// System is the system prompt, Task what opens the conversation.
 	System, Task string
 	// Last is asked when the agent's work has ended in order: what is to be said to
@@ -112,9 +117,12 @@ type member struct {
 	before  agent.Spent // of it was used for earlier work
 	did     Tally       // for the present work, without what it used
 	budget  *workers.Budget
-	came    State    // what its work came to, which counts once it has ended
-	ending  bool     // it has ended, and that is being told
-	cancel  error    // why it was stopped by itself
+	came    State // what its work came to, which counts once it has ended
+	ending  bool  // it has ended, and that is being told
+	cancel  error // why it was stopped by itself
+	fault   error // that ended it, nil when it ended by itself
+	limit   workers.Limit
+	fresh   bool     // it goes on in its tree with a new conversation
 	base    string   // the commit that it began with
 	content string   // the files that it began with, when others
 	root    string   // of the project in its tree

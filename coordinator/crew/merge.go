@@ -277,7 +277,7 @@ func (c *Crew) enlistMender(of *member, task string, files []string, content str
 	}
 	now := c.o.Now().UTC()
 	m := newMember(Agent{ID: freeName("resolve_"+of.ID, taken), Parent: of.Parent, Depth: of.Depth, Label: "resolve the conflict of " + of.ID, Task: task, State: Waiting, Since: now, Beat: now})
-	m.files, m.early = files, early
+	m.files, m.early, m.Errand = files, early, of.Errand
 	m.check, m.mends, m.content, m.budget, m.round = of.check, of.ID, content, of.budget, c.round
 	c.members = append(c.members, m)
 	c.mu.Unlock()
@@ -369,6 +369,11 @@ func (c *Crew) land(ctx context.Context, m *member) (string, error) {
 // Resume goes on with an agent that was stopped or did not get there; text is
 // what it is told, "" is to go on. It gives the agent's id.
 func (c *Crew) Resume(id, text string) error {
+	return c.goOn(id, func(m *member) { m.goText, m.fresh = text, false })
+}
+
+// goOn begins the work of a member that has ended anew, after set.
+func (c *Crew) goOn(id string, set func(*member)) error {
 	c.mu.Lock()
 	m := c.find(id)
 	switch {
@@ -379,9 +384,15 @@ func (c *Crew) Resume(id, text string) error {
 		defer c.mu.Unlock()
 		return fmt.Errorf("resume %s: %w: it is %s", id, ErrNotStopped, m.standing())
 	}
-	m.State, m.resumed, m.goText, m.untold = Waiting, true, text, false
+	set(m)
+	m.State, m.resumed, m.untold, m.fault = Waiting, true, false, nil
 	m.Since, m.Problem, m.Landing = c.o.Now().UTC(), "", Unmerged
-	m.budget, m.round, m.Parent = c.o.Budget(), c.round, c.o.Top
+	m.budget, m.round = c.o.Budget(), c.round
+	if m.Errand == "" {
+		m.Parent = c.o.Top
+	} else {
+		m.budget = m.budget.Share(m.limit)
+	}
 	m.before, m.did = agent.Spent{Turns: m.Turns, Usage: m.Usage, CostUSD: m.CostUSD}, Tally{}
 	c.mu.Unlock()
 	c.keep(m)

@@ -55,7 +55,7 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 	c.complete(ctx, m, loop)
 	failed := 0
 	for {
-		end := loop.Run(ctx, m.talk)
+		end := gear.run(ctx, m.talk)
 		m.talk, loop.Spent = agent.Repair(end.Transcript, unknownOutcome), end.Spent
 		c.absorb(m, end)
 		if end.Err != nil {
@@ -72,10 +72,7 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 			c.declared(m, *f)
 			return nil
 		}
-		problem, err := c.o.Prove(ctx, c.look(m))
-		if err == nil && problem == "" {
-			problem = c.marked(m)
-		}
+		problem, err := c.proven(ctx, m, end)
 		switch {
 		case err != nil:
 			return err
@@ -83,11 +80,46 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 			return c.hand(ctx, m)
 		}
 		if failed++; failed > c.o.Retries {
-			c.become(m, Failed, "its check failed: "+firstLine(problem))
+			c.become(m, Failed, c.unproven(m, problem))
 			return nil
 		}
 		c.say(m, problem)
 	}
+}
+
+// run drives the agent until it has ended its work.
+func (g *Gear) run(ctx context.Context, talk []agent.Message) agent.End {
+	if g.Drive != nil {
+		return g.Drive(ctx, g.Loop, talk)
+	}
+	return g.Loop.Run(ctx, talk)
+}
+
+// proven says what keeps the work of a member from being merged, "" for nothing.
+func (c *Crew) proven(ctx context.Context, m *member, end agent.End) (problem string, err error) {
+	if problem, err = c.o.Prove(ctx, c.look(m), end); err != nil || problem != "" {
+		return problem, err
+	}
+	if problem = c.marked(m); problem != "" || c.o.Inspect == nil {
+		return problem, nil
+	}
+	weak, err := c.o.Inspect(ctx, c.look(m))
+	if err != nil {
+		return "", err
+	}
+	c.set(m, func(a *Agent) { a.Weakened = weak })
+	if len(weak) == 0 {
+		return "", nil
+	}
+	return prompt.Weakened(weak)
+}
+
+// unproven says for people why the work of a member is not merged.
+func (c *Crew) unproven(m *member, problem string) string {
+	if weak := c.look(m).Weakened; len(weak) > 0 {
+		return "its checks pass, but it made them prove less: " + strings.Join(weak, "; ") + " (its work is kept; only you can merge it)"
+	}
+	return "its check failed: " + firstLine(problem)
 }
 
 // started notes that a member works.
@@ -105,8 +137,11 @@ func (c *Crew) started(m *member) {
 func (c *Crew) converse(m *member, gear *Gear) error {
 	system := agent.Message{Role: agent.RoleSystem, Text: gear.System}
 	c.mu.Lock()
-	resumed, text := m.resumed, m.goText
+	resumed, text, anew := m.resumed && !m.fresh, m.goText, m.resumed && m.fresh
 	c.mu.Unlock()
+	if anew { // whoever goes on with it later reads what follows
+		c.write(m, recordShorter, []agent.Message{})
+	}
 	if !resumed {
 		m.talk = []agent.Message{system}
 		c.say(m, gear.Task)
@@ -340,7 +375,7 @@ func (c *Crew) over(m *member, err error) {
 		c.o.Behind(func(ctx context.Context) { c.save(ctx, m) })
 	}
 	c.mu.Lock()
-	m.Ended = c.o.Now().UTC()
+	m.Ended, m.fault = c.o.Now().UTC(), err
 	switch {
 	case err == nil:
 		m.State = m.came

@@ -41,6 +41,8 @@ type Assignment struct {
 	Hints            []string // files that it should stay in
 	OwnTree          bool     // it has a tree of its own
 	Helpers          bool     // it may have agents of its own
+	// Planned says that Task is that of a plan, and tells all but who the agent is.
+	Planned bool
 }
 
 // Assign renders the first message of an agent.

@@ -57,6 +57,9 @@ type Config struct {
 	Settings
 	// Profiles are the user's endpoints in the order of the file.
 	Profiles []Profile
+	// Agents are the user's entries for other agents' command lines, in the
+	// order of the file.
+	Agents []Agent
 	// Warnings are whole sentences for the user, without secrets.
 	Warnings []string
 
@@ -216,8 +219,8 @@ func (c *Config) Price(model string) (Price, bool) {
 }
 
 // Secrets returns the values that must not appear in a journal, log, cassette
-// or state file: the endpoint keys, and what the environment holds under names
-// such as *KEY*, *TOKEN*, *SECRET*, *PASSWORD*, *CREDENTIAL*.
+// or state file: the endpoint keys, and what the environment or an agent's entry
+// holds under names such as *KEY*, *TOKEN*, *SECRET*, *PASSWORD*, *CREDENTIAL*.
 func (c *Config) Secrets() []string {
 	var out []string
 	add := func(s string, least int) {
@@ -228,6 +231,13 @@ func (c *Config) Secrets() []string {
 	add(c.APIKey, 6)
 	for _, p := range c.Profiles {
 		add(p.Key, 6)
+	}
+	for _, a := range c.Agents {
+		for _, e := range a.Env {
+			if name, value, _ := strings.Cut(e, "="); secretName(name) && !c.isPath(value) {
+				add(value, 6)
+			}
+		}
 	}
 	for _, entry := range c.environ {
 		name, value, _ := strings.Cut(entry, "=")

@@ -169,12 +169,14 @@ func (f file) mapping(m *yaml.Node, prefix string) {
 			return
 		}
 		switch {
-		case (name == "profiles" || name == "prices") && f.project:
+		case slices.Contains(tables(), name) && f.project:
 			f.warn(at.Line, fmt.Sprintf("key %q is ignored: only the user's own configuration may set it", name))
 		case name == "profiles":
 			f.profiles(value)
 		case name == "prices":
 			f.prices(value)
+		case name == "agents":
+			f.agents(value)
 		case f.l.isGroup(name):
 			if value.Kind == yaml.MappingNode {
 				f.mapping(value, name+".")
@@ -342,7 +344,7 @@ func didYouMean(name string, candidates []string) string {
 }
 
 func (l *loader) suggest(name string) string {
-	names := make([]string, 0, len(l.cfg.keys)+2)
+	names := make([]string, 0, len(l.cfg.keys)+3)
 	for _, k := range l.cfg.keys {
 		names = append(names, k.Name)
 		// Flag spellings are a common slip in a file.
@@ -350,8 +352,12 @@ func (l *loader) suggest(name string) string {
 			return fmt.Sprintf("; did you mean %q?", k.Name)
 		}
 	}
-	return didYouMean(name, append(names, "profiles", "prices"))
+	return didYouMean(name, append(names, tables()...))
 }
+
+// tables are the keys that hold entries with names of the user's; only the
+// user's own configuration may have them, since they name endpoints and programs.
+func tables() []string { return []string{"profiles", "prices", "agents"} }
 
 func (l *loader) isGroup(name string) bool {
 	return slices.ContainsFunc(l.cfg.keys, func(k Key) bool { return strings.HasPrefix(k.Name, name+".") })

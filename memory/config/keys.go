@@ -164,6 +164,8 @@ func commonKeys() []Key {
 		key("command_timeout", KindDuration, "2m", "DURATION", "time for a command of the model, unless it asks for another",
 			func(s *Settings) *time.Duration { return &s.CommandTimeout }).mayLower(),
 		key("dry_run", KindBool, "false", "", "plan only: change nothing", func(s *Settings) *bool { return &s.DryRun }),
+		key("notify", KindEnum, "auto", "", "how to say that long work has ended or needs a human, on a terminal", func(s *Settings) *string { return &s.Notify }).
+			enum("auto", "bell", "off").mayBe("off"),
 		key("session", KindString, "", "NAME", "keep a session directory: new, last, or a session's id or name", func(s *Settings) *string { return &s.Session }),
 	}
 }
@@ -216,6 +218,7 @@ func runKeys() []Key {
 		key("epic", KindList, "", "ID", "only tasks of this epic; may be repeated", func(s *Settings) *[]string { return &s.Run.Epic }),
 		key("plan", KindString, "", "FILE", "file that holds the plan", func(s *Settings) *string { return &s.Run.Plan }),
 		key("tracker", KindString, "", "NAME", "tracker that holds the plan", func(s *Settings) *string { return &s.Run.Tracker }),
+		key("prompt", KindString, "", "FILE", "template of the prompt of each task", func(s *Settings) *string { return &s.Run.Prompt }),
 	}
 	for i := range keys {
 		keys[i].Scope = ScopeRun

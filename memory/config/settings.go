@@ -58,6 +58,10 @@ type Settings struct {
 	Theme    string // auto, dark, light or none
 	EditMode string // emacs or vi
 
+	// Notify says how the end of long work is announced: auto (by what the
+	// terminal understands), bell or off.
+	Notify string
+
 	Run RunSettings
 }
 
@@ -94,6 +98,7 @@ type RunSettings struct {
 	Epic                []string
 	Plan                string // file
 	Tracker             string
+	Prompt              string // file with the template of a task's prompt; empty = the built-in one
 }
 
 // Profile is a named endpoint of the user's configuration.

@@ -33,6 +33,7 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 
 	"ralph/memory/durable"
+	"ralph/memory/feature"
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
@@ -108,7 +109,7 @@ type converted struct {
 	files map[string][]byte // of the session's directory
 	// build makes those files that name the session's id; nil makes none.
 	build       func(id string) (map[string][]byte, error)
-	snapshot    *Snapshot // of a run; nil for a session that is none
+	snapshot    *feature.Snapshot // of a run; nil for a session that is none
 	differences []string
 }
 

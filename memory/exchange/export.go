@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/feature"
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
@@ -40,7 +41,7 @@ type view struct {
 	dir      string
 	session  retention.Session
 	data     folder.Data
-	snapshot *Snapshot
+	snapshot *feature.Snapshot
 	rawSnap  []byte
 	spent    retention.Spent
 	files    map[string][]byte // of the session's directory
@@ -188,7 +189,7 @@ func (v *view) original(format Format, name string) ([]byte, *before) {
 	if format != TUI || src.convertTUI() != nil {
 		return data, nil
 	}
-	was := &before{status: src.conv.snapshot.Status, tasks: map[string]folder.TaskStatus{}}
+	was := &before{status: string(src.conv.snapshot.Status), tasks: map[string]folder.TaskStatus{}}
 	for _, t := range src.conv.snapshot.Tracker.Tasks {
 		was.tasks[t.ID] = tuiTask(t.Status, slices.Contains(src.conv.snapshot.SkippedTaskIDs, t.ID))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/afero"
 	yaml "go.yaml.in/yaml/v4"
 
+	"ralph/memory/feature"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
 )
@@ -128,7 +129,7 @@ func (s *Source) convertRalph() error {
 	if !ok {
 		return nil
 	}
-	var snap Snapshot
+	var snap feature.Snapshot
 	if err := readJSON(data, &snap); err != nil {
 		return fmt.Errorf("%s %w", snapshotPart, err)
 	}
@@ -137,8 +138,8 @@ func (s *Source) convertRalph() error {
 }
 
 // readSnapshot reads the snapshot of a feature; nil when there is none.
-func readSnapshot(data []byte) *Snapshot {
-	var snap Snapshot
+func readSnapshot(data []byte) *feature.Snapshot {
+	var snap feature.Snapshot
 	if len(data) == 0 || json.Unmarshal(data, &snap) != nil || snap.Version != 1 {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	yaml "go.yaml.in/yaml/v4"
 
+	"ralph/memory/feature"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
 )
@@ -45,7 +46,7 @@ type tuiTracker struct {
 	EpicID     string         `json:"epicId"`
 	PRDPath    string         `json:"prdPath"`
 	TotalTasks int            `json:"totalTasks"`
-	Tasks      []SnapshotTask `json:"tasks"`
+	Tasks      []feature.Task `json:"tasks"`
 }
 
 type tuiIteration struct {
@@ -224,12 +225,12 @@ func earliest(have *time.Time, t time.Time) *time.Time {
 	return &t
 }
 
-func tuiSnapshot(t tuiSession, done int) Snapshot {
-	snap := Snapshot{Version: 1, Status: tuiStatus(t.Status), Phases: []SnapshotPhase{}, Iteration: t.CurrentIteration, MaxIterations: t.MaxIterations,
-		Tasks: SnapshotCount{done, len(t.Tracker.Tasks)}, ActiveTaskIDs: some(t.Active), SkippedTaskIDs: some(t.Skipped), Iterations: []SnapshotIteration{},
-		Git: SnapshotGit{Dirty: []string{}}, Agent: SnapshotAgent{t.AgentPlugin, t.Model},
-		Tracker:   SnapshotTracker{Plugin: t.Tracker.Plugin, EpicIDs: []string{}, PlanPath: t.Tracker.PRDPath, TotalTasks: t.Tracker.TotalTasks, Tasks: some(t.Tracker.Tasks)},
-		StartedAt: moment(t.StartedAt), UpdatedAt: moment(t.UpdatedAt), UI: SnapshotUI{t.PanelVisible}, Cwd: t.Cwd}
+func tuiSnapshot(t tuiSession, done int) feature.Snapshot {
+	snap := feature.Snapshot{Version: 1, Status: feature.Status(tuiStatus(t.Status)), Phases: []feature.Phase{}, Iteration: t.CurrentIteration, MaxIterations: t.MaxIterations,
+		Tasks: feature.Count{Completed: done, Total: len(t.Tracker.Tasks)}, ActiveTaskIDs: some(t.Active), SkippedTaskIDs: some(t.Skipped), Iterations: []feature.Iteration{},
+		Git: feature.Git{Dirty: []string{}}, Agent: feature.Agent{Plugin: t.AgentPlugin, Model: t.Model},
+		Tracker:   feature.Tracker{Plugin: t.Tracker.Plugin, EpicIDs: []string{}, PlanPath: t.Tracker.PRDPath, TotalTasks: t.Tracker.TotalTasks, Tasks: some(t.Tracker.Tasks)},
+		StartedAt: moment(t.StartedAt), UpdatedAt: moment(t.UpdatedAt), UI: feature.UI{AgentsPanelVisible: t.PanelVisible}, Cwd: t.Cwd}
 	if t.Tracker.EpicID != "" {
 		snap.Tracker.EpicIDs = append(snap.Tracker.EpicIDs, t.Tracker.EpicID)
 	}
@@ -240,7 +241,8 @@ func tuiSnapshot(t tuiSession, done int) Snapshot {
 		snap.EndedAt = &snap.UpdatedAt
 	}
 	for _, it := range t.Iterations {
-		snap.Iterations = append(snap.Iterations, SnapshotIteration{it.Iteration, it.Status, it.TaskID, it.TaskTitle, it.TaskCompleted, it.DurationMS, it.Error, moment(it.StartedAt), moment(it.EndedAt)})
+		snap.Iterations = append(snap.Iterations, feature.Iteration{Iteration: it.Iteration, Status: it.Status, TaskID: it.TaskID, TaskTitle: it.TaskTitle,
+			TaskCompleted: it.TaskCompleted, DurationMS: it.DurationMS, Error: it.Error, StartedAt: moment(it.StartedAt), EndedAt: moment(it.EndedAt)})
 	}
 	return snap
 }
@@ -262,8 +264,8 @@ func moment(text string) time.Time {
 }
 
 // runMetadata is the metadata of the session of a run.
-func runMetadata(id string, snap Snapshot, failures int) (*yaml.Node, error) {
-	status, reason := session.Paused, snap.Status
+func runMetadata(id string, snap feature.Snapshot, failures int) (*yaml.Node, error) {
+	status, reason := session.Paused, string(snap.Status)
 	switch snap.Status {
 	case "completed":
 		status, reason = session.Completed, ""

@@ -12,14 +12,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"ralph/memory/feature"
 	"ralph/memory/session/folder"
 )
 
 // loop is what the files of wiggum's loop say.
 type loop struct {
 	status, final  []string // iteration | of | when | word, the word only in final
-	phases         []SnapshotPhase
-	tokens         SnapshotTokens
+	phases         []feature.Phase
+	tokens         feature.Tokens
 	baseline       string
 	branch         string
 	done, total    int
@@ -130,7 +131,7 @@ func (l *loop) readPhases(text string) {
 			l.say(".phases", "%q is no phase", clipped(line))
 			continue
 		}
-		p := SnapshotPhase{ID: parts[0], Status: phaseWord(parts[1])}
+		p := feature.Phase{ID: parts[0], Status: phaseWord(parts[1])}
 		if p.Status == "" {
 			l.say(".phases", "%s: unknown status %q", p.ID, clipped(parts[1]))
 			p.Status = parts[1]
@@ -142,7 +143,7 @@ func (l *loop) readPhases(text string) {
 				}
 			}
 		}
-		if slices.ContainsFunc(l.phases, func(o SnapshotPhase) bool { return o.ID == p.ID }) {
+		if slices.ContainsFunc(l.phases, func(o feature.Phase) bool { return o.ID == p.ID }) {
 			l.say(".phases", "%s stands there more than once", p.ID)
 		}
 		if p.StartedAt != nil && p.EndedAt != nil && p.EndedAt.Before(*p.StartedAt) {
@@ -183,7 +184,7 @@ func (l *loop) readTokens(parts []string) {
 		n[i] = max(v, 0)
 	}
 	// The loop counts what was read from and written to the cache apart.
-	l.tokens = SnapshotTokens{Input: n[0] + n[2] + n[3], Output: n[1], CachedInput: n[3]}
+	l.tokens = feature.Tokens{Input: n[0] + n[2] + n[3], Output: n[1], CachedInput: n[3]}
 	if len(parts) > 4 {
 		if t := epoch(parts[4]); t.After(l.updated) {
 			l.updated = t
@@ -259,16 +260,16 @@ func (l *loop) runWord() string {
 	return "interrupted"
 }
 
-func (s *Source) convertWiggum(feature string) error {
-	l, err := readLoop(feature, s.files)
+func (s *Source) convertWiggum(name string) error {
+	l, err := readLoop(name, s.files)
 	if err != nil {
 		return err
 	}
-	snap := Snapshot{Version: 1, Status: l.runWord(), Phases: some(l.phases), Iteration: l.iteration, MaxIterations: l.max, Tasks: SnapshotCount{l.done, l.total},
-		ActiveTaskIDs: []string{}, SkippedTaskIDs: []string{}, Iterations: []SnapshotIteration{}, Tokens: l.tokens,
-		Git:     SnapshotGit{Baseline: l.baseline, Branch: l.branch, Dirty: []string{}},
-		Agent:   SnapshotAgent{Plugin: "wiggum"},
-		Tracker: SnapshotTracker{Plugin: "markdown", EpicIDs: []string{}, TotalTasks: l.total, Tasks: []SnapshotTask{}}, UpdatedAt: l.updated}
+	snap := feature.Snapshot{Version: 1, Status: feature.Status(l.runWord()), Phases: some(l.phases), Iteration: l.iteration, MaxIterations: l.max, Tasks: feature.Count{Completed: l.done, Total: l.total},
+		ActiveTaskIDs: []string{}, SkippedTaskIDs: []string{}, Iterations: []feature.Iteration{}, Tokens: l.tokens,
+		Git:     feature.Git{Baseline: l.baseline, Branch: l.branch, Dirty: []string{}},
+		Agent:   feature.Agent{Plugin: "wiggum"},
+		Tracker: feature.Tracker{Plugin: "markdown", EpicIDs: []string{}, TotalTasks: l.total, Tasks: []feature.Task{}}, UpdatedAt: l.updated}
 	var events []folder.Event
 	for _, p := range l.phases {
 		if p.StartedAt != nil {
@@ -302,7 +303,7 @@ func (s *Source) convertWiggum(feature string) error {
 	}
 	s.conv.build = func(id string) (map[string][]byte, error) { return documents(id, events, progress, nil) }
 	s.conv.snapshot, s.conv.differences = &snap, l.odd
-	s.conv.meta, err = runMetadata(feature, snap, 0)
+	s.conv.meta, err = runMetadata(name, snap, 0)
 	return err
 }
 

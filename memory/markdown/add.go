@@ -46,6 +46,11 @@ func (t Task) lines() []string {
 			out = append(out, "  - "+fieldName(f)+": "+v)
 		}
 	}
+	for _, detail := range [...][2]string{{"kind", t.Kind}, {"epic", t.Epic}, {"labels", strings.Join(t.Labels, ", ")}, {"description", t.Description}} {
+		if v := oneLine(detail[1]); v != "" {
+			out = append(out, "  - "+detail[0]+": "+v)
+		}
+	}
 	for _, s := range t.Steps {
 		box := "  - [ ] "
 		if s.Done {

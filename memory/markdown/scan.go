@@ -89,8 +89,10 @@ func (s *scan) line(i int, l *line) {
 		return
 	}
 	owner := s.top
-	if len(s.items) > 0 {
-		owner = s.items[len(s.items)-1]
+	// Behind the boxes of a heading, a line that is not indented below them is
+	// the heading's again.
+	if n := len(s.items); n > 0 && (s.top == nil || bullet != "" || width > s.items[0].width) {
+		owner = s.items[n-1]
 	}
 	s.d.field(owner, i, text)
 }

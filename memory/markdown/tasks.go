@@ -20,6 +20,14 @@ type Task struct {
 	Result   string
 	// Steps are the task's own boxes: acceptance criteria or parts.
 	Steps []Step
+	// Kind, Epic and Labels are what the fields of these names say: "bug", the
+	// id of the parent, words. Kind is task, bug, feature, chore, epic or "".
+	Kind   string
+	Epic   string
+	Labels []string
+	// Description is the text below the task that is neither a field nor a step,
+	// without its indentation. An edit does not change it.
+	Description string
 	// Line is where the task begins, from 1; 0 for a task not yet in a file.
 	Line int
 }
@@ -69,6 +77,7 @@ type node struct {
 	children  []*node
 	word      string // the value of the status field
 	raw       string // the id as the file has it
+	described int    // its size when its details were read, or 0
 }
 
 type nodeKind uint8
@@ -111,6 +120,7 @@ func (d *Document) Task(id string) (Task, bool) {
 }
 
 func (d *Document) task(n *node) Task {
+	d.describe(n)
 	t := n.Task
 	t.Line = d.start(n) + 1
 	return t

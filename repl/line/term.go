@@ -54,6 +54,7 @@ type Term struct {
 	asking  int // the Prompt.Ask for which keys are typed
 	gone    error
 	modal   *modal
+	rings   string // bytes that draw nothing
 
 	loop loopState // used by the painting goroutine only
 }
@@ -342,6 +343,7 @@ func (t *Term) drain() {
 	if turned && time.Since(began) > slowPaint {
 		t.unseen()
 	}
+	t.ring()
 }
 
 // unseen drops what was typed while a question could not be painted.

@@ -359,6 +359,10 @@ func OfHelper(e agent.Event) bool { return e.Agent != "" && e.Agent != mainAgent
 // little: what it does is in the tree.
 func (r *Renderer) child(e agent.Event) string {
 	who := SafeLine(e.Agent)
+	if r.planned && (e.Type == agent.EventChildStart && e.From == "" || e.Type == agent.EventChildEnd && crew.Landing(e.Status) == crew.Merged) {
+		r.children[e.Agent] = true
+		return "" // the lines of its task tell it
+	}
 	switch e.Type {
 	case agent.EventChildStart:
 		if e.From == "" && e.Reason == "" && e.Ref == "" {

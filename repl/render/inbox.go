@@ -59,6 +59,24 @@ func Sender(from string) string {
 	return SafeLine(from)
 }
 
+// Facts are lines of text that are told apart from the work, under a head; they
+// stay as they are, but for what is too long.
+func (r *Renderer) Facts(head, text string) string {
+	bar := r.paint("36", r.pick("┃", "|"))
+	out := bar + " " + r.dim(clip(SafeLine(head), r.o.Width-4, r.pick("…", "..."))) + "\n"
+	for row := range strings.SplitSeq(strings.Trim(Safe(text), "\n"), "\n") {
+		parts := []string{row}
+		if !r.o.Raw {
+			row = strings.ReplaceAll(row, "\t", "    ")
+			parts = wrap(row, r.o.Width-1-2, len(row)-len(strings.TrimLeft(row, " ")))
+		}
+		for _, part := range parts {
+			out += strings.TrimRight(bar+" "+part, " ") + "\n"
+		}
+	}
+	return out
+}
+
 // aside is the answer to a question beside the work, apart from the work's own
 // text behind a bar.
 func (r *Renderer) aside(head, answer string) string {

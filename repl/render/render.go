@@ -28,6 +28,7 @@ type Renderer struct {
 	calls  map[string]agent.Event
 	// children are the agents whose start was told.
 	children map[string]bool
+	planned  bool // children work the tasks of a plan
 }
 
 // kind tells the model's text from the lines about its work, so that a blank row
@@ -61,6 +62,9 @@ func (r *Renderer) Resize(width int) {
 // Event returns the text that an event adds above the prompt, whole lines, ""
 // for nothing.
 func (r *Renderer) Event(e agent.Event) string {
+	if line, ok := r.ofRun(e); ok {
+		return r.apart(line)
+	}
 	if OfHelper(e) && e.Type != agent.EventInbox {
 		return r.apart(r.child(e)) // it does not end the block that is being written
 	}
@@ -105,6 +109,10 @@ func (r *Renderer) apart(line string) string {
 	r.last = kindLine
 	return line
 }
+
+// Planned says whether a plan is worked: then the lines of its tasks tell where
+// their agents begin and where their work goes.
+func (r *Renderer) Planned(yes bool) { r.planned = yes }
 
 // Begin forgets what was printed before: another turn, or something that is not
 // of the work, comes now.
@@ -273,10 +281,6 @@ func (r *Renderer) note(e agent.Event) string {
 			verdict = fmt.Sprintf("%s, exit %d", verdict, *e.ExitCode)
 		}
 		return r.mark(kind, "check "+text+"  "+r.dim(verdict))
-	case agent.EventTaskStart:
-		return r.mark(markNote, strings.TrimSpace("task "+SafeLine(e.TaskID)+" "+text))
-	case agent.EventTaskEnd:
-		return r.mark(markNote, strings.TrimSpace("task "+SafeLine(e.TaskID)+" "+SafeLine(e.Status)+" "+text))
 	}
 	return ""
 }
@@ -371,6 +375,15 @@ func (r *Renderer) pick(unicode, ascii string) string {
 		return ascii
 	}
 	return unicode
+}
+
+// Row is text that matters less, cut to one row.
+func (r *Renderer) Row(text string) string {
+	text = SafeLine(text)
+	if !r.o.Raw {
+		text = clip(text, r.o.Width-1, r.pick("…", "..."))
+	}
+	return r.dim(text) + "\n"
 }
 
 // Rows breaks one safe line of text, which may hold our own colours, between

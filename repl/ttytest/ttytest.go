@@ -48,7 +48,11 @@ type TTY struct {
 	model   vt10x.Terminal
 	changed chan struct{}
 	bytes   int
+	raw     []byte // the last of what was received, as it came
 }
+
+// keptRaw bounds what is kept of what was received.
+const keptRaw = 1 << 20
 
 // New opens a pseudo-terminal, which is closed when the test ends.
 func New(t testing.TB, cols, rows int) *TTY {
@@ -97,6 +101,9 @@ func (y *TTY) pump() {
 		y.mu.Lock()
 		_, _ = y.model.Write([]byte(widen(string(rest[:whole]))))
 		y.bytes += n
+		if y.raw = append(y.raw, buf[:n]...); len(y.raw) > keptRaw {
+			y.raw = y.raw[len(y.raw)-keptRaw:]
+		}
 		close(y.changed)
 		y.changed = make(chan struct{})
 		y.mu.Unlock()
@@ -139,6 +146,13 @@ func (y *TTY) Written() int {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return y.bytes
+}
+
+// Received is how often bytes that need not show on the screen have come.
+func (y *TTY) Received(bytes string) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return strings.Count(string(y.raw), bytes)
 }
 
 // Screen returns the rows with the cursor as ▏, without blank rows at the end.

@@ -76,6 +76,20 @@ func (s *Sandbox) confinement(temp string, o Call) (*proc.Confinement, error) {
 	return c, nil
 }
 
+// opened adds to what may be written, and takes from what is hidden, the places in
+// state. A place that is a link is taken as where it leads.
+func opened(write, hide, state []string) (w, h []string) {
+	for _, p := range state {
+		real, err := filepath.EvalSymlinks(p)
+		if err != nil || !filepath.IsAbs(real) || real == string(filepath.Separator) {
+			continue
+		}
+		write = append(write, real)
+		hide = slices.DeleteFunc(slices.Clone(hide), func(x string) bool { return below(real, x) })
+	}
+	return write, hide
+}
+
 // covered says that a path is where a command sees nothing but what is named.
 func covered(path string) bool {
 	for _, dir := range []string{"/tmp", "/var/tmp", "/run", "/dev/shm"} {

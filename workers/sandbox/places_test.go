@@ -341,3 +341,24 @@ func TestPlacesThatGoAway(t *testing.T) {
 	close(stop)
 	<-gone
 }
+
+// A program that has settings of its own sees and changes them, and no others.
+func TestStateIsOpen(t *testing.T) {
+	w := newWorld(t, true)
+	w.file(filepath.Join(w.home, ".ssh", "id"), "key\n")
+	w.file(filepath.Join(w.home, ".codex", "auth.json"), "login\n")
+	w.file(filepath.Join(w.home, ".gemini", "auth.json"), "login\n")
+	s := w.open(nil)
+	call := sandbox.Call{State: []string{filepath.Join(w.home, ".codex"), filepath.Join(w.home, ".absent")}}
+	if o := w.run(s, w.root, `cat "$HOME/.codex/auth.json" && echo more >> "$HOME/.codex/auth.json"`, call); o.code != 0 || !strings.Contains(o.out, "login") {
+		t.Errorf("%+v", o)
+	}
+	for _, command := range []string{`cat "$HOME/.ssh/id"`, `echo x > "$HOME/.gemini/auth.json"`, `echo x > "$HOME/.absent"`} {
+		if o := w.run(s, w.root, command, call); o.code == 0 {
+			t.Errorf("%s: %+v", command, o)
+		}
+	}
+	if o := w.run(s, w.root, `echo x >> "$HOME/.codex/auth.json"`, sandbox.Call{}); o.code == 0 {
+		t.Errorf("without it: %+v", o)
+	}
+}

@@ -53,6 +53,9 @@ type Call struct {
 	Network bool
 	// Outside: the human approved that it runs outside the sandbox.
 	Outside bool
+	// State are files and directories, absolute, that it sees and may change
+	// besides, such as another agent's own settings. What is not there is left out.
+	State []string
 }
 
 // Report is what the sandbox has to say about a command that ended, each entry a
@@ -149,6 +152,7 @@ func (s *Sandbox) Prepare(sp proc.Spec, o Call) (proc.Spec, error) {
 	if err != nil {
 		return sp, err
 	}
+	c.Write, c.Hide = opened(c.Write, c.Hide, o.State)
 	sp.Env = slices.Concat(s.environ(temp, o), added)
 	sp.Confine = c
 	return sp, nil

@@ -1,0 +1,291 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"ralph/coordinator/crew"
+	"ralph/coordinator/loop"
+	"ralph/coordinator/policy"
+	"ralph/coordinator/policy/tamper"
+	"ralph/memory/session/iteration"
+	"ralph/workers/agent"
+	"ralph/workers/external"
+	"ralph/workers/proc"
+)
+
+// errands are the attempts at tasks of a plan that agents work on now. It is safe
+// for concurrent use.
+type errands struct {
+	mu   sync.Mutex
+	open map[string]*errand // by the name that their agents carry
+	last map[string]string  // who worked on a task last, by the task
+	plan string             // the plan's file, relative to the root
+}
+
+// errand is one attempt at a task.
+type errand struct {
+	name  string
+	order loop.Order
+	page  *iteration.Writer // nil without a session
+
+	mu      sync.Mutex // guards what follows
+	agent   string
+	checks  []loop.CheckRun
+	finish  *agent.Finish
+	urged   bool // it was told that it has to declare its end
+	calls   int
+	args    map[string]string // of the calls that run
+	final   string
+	foreign *external.Result // of the program that worked on it
+}
+
+func newErrands() *errands { return &errands{open: map[string]*errand{}, last: map[string]string{}} }
+
+// begin opens an errand.
+func (s *errands) begin(o loop.Order, page *iteration.Writer) *errand {
+	e := &errand{name: fmt.Sprintf("%s/%d", o.Task.ID, o.Iteration), order: o, page: page, args: map[string]string{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[e.name] = e
+	return e
+}
+
+func (s *errands) end(e *errand) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, e.name)
+}
+
+// find is the errand of a name, nil for none.
+func (s *errands) find(name string) *errand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[name]
+}
+
+// worker is who worked on a task last; set, when it is not empty, is who does now.
+func (s *errands) worker(task, set string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.last[task]
+	if set != "" {
+		s.last[task] = set
+	}
+	return before
+}
+
+// planned notes which file is the plan's.
+func (s *errands) planned(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan = path
+}
+
+// owns says that a path is the plan's, which no agent changes.
+func (s *errands) owns(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.plan != "" && (path == s.plan || strings.HasPrefix(path, strings.TrimSuffix(s.plan, "/")+"/"))
+}
+
+// works says that an agent is the one that works on it, and not one that resolves
+// a conflict of its.
+func (e *errand) works(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.agent == "" || e.agent == id
+}
+
+// is notes who works on it.
+func (e *errand) is(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.agent = id
+}
+
+// foreigner is the name of the program that works on it, "" when that is Ralph
+// itself, or there is no errand.
+func (e *errand) foreigner(id string) string {
+	if e == nil || builtin(e.order.Agent) || !e.works(id) {
+		return ""
+	}
+	return e.order.Agent
+}
+
+// watch also shows the errand what an agent's loop tells.
+func (e *errand) watch(emit func(agent.Event)) func(agent.Event) {
+	if e == nil {
+		return emit
+	}
+	return func(ev agent.Event) {
+		e.saw(ev)
+		emit(ev)
+	}
+}
+
+// saw writes what an agent does into the iteration's file.
+func (e *errand) saw(ev agent.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch ev.Type {
+	case agent.EventToolStart:
+		e.args[ev.CallID] = string(ev.Args)
+	case agent.EventToolEnd:
+		e.calls++
+		args := e.args[ev.CallID]
+		delete(e.args, ev.CallID)
+		if e.page != nil {
+			e.page.Tool(ev.Tool, args, ev.OK == nil || *ev.OK)
+		}
+	}
+}
+
+// errUndeclared is why work is not taken that nobody said was complete.
+var errUndeclared = errors.New("it ended without declaring that the task is complete")
+
+// errNoErrand ends an agent whose task is none of a run that goes on.
+var errNoErrand = errors.New("the task of a plan that it worked on is not being run any more")
+
+// urge is what an agent is told that ended its work without declaring that.
+const urge = noteTitle + "\nYou ended without calling finish, so the task does not count as complete. Call finish: with done, if all of it is done and you have seen it work; otherwise with partial, failed or needs_input, and say why."
+
+// proveErrand says whether the work of a task of the plan is complete by evidence:
+// its agent declared it, and every check passes in its tree.
+func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, end agent.End) (failed string, err error) {
+	e.mu.Lock()
+	own := e.agent == "" || e.agent == a.ID // else it resolves a conflict of that
+	if own {
+		e.finish, e.final = end.Finish, end.Final.Text
+	}
+	urged, foreign := e.urged, e.foreign != nil
+	silent := own && end.Finish == nil
+	e.urged = e.urged || silent
+	e.mu.Unlock()
+	switch {
+	case silent && (urged || foreign):
+		return "", errUndeclared
+	case silent:
+		return urge, nil
+	case len(e.order.Checks) == 0:
+		return "", nil
+	}
+	root, linked := c.crew.Place(a.ID)
+	st, err := c.openStation(a.ID, root, linked...)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	for _, command := range e.order.Checks {
+		res, why, err := c.checkFor(ctx, st, command)
+		if err != nil {
+			return "", err
+		}
+		if why != "" {
+			return fmt.Sprintf("the check %q was not run: %s", command, why), nil
+		}
+		e.checked(command, res)
+		if res.ExitCode != 0 || res.TimedOut {
+			return c.failedCheck(command, res)
+		}
+	}
+	return "", nil
+}
+
+// checkFor runs a check that a plan asks for. why says that it was not run.
+func (c *Coordinator) checkFor(ctx context.Context, st *station, command string) (res proc.Result, why string, err error) {
+	if c.cfg.Check != command || c.cfg.Origin("check").Source == fromProject {
+		d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
+		switch {
+		case d.Effect == policy.Deny:
+			why = d.Rule
+		case !c.confined().Complete && c.cfg.Sandbox != string(policy.SandboxOff):
+			if why, err = c.gate.mayCheck(ctx, command); err != nil {
+				return res, "", err
+			}
+		}
+		if why != "" {
+			return res, why, nil
+		}
+	}
+	res, err = c.checkIn(ctx, st, command)
+	return res, "", err
+}
+
+// checked keeps what a check said last.
+func (e *errand) checked(command string, res proc.Result) {
+	run := checkRun(command, res)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.checks = append(slices.DeleteFunc(e.checks, func(x loop.CheckRun) bool { return x.Command == command }), run)
+	if e.page != nil {
+		e.page.Check(iteration.Check{Command: run.Command, Output: run.Output, ExitCode: run.ExitCode, TimedOut: run.TimedOut, Took: run.Took})
+	}
+}
+
+func checkRun(command string, res proc.Result) loop.CheckRun {
+	out := string(res.Stdout.Head)
+	if res.Stdout.Truncated() {
+		out += "\n[…]\n"
+	}
+	return loop.CheckRun{Command: command, Output: out + string(res.Stdout.Tail), ExitCode: res.ExitCode, TimedOut: res.TimedOut, Took: res.Duration}
+}
+
+// inspect names what in the changes of an agent makes a check or a test prove
+// less, or changes the plan.
+func (c *Coordinator) inspect(ctx context.Context, a crew.Agent) ([]string, error) {
+	edits, err := c.trees.Edits(ctx, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	files := make([]tamper.File, 0, len(edits))
+	for _, e := range edits {
+		if c.errands.owns(e.Path) {
+			list = append(list, e.Path+": this is the plan, which only Ralph and the user change")
+			continue
+		}
+		if !e.Big {
+			files = append(files, tamper.File{Path: e.Path, Before: e.Before, After: e.After})
+		}
+	}
+	for _, f := range tamper.Inspect(files, c.checksOf(a)) {
+		switch {
+		case f.Blocks:
+			list = append(list, findingText(f))
+		default:
+			c.warn(fmt.Sprintf("agent %s changed what checks its work: %s", a.ID, findingText(f)))
+		}
+	}
+	return list, nil
+}
+
+func findingText(f tamper.Finding) string {
+	at := f.Path
+	if f.Line > 0 {
+		at = fmt.Sprintf("%s:%d", f.Path, f.Line)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s: %s (%s)", at, f.What, f.Why))
+}
+
+// checksOf are the commands that the work of an agent has to pass.
+func (c *Coordinator) checksOf(a crew.Agent) []string {
+	if e := c.errands.find(a.Errand); a.Errand != "" && e != nil {
+		return e.order.Checks
+	}
+	var list []string
+	if own, _ := c.crew.Asked(a.ID); own != "" {
+		list = append(list, own)
+	}
+	if c.cfg.Check != "" {
+		list = append(list, c.cfg.Check)
+	}
+	return list
+}
+
+// builtin are the names of the agent that Ralph itself is.
+func builtin(name string) bool { return name == "" || name == agentName || name == "builtin" }

@@ -1,0 +1,112 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"ralph/coordinator/crew"
+	"ralph/workers/agent"
+	"ralph/workers/external"
+	"ralph/workers/proc"
+	"ralph/workers/sandbox"
+)
+
+// adapter is how the program of a name is run.
+func (c *Coordinator) adapter(name string) (external.Adapter, error) {
+	list := make([]external.Custom, len(c.cfg.Agents))
+	for i, a := range c.cfg.Agents {
+		list[i] = external.Custom(a)
+	}
+	all, err := external.Adapters(list)
+	if err != nil {
+		return external.Adapter{}, err
+	}
+	return external.Find(all, name)
+}
+
+// equipForeign makes what a child works with whose work another program does: it
+// has the child's tree, and none of Ralph's tools.
+func (c *Coordinator) equipForeign(a crew.Agent, e *errand, st *station, name string) (*crew.Gear, error) {
+	adapter, err := c.adapter(name)
+	if err != nil {
+		return nil, errors.Join(err, st.close())
+	}
+	loop := &agent.Loop{Agent: a.ID, Emit: c.ofChild(a.ID, e.watch(c.events.emit))}
+	drive := func(ctx context.Context, l *agent.Loop, talk []agent.Message) agent.End {
+		return c.drive(ctx, l, e, st, adapter, talk)
+	}
+	return &crew.Gear{Loop: loop, Drive: drive, Task: a.Task, Last: func() []agent.Message { return nil }, Close: func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, restTime)
+		defer cancel()
+		if err := errors.Join(loop.Wait(ctx), st.close()); err != nil {
+			c.warn(fmt.Sprintf("close the tree of agent %s: %v", a.ID, err))
+		}
+	}}, nil
+}
+
+// drive has a program do what a conversation asks for: each time anew, with all
+// that the user's side of it says.
+func (c *Coordinator) drive(ctx context.Context, l *agent.Loop, e *errand, st *station, adapter external.Adapter, talk []agent.Message) agent.End {
+	end := agent.End{Transcript: talk, Spent: l.Spent}
+	if l.Hold != nil {
+		if end.Err = l.Hold(ctx); end.Err != nil {
+			return end
+		}
+	}
+	var told []string
+	for _, m := range talk {
+		if m.Role == agent.RoleUser {
+			told = append(told, m.Text)
+		}
+	}
+	began := time.Now()
+	res := external.Run(ctx, external.Request{
+		Adapter: adapter, Prompt: strings.Join(told, "\n\n"), Dir: st.root, Model: e.order.Model, Environ: os.Environ(), Held: true,
+		Events: l.Emit,
+		Start: func(ctx context.Context, sp proc.Spec) (proc.Result, error) {
+			got, rep, err := st.cage.Run(ctx, sp, sandbox.Call{Outside: true})
+			for _, r := range rep.Reverted {
+				c.warn(fmt.Sprintf("after %s: %s", adapter.Name, r))
+			}
+			return got, err
+		},
+	})
+	e.mu.Lock()
+	e.foreign = &res
+	e.mu.Unlock()
+	for _, w := range res.Warnings {
+		c.warn(adapter.Name + ": " + w)
+	}
+	return foreignEnd(end, res, time.Since(began))
+}
+
+// foreignEnd is the end of a run of a program as that of a loop.
+func foreignEnd(end agent.End, res external.Result, took time.Duration) agent.End {
+	end.Final = agent.Message{Role: agent.RoleAssistant, Text: res.Final}
+	if res.Final != "" {
+		end.Transcript = append(end.Transcript, end.Final)
+	}
+	if res.Declared {
+		end.Finish = &agent.Finish{Status: agent.FinishDone, Summary: firstLine(res.Final), Confidence: 0.5}
+	}
+	s := &end.Spent
+	s.Turns += max(res.Turns, 1)
+	s.Usage = s.Usage.Add(res.Usage)
+	s.APITime += took
+	switch {
+	case res.CostUSD == nil:
+		s.CostUnknown = s.CostUnknown || res.Usage.Total > 0
+	case s.CostUSD == nil:
+		s.CostUSD = res.CostUSD
+	default:
+		sum := *s.CostUSD + *res.CostUSD
+		s.CostUSD = &sum
+	}
+	end.Calls, end.Failed, end.Denied = res.ToolCalls, res.ToolErrors, len(res.Denied)
+	end.Err = res.Err
+	return end
+}

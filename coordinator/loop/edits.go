@@ -1,0 +1,197 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"time"
+
+	"ralph/coordinator/plan"
+)
+
+const (
+	// mostReads is how often a plan is tried that a tool or the disk does not give
+	// before the human is asked; a plan that is at fault is not tried again.
+	mostReads = 3
+	readWait  = time.Second
+)
+
+// sync sees whether the plan has changed, and takes it as it is then. It says
+// whether there is a plan to go on with.
+func (e *engine) sync(ctx context.Context) bool {
+	if e.now().Before(e.retryAt) {
+		return false
+	}
+	stamp, err := e.tracker.Stamp(ctx)
+	if err == nil && stamp == e.p.Stamp && e.unread == nil {
+		return true
+	}
+	var p *plan.Plan
+	if err == nil {
+		p, err = e.tracker.Load(ctx)
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	if err == nil {
+		was := e.p
+		if err = e.adopt(p); err == nil {
+			e.compare(was, p)
+		}
+	}
+	if err != nil {
+		return e.broken(err)
+	}
+	if e.unread != nil {
+		e.unread, e.reads, e.dirty = nil, 0, true
+		e.drop(func(q *question) bool { return q.Kind == askPlan })
+	}
+	e.reads, e.retryAt = 0, time.Time{}
+	e.payUp(ctx)
+	return e.unread == nil
+}
+
+// broken holds the run until the plan can be read again: whatever is not there or
+// at fault is never taken for a plan without tasks.
+func (e *engine) broken(err error) bool {
+	var faults *plan.Problems
+	if e.reads++; e.reads < mostReads && !errors.As(err, &faults) && !errors.Is(err, plan.ErrNoPlan) && !errors.Is(err, plan.ErrEmpty) {
+		e.retryAt = e.now().Add(readWait << e.reads)
+		return false
+	}
+	e.retryAt = e.now().Add(look)
+	if e.unread == nil || e.unread.Error() != err.Error() {
+		e.dirty = true
+		e.drop(func(q *question) bool { return q.Kind == askPlan && e.asked != q })
+	}
+	e.unread = err
+	e.askPlan("The plan cannot be read any more, and nothing begins until it can: " + err.Error())
+	e.ask(context.Background())
+	return false
+}
+
+func (e *engine) askPlan(text string) {
+	e.raise(askPlan, "", text, []string{sayRetry, sayStop}, func(context.Context, string, string) {
+		e.retryAt, e.reads = time.Time{}, mostReads
+	})
+}
+
+// cannotMark is what is done when the plan does not take a change: it is tried
+// again, and then a human has to look.
+func (e *engine) cannotMark(err error) {
+	e.p.Stamp = "" // it is read again, which also pays what is owed
+	if e.marks++; e.marks < mostReads {
+		e.retryAt = e.now().Add(readWait << e.marks)
+		e.o.Warn("the plan did not take a change, which is tried again: " + err.Error())
+		return
+	}
+	e.unread = err
+	e.askPlan("The plan does not take what became of a task: " + err.Error())
+}
+
+// compare takes what a human has changed in the plan. was is nil at the start.
+func (e *engine) compare(was, now *plan.Plan) {
+	e.stale, e.dirty = true, true
+	if was != nil {
+		for i := range was.Tasks {
+			if id := was.Tasks[i].ID; e.known[id] != "" {
+				if _, ok := now.Find(id); !ok {
+					e.gone(&was.Tasks[i], "it was taken out of the plan")
+				}
+			}
+		}
+	}
+	for i := range now.Tasks {
+		t := &now.Tasks[i]
+		if w := e.at[t.ID]; w != nil {
+			w.task = *t
+			if !t.Status.Open() {
+				e.stop(w, fmt.Sprintf("it was marked %s in the plan", t.Status))
+			}
+			continue
+		}
+		var old *plan.Task
+		if was != nil {
+			old, _ = was.Find(t.ID)
+		}
+		e.edited(old, t)
+	}
+}
+
+// edited takes what a human has changed about a task that is not at work.
+func (e *engine) edited(old, t *plan.Task) {
+	k := e.s.Tasks[t.ID]
+	if k == nil {
+		if old != nil && old.Status == plan.Done && t.Status.Open() {
+			e.s.task(t.ID).Again = true
+		}
+		return
+	}
+	if slices.ContainsFunc(e.s.Owed, func(o owed) bool { return o.Task == t.ID }) {
+		return // the plan does not know yet what it came to
+	}
+	print := printOf(t)
+	switch {
+	case k.Over == "":
+		switch {
+		case old == nil:
+		case !old.Status.Open() && t.Status.Open():
+			k.reopen()
+		case contentOf(old) != contentOf(t): // whoever changed it wants it worked
+			k.Held, k.Refused = "", ""
+		}
+	case k.Print == "" && (k.Over != plan.Done || t.Status == plan.Done):
+		k.Print = print
+	case k.Print == print:
+	case t.Status.Open():
+		k.reopen()
+	case t.Status != k.Over:
+		k.Over, k.Print, k.Why, k.Mine = t.Status, print, "so it is marked in the plan", false
+	default:
+		k.Print = print
+	}
+}
+
+// gone takes a task out of the run.
+func (e *engine) gone(t *plan.Task, why string) {
+	e.drop(func(q *question) bool { return q.TaskID == t.ID })
+	e.s.Owed = slices.DeleteFunc(e.s.Owed, func(o owed) bool { return o.Task == t.ID })
+	if w := e.at[t.ID]; w != nil {
+		e.stop(w, why)
+		return
+	}
+	delete(e.s.Tasks, t.ID)
+	e.tellGone(t.ID, t.Title, why)
+}
+
+// stop ends one attempt.
+func (e *engine) stop(w *worker, why string) {
+	if w.gone == "" {
+		w.gone = why
+		w.cancel(errors.New(why))
+	}
+}
+
+// printOf tells apart how a task stands, and what it is.
+func printOf(t *plan.Task) string { return string(t.Status) + " " + contentOf(t) }
+
+// contentOf tells apart what a human may change about a task; not what Ralph
+// writes there.
+func contentOf(t *plan.Task) string {
+	h := fnv.New64a()
+	put := func(texts ...string) {
+		for _, s := range texts {
+			_, _ = h.Write(append([]byte(s), 0)) // a hash takes all
+		}
+	}
+	put(t.Title, t.Description, t.Check, t.Agent, t.Prompt, t.System, t.Fallback, t.OnFailure, t.Kind, strconv.Itoa(t.Priority))
+	for _, c := range t.Criteria {
+		put(c.Text)
+	}
+	put(t.After...)
+	put(t.Labels...)
+	return strconv.FormatUint(h.Sum64(), 36)
+}

@@ -1,0 +1,446 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"ralph/coordinator/plan"
+	"ralph/coordinator/plan/graph"
+	"ralph/coordinator/policy/breaker"
+	"ralph/memory/feature"
+	"ralph/memory/session/folder"
+)
+
+const (
+	// look is how often a plan is looked at while nothing happens.
+	look = 3 * time.Second
+	// leastSleep keeps a clock that stands still from turning a wait into a spin.
+	leastSleep = 10 * time.Millisecond
+	// afterTime bounds what is done once the context of a run has ended.
+	afterTime = 30 * time.Second
+)
+
+// errTime ends what is at work when the time of a run is used up.
+var errTime = errors.New("the time of the run is used up")
+
+// engine is the state of a run, which the goroutine of Run owns.
+type engine struct {
+	l *Loop
+	o *Options
+	s state
+
+	tracker  plan.Tracker
+	p        *plan.Plan          // as it was read last
+	scope    map[string]bool     // the tasks of this run
+	nodes    []graph.Node        // of the plan as it was read
+	needs    map[string][]string // what each task waits for
+	stands   map[string]plan.Status
+	stale    bool // how the tasks stand is to be seen anew
+	deferred bool // some are put off
+	g        *graph.Graph
+	listed   []feature.Task
+	counts   Counts
+	breaker  *breaker.Breaker
+	gates    []gate
+	phases   []phase
+	own      bool           // they are the plan's
+	phaseAt  map[string]int // the phase of each task
+	shown    struct {       // what the files say of the phase
+		phase string
+		part  float64
+	}
+	dry bool // nothing is written, nobody is asked
+
+	at        map[string]*worker // at work, by task
+	reports   chan result
+	answers   chan answer
+	workers   sync.WaitGroup
+	asked     *question // that is being asked
+	questions []*question
+	end       *ending
+
+	status   feature.Status
+	reason   string
+	paused   time.Time // since when nothing is at work because of a pause
+	started  time.Time // of the run
+	since    time.Time // of this process
+	rested   time.Duration
+	dirty    bool // something is not in the snapshot
+	unsaved  int  // how often in a row that could not be written
+	unread   error
+	reads    int // how often in a row the plan could not be read
+	marks    int // how often in a row it took no change
+	retryAt  time.Time
+	known    map[string]folder.TaskStatus // what the files say of tasks
+	recent   []Row
+	finished []feature.Iteration
+	ends     []TaskEnd // that are to be told
+	recovery *Recovery
+	choices  map[string]int   // open decisions of the files, by task
+	failures map[string][]int // open failures of the files, by task
+	trip     int              // the open trip of the files
+	wait     *Wait
+	stopped  context.CancelCauseFunc
+}
+
+// ending is how a run ends once nothing is at work.
+type ending struct {
+	status   feature.Status
+	reason   string
+	limit    string
+	after    time.Duration
+	question *Question
+	err      error
+}
+
+func newEngine(l *Loop) *engine {
+	return &engine{l: l, o: &l.o, tracker: l.o.Tracker, at: map[string]*worker{}, reports: make(chan result), answers: make(chan answer, 1),
+		known: map[string]folder.TaskStatus{}, choices: map[string]int{}, failures: map[string][]int{}, status: feature.Initializing}
+}
+
+func (e *engine) now() time.Time { return e.o.Now().UTC() }
+
+// run is Loop.Run.
+func (e *engine) run(ctx context.Context) Outcome {
+	ctx, e.stopped = context.WithCancelCause(ctx)
+	defer e.stopped(nil)
+	if err := e.start(ctx); err != nil {
+		return e.refuse(ctx, err)
+	}
+	for {
+		e.boundary(ctx)
+		if len(e.at) == 0 && (e.end != nil || ctx.Err() != nil) {
+			break
+		}
+		e.await(ctx)
+	}
+	e.withdraw(nil)
+	e.workers.Wait()
+	return e.finish(ctx)
+}
+
+// start reads everything that a run begins with; nothing was changed when it
+// fails.
+func (e *engine) start(ctx context.Context) error {
+	e.since = e.now()
+	e.started = e.since
+	s := newState(e.o.Settings)
+	lost := ""
+	if from := e.o.Resume; from != nil {
+		var err error
+		if s, lost, err = restored(from); err != nil {
+			return err
+		}
+		s.Settings = e.o.Settings
+		e.started, e.finished = from.StartedAt, slices.Clone(from.Iterations)
+	}
+	p, err := e.tracker.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Settings, err = s.Settings.complete(p); err != nil {
+		return err
+	}
+	rate := max(0, s.Settings.LearningRate)
+	s.History.LearningRate = &rate
+	e.s = s
+	if err := e.adopt(p); err != nil {
+		return err
+	}
+	if e.breaker, err = breaker.New(breaker.Settings{Alone: e.alone()}, e.triggers(), e.s.Breaker); err != nil {
+		return fmt.Errorf("read the breaker's triggers: %w", err)
+	}
+	if e.o.Resume != nil {
+		e.takeUp(lost)
+	}
+	if err := e.giveBack(ctx); err != nil {
+		return err
+	}
+	e.status, e.dirty = feature.Running, true
+	e.recount()
+	e.advance(ctx)
+	e.approve()
+	return nil
+}
+
+// alone says that no human is ever asked.
+func (e *engine) alone() bool { return e.s.Settings.HumanIntervention == askNever }
+
+func (e *engine) triggers() []breaker.Trigger {
+	if len(e.p.Triggers) == 0 {
+		return breaker.Defaults()
+	}
+	var list []breaker.Trigger
+	for _, t := range e.p.Triggers {
+		list = append(list, breaker.Trigger{Condition: t.Condition, Action: breaker.Action(t.Action)})
+	}
+	return list
+}
+
+// takeUp goes on where a run was cut off, paused or stopped.
+func (e *engine) takeUp(lost string) {
+	r := Recovery{From: e.o.Resume.SessionID, Iteration: e.s.Iteration, Tasks: []string{}, Lost: lost}
+	for _, a := range e.s.Active {
+		r.Tasks = append(r.Tasks, a.Task)
+		t := e.s.task(a.Task)
+		if t.Iteration, t.Agent, t.Worker = a.Iteration, a.Agent, a.Worker; a.Attempt > 0 {
+			t.Attempts = a.Attempt - 1
+		}
+		if _, ok := e.p.Find(a.Task); !ok {
+			r.Lost = join(r.Lost, "task "+a.Task+" is not in the plan any more")
+		}
+	}
+	e.s.Active = []active{}
+	for i, it := range e.finished {
+		if it.EndedAt.IsZero() {
+			e.finished[i].Status, e.finished[i].EndedAt = interrupted, e.o.Resume.UpdatedAt
+		}
+	}
+	for _, t := range e.s.Tasks { // that it is resumed is the human's word
+		t.Held, t.Refused = "", ""
+	}
+	for name, stands := range e.s.Gates {
+		if stands != gatePassed && stands != gateAccepted {
+			delete(e.s.Gates, name)
+		}
+	}
+	e.s.Question = nil
+	e.breaker.Resume()
+	e.recovery = &r
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// giveBack opens what a session of ours had claimed that is over, and pays what
+// the plan is owed.
+func (e *engine) giveBack(ctx context.Context) error {
+	back, err := e.tracker.Release(ctx, e.o.Former)
+	if err != nil {
+		return fmt.Errorf("give back the tasks of an earlier session: %w", err)
+	}
+	if e.recovery != nil {
+		for _, id := range back {
+			if !slices.Contains(e.recovery.Tasks, id) {
+				e.recovery.Tasks = append(e.recovery.Tasks, id)
+			}
+		}
+	}
+	e.s.Owed = slices.DeleteFunc(e.s.Owed, func(o owed) bool {
+		t, ok := e.p.Find(o.Task)
+		return !ok || t.Status == o.Mark.Status || t.Status == plan.Done || t.Status == plan.Skipped
+	})
+	if err := e.pay(ctx); err != nil {
+		return err
+	}
+	p, err := e.tracker.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.adopt(p); err != nil {
+		return err
+	}
+	e.compare(nil, p)
+	return nil
+}
+
+// boundary is between two things that happen: everything is decided here.
+func (e *engine) boundary(ctx context.Context) {
+	defer e.show()
+	e.obey(ctx)
+	if ctx.Err() != nil {
+		e.status = feature.Stopping
+		return
+	}
+	if !e.sync(ctx) {
+		e.settleStatus()
+		e.persist()
+		return
+	}
+	e.stale = e.stale || e.deferred
+	e.recount()
+	e.advance(ctx)
+	e.limit()
+	if e.mayBegin() {
+		e.choose(ctx)
+	}
+	if len(e.at) == 0 && e.end == nil && ctx.Err() == nil {
+		e.rest(ctx)
+	}
+	e.ask(ctx)
+	e.settleStatus()
+	e.persist()
+}
+
+// mayBegin says that attempts may begin at all.
+func (e *engine) mayBegin() bool {
+	unanswerable := e.o.Ask == nil && len(e.questions) > 0
+	return e.end == nil && !e.l.halted() && !e.blocked() && !unanswerable && e.unread == nil
+}
+
+// halted says that a human wants nothing to begin.
+func (l *Loop) halted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pausing
+}
+
+// settleStatus says how the run stands now, and keeps the time of its pauses.
+func (e *engine) settleStatus() {
+	was, now := e.status, e.now()
+	switch {
+	case !e.l.halted():
+		e.status = feature.Running
+	case len(e.at) > 0:
+		e.status = feature.Pausing
+	default:
+		e.status = feature.Paused
+	}
+	switch {
+	case e.status == feature.Paused && e.paused.IsZero():
+		e.paused = now
+	case e.status != feature.Paused && !e.paused.IsZero():
+		e.rested += now.Sub(e.paused)
+		e.paused = time.Time{}
+	}
+	e.dirty = e.dirty || was != e.status
+}
+
+// worked is for how long the run was at it, in all processes.
+func (e *engine) worked() time.Duration {
+	now := e.now()
+	d := e.s.Worked + now.Sub(e.since) - e.rested
+	if !e.paused.IsZero() {
+		d -= now.Sub(e.paused)
+	}
+	return max(0, d)
+}
+
+// obey takes what others have said.
+func (e *engine) obey(ctx context.Context) {
+	o := e.l.heard()
+	for _, b := range o.begun {
+		for i, a := range e.s.Active {
+			if a.Task == b.task && a.Iteration == b.iteration {
+				e.s.Active[i].Agent, e.dirty = b.agent, true
+			}
+		}
+	}
+	for _, text := range o.guide {
+		e.s.Guidance, e.dirty = say(e.s.Guidance, text), true
+	}
+	if o.nudged {
+		e.breaker.Resume()
+	}
+	if o.replan != nil && ctx.Err() == nil {
+		e.replan(ctx, *o.replan)
+	}
+}
+
+// replan goes on with other settings, and with another plan if they name one. What
+// cannot be is warned about, and the run keeps what it had.
+func (e *engine) replan(ctx context.Context, s Settings) {
+	old, tracker, p := e.s.Settings, e.tracker, e.p
+	err := func() (err error) {
+		if e.o.Open != nil && (s.Plan != old.Plan || s.Tracker != old.Tracker) {
+			if tracker, err = e.o.Open(ctx, s); err != nil {
+				return err
+			}
+		}
+		if p, err = tracker.Load(ctx); err != nil {
+			return err
+		}
+		s, err = s.complete(p)
+		return err
+	}()
+	if err == nil {
+		e.s.Settings = s
+		was := e.p
+		if err = e.adopt(p); err == nil {
+			e.tracker, e.dirty = tracker, true
+			e.compare(was, p)
+			return
+		}
+		e.s.Settings = old
+	}
+	if ctx.Err() == nil {
+		e.o.Warn("the run keeps its plan and settings: " + err.Error())
+	}
+}
+
+// limit ends the run when something is used up.
+func (e *engine) limit() {
+	if e.end != nil {
+		return
+	}
+	s, set := &e.s, e.s.Settings
+	if left, bound := e.timeLeft(); bound && left <= 0 {
+		e.end = &ending{status: feature.Paused, limit: limitTime, reason: fmt.Sprintf("the time of %s is used up", set.Timeout)}
+		e.stopped(errTime)
+		return
+	}
+	cost := s.cost()
+	switch {
+	case set.MaxTokens > 0 && s.Usage.Total >= set.MaxTokens:
+		e.end = &ending{status: feature.Paused, limit: limitTokens, reason: fmt.Sprintf("%d of %d tokens are used up", s.Usage.Total, set.MaxTokens)}
+	case set.MaxCostUSD > 0 && s.CostUnknown:
+		e.end = &ending{status: feature.Paused, limit: limitCost, reason: fmt.Sprintf("the limit of $%.2f cannot be kept: what an agent used has no known price", set.MaxCostUSD)}
+	case set.MaxCostUSD > 0 && cost != nil && *cost >= set.MaxCostUSD:
+		e.end = &ending{status: feature.Paused, limit: limitCost, reason: fmt.Sprintf("$%.4f of $%.2f are used up", *cost, set.MaxCostUSD)}
+	case set.MaxTurns > 0 && s.Turns >= set.MaxTurns:
+		e.end = &ending{status: feature.Paused, limit: limitTurns, reason: fmt.Sprintf("%d of %d turns are used up", s.Turns, set.MaxTurns)}
+	default:
+		return
+	}
+	if len(e.at) == 0 && e.remaining() == 0 {
+		e.end = nil // nothing needs more of it
+	}
+}
+
+// timeLeft is what is left of --timeout.
+func (e *engine) timeLeft() (left time.Duration, bound bool) {
+	t := e.s.Settings.Timeout
+	return t - e.worked(), t > 0
+}
+
+// await waits until something happens.
+func (e *engine) await(ctx context.Context) {
+	done, sleep := ctx.Done(), e.sleep()
+	if ctx.Err() != nil { // what is at work is at rest soon
+		done, sleep = nil, time.Hour
+	}
+	timer := time.NewTimer(sleep)
+	defer timer.Stop()
+	select {
+	case r := <-e.reports:
+		e.settle(ctx, r)
+	case a := <-e.answers:
+		e.answered(ctx, a)
+	case <-e.l.wake:
+	case <-timer.C:
+	case <-done:
+	}
+}
+
+// sleep is for how long nothing can happen by itself.
+func (e *engine) sleep() time.Duration {
+	d := look
+	if e.wait != nil {
+		d = min(d, e.wait.Until.Sub(e.now()))
+	}
+	if !e.retryAt.IsZero() {
+		d = min(d, e.retryAt.Sub(e.now()))
+	}
+	if left, bound := e.timeLeft(); bound && e.status != feature.Paused {
+		d = min(d, left)
+	}
+	return max(d, leastSleep)
+}

@@ -1,0 +1,346 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ralph/coordinator/plan"
+	"ralph/memory/feature"
+)
+
+// rest is asked when nothing is at work: whether anything will come by itself, and
+// how the run ends otherwise.
+func (e *engine) rest(ctx context.Context) {
+	if e.l.halted() || len(e.questions) > 0 || e.unread != nil || e.wait != nil {
+		return
+	}
+	for _, id := range e.byPhase(e.g.Ready()) {
+		t, _ := e.p.Find(id)
+		if e.hindered(t, e.s.known(id)) {
+			continue
+		}
+		// It is ready, and the breaker is against it.
+		if cause := e.breaker.State().Cause; e.breaker.Held() && cause != nil {
+			e.needHelp(*cause)
+		}
+		return
+	}
+	if e.wait != nil || e.refused() {
+		return
+	}
+	if held := e.held(); len(held) > 0 {
+		e.end = &ending{status: feature.Paused, reason: "not worked on until you say so: " + few(held)}
+		return
+	}
+	if !e.conclude(ctx) || ctx.Err() != nil {
+		return
+	}
+	e.end = e.conclusion()
+}
+
+// refused sees to the tasks that were too unsure to be begun, when nothing else is
+// left: the human is asked; where nobody ever is, they are left out.
+func (e *engine) refused() bool {
+	any := false
+	for i := range e.p.Tasks {
+		t := &e.p.Tasks[i]
+		k := e.s.known(t.ID)
+		if k.Refused == "" || !e.scope[t.ID] || !e.stands[t.ID].Open() {
+			continue
+		}
+		any = true
+		if e.alone() {
+			e.leave(t, "too unsure: "+k.Refused)
+			e.s.task(t.ID).Refused = ""
+			e.stale = true
+			continue
+		}
+		id, why := t.ID, k.Refused
+		e.raise(askConfidence, id, fmt.Sprintf("Work %s (%s) all the same? %s", id, t.Title, why), []string{sayGo, saySkip, sayStop}, func(_ context.Context, option, said string) {
+			k := e.s.task(id)
+			k.Refused = ""
+			if now, ok := e.p.Find(id); ok && option == saySkip {
+				e.leave(now, "the user left it out")
+				return
+			}
+			if k.Permitted = true; said != "" {
+				k.Guidance = say(k.Guidance, said)
+			}
+		})
+	}
+	return any
+}
+
+// held are the tasks that somebody has stopped.
+func (e *engine) held() []string {
+	var list []string
+	for i := range e.p.Tasks {
+		t := &e.p.Tasks[i]
+		if k := e.s.known(t.ID); k.Held != "" && e.scope[t.ID] && e.stands[t.ID].Open() {
+			list = append(list, fmt.Sprintf("%s (%s)", t.ID, k.Held))
+		}
+	}
+	return list
+}
+
+// conclusion is how a run ends of which nothing can be worked any more.
+func (e *engine) conclusion() *ending {
+	var failed, left, stuck, later []string
+	for i := range e.p.Tasks {
+		t := &e.p.Tasks[i]
+		if !e.scope[t.ID] {
+			continue
+		}
+		switch s := e.stands[t.ID]; {
+		case s == plan.Failed:
+			failed = append(failed, t.ID)
+		case s == plan.Skipped && e.s.known(t.ID).Over != "":
+			left = append(left, t.ID)
+		case s.Open() && t.DeferUntil.After(e.now()):
+			later = append(later, t.ID)
+		case s.Open():
+			stuck = append(stuck, t.ID+" "+e.whyNot(t))
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		what string
+		ids  []string
+	}{{"failed: ", failed}, {"left out: ", left}, {"cannot be worked: ", stuck}, {"put off: ", later}} {
+		if len(p.ids) > 0 {
+			parts = append(parts, p.what+few(p.ids))
+		}
+	}
+	done := fmt.Sprintf("%d of %d tasks are done", e.counts.Done, e.counts.Total)
+	if e.counts.Total == 0 {
+		return &ending{status: failedRun, reason: "no task of the plan is selected"}
+	}
+	end := &ending{status: feature.Completed, reason: strings.Join(append([]string{done}, parts...), "; ")}
+	if len(failed)+len(left)+len(stuck) > 0 {
+		end.status = failedRun
+	}
+	return end
+}
+
+// whyNot says why a task that is open is not worked.
+func (e *engine) whyNot(t *plan.Task) string {
+	for _, id := range e.needs[t.ID] {
+		if e.stands[id] == plan.Done {
+			continue
+		}
+		if need, ok := e.p.Find(id); ok && !e.scope[id] && need.Kind != epicKind {
+			return "needs " + id + ", which is not part of this run"
+		}
+		return "needs " + id
+	}
+	switch e.stands[t.ID] {
+	case plan.InProgress:
+		return first("is worked by "+t.Assignee, "is in progress elsewhere")
+	case plan.Blocked:
+		return "is blocked in the plan"
+	}
+	return "is not ready"
+}
+
+// few lists some of what may be many.
+func few(list []string) string {
+	const most = 5
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
+// refuse is how a run ends that could not begin. Nothing was written.
+func (e *engine) refuse(ctx context.Context, err error) Outcome {
+	e.withdraw(nil)
+	e.workers.Wait()
+	out := Outcome{Status: failedRun, Reason: err.Error(), Err: err}
+	if ctx.Err() != nil {
+		out = Outcome{Status: feature.Interrupted, Reason: "it was stopped before it began"}
+	}
+	e.l.mu.Lock()
+	e.l.view.Status, e.l.view.Reason = out.Status, out.Reason
+	e.l.mu.Unlock()
+	return out
+}
+
+// finish brings everything to rest: after a stop behind it, else at once.
+func (e *engine) finish(ctx context.Context) Outcome {
+	stopped := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTime)
+	if stopped {
+		e.end = &ending{status: feature.Interrupted, reason: "it was stopped"}
+	}
+	e.status, e.reason = e.end.status, e.end.reason
+	e.stale = true
+	if e.end.question != nil {
+		e.s.Question = e.end.question
+	}
+	if stopped && e.o.Behind != nil {
+		out := e.outcome()
+		e.show()
+		e.o.Behind(func(ctx context.Context) { _ = e.close(ctx) }) // what is owed is in the snapshot
+		return out
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
+	defer cancel()
+	if err := e.close(ctx); err != nil {
+		e.end.err = errors.Join(e.end.err, err)
+		if e.end.status == feature.Completed {
+			e.end.status, e.end.reason = feature.Paused, "the plan does not have all of it yet: "+err.Error()
+			e.status, e.reason = e.end.status, e.end.reason
+			e.save(e.status)
+		}
+	}
+	e.show()
+	return e.outcome()
+}
+
+// close pays what the plan is owed, and writes everything for the last time.
+func (e *engine) close(ctx context.Context) error {
+	e.recount()
+	err := e.pay(ctx)
+	if err != nil {
+		e.o.Warn("the plan does not know yet: " + err.Error())
+	}
+	e.stale = true
+	e.recount()
+	e.report()
+	e.save(e.status)
+	if e.unsaved > 0 {
+		err = errors.Join(err, errors.New("the snapshot could not be saved"))
+	}
+	return err
+}
+
+// report calls Progress for what has ended.
+func (e *engine) report() {
+	for _, end := range e.ends {
+		if err := e.o.Progress(end); err != nil {
+			e.o.Warn(fmt.Sprintf("the end of %s is not noted: %v", end.ID, err))
+		}
+	}
+	e.ends = nil
+}
+
+// outcome is how the run stands.
+func (e *engine) outcome() Outcome {
+	out := Outcome{Status: e.end.status, Reason: e.end.reason, Counts: e.counts, Limit: e.end.limit, RetryAfter: e.end.after, Question: e.end.question, Err: e.end.err,
+		Iterations: e.s.Iteration, Phase: e.phaseNow()}
+	mine, verified := 0, 0
+	for i := range e.p.Tasks {
+		t := &e.p.Tasks[i]
+		if !e.scope[t.ID] {
+			continue
+		}
+		switch e.standing(t) {
+		case plan.Done:
+			out.Done = append(out.Done, t.ID)
+		case plan.Failed:
+			out.Failed = append(out.Failed, t.ID)
+		case plan.Skipped:
+			out.Skipped = append(out.Skipped, t.ID)
+		default:
+			out.Open = append(out.Open, t.ID)
+		}
+		if k := e.s.known(t.ID); k.Mine {
+			mine++
+			if k.Verified {
+				verified++
+			}
+		}
+	}
+	out.Verified = mine > 0 && mine == verified
+	out.Counts = Counts{Done: len(out.Done), Failed: len(out.Failed), Skipped: len(out.Skipped), Open: len(out.Open),
+		Total: len(out.Done) + len(out.Failed) + len(out.Skipped) + len(out.Open)}
+	return out
+}
+
+// persist saves what has changed since it was saved last.
+func (e *engine) persist() {
+	if len(e.ends) > 0 {
+		e.report()
+	}
+	if e.dirty {
+		e.save(e.status)
+	}
+}
+
+// mostUnsaved is how often in a row the snapshot may not be written before nothing
+// begins any more.
+const mostUnsaved = 3
+
+// save writes the snapshot.
+func (e *engine) save(status feature.Status) {
+	s, err := e.snapshot(status)
+	if err == nil {
+		err = e.o.Save(s)
+	}
+	if err == nil {
+		if e.dirty = false; e.unsaved > 0 {
+			e.unsaved = 0
+			e.drop(func(q *question) bool { return q.Kind == askSave })
+		}
+		return
+	}
+	e.dirty = true
+	if e.unsaved++; e.unsaved == 1 {
+		e.o.Warn("how the run stands is not saved: " + err.Error())
+	}
+	if e.unsaved >= mostUnsaved && e.end == nil {
+		e.raise(askSave, "", "How the run stands cannot be saved, and nothing begins until it can: "+err.Error(), []string{sayRetry, sayStop},
+			func(context.Context, string, string) { e.unsaved = 0 })
+	}
+}
+
+// snapshot is the run as it stands now.
+func (e *engine) snapshot(status feature.Status) (feature.Snapshot, error) {
+	now := e.now()
+	set := e.s.Settings
+	s := e.o.Base
+	if e.o.Resume != nil {
+		s = *e.o.Resume // with the keys that others have put there
+		if b := e.o.Base; b.SessionDir != "" {
+			s.SessionDir, s.Cwd, s.Git, s.UI = b.SessionDir, b.Cwd, b.Git, b.UI
+		}
+	}
+	s.Version, s.Feature, s.SessionID = 1, set.Feature, e.o.SessionID
+	s.Status, s.Phase, s.Iteration, s.MaxIterations = status, e.phaseNow(), e.s.Iteration, set.MaxIterations
+	s.Phases = nil
+	for _, p := range e.phases {
+		s.Phases = append(s.Phases, feature.Phase{ID: p.id, Status: p.status, StartedAt: p.start, EndedAt: p.end})
+	}
+	s.Tasks = feature.Count{Completed: e.counts.Done, Total: e.counts.Total}
+	s.ActiveTaskIDs, s.SkippedTaskIDs = nil, nil
+	for _, a := range e.s.Active {
+		s.ActiveTaskIDs = append(s.ActiveTaskIDs, a.Task)
+	}
+	for _, t := range e.listed {
+		if t.Status == string(plan.Skipped) {
+			s.SkippedTaskIDs = append(s.SkippedTaskIDs, t.ID)
+		}
+	}
+	s.Iterations = slices.Clone(e.finished)
+	s.Tokens = feature.Tokens{Input: int64(e.s.Usage.Input), Output: int64(e.s.Usage.Output), CachedInput: int64(e.s.Usage.CachedInput)}
+	s.Agent = feature.Agent{Plugin: set.Agent, Model: set.Model, Fallback: set.Fallback, Prompt: set.Prompt, Sandbox: set.Sandbox, Parallel: set.Parallel}
+	s.Tracker = feature.Tracker{Plugin: e.p.Tracker, EpicIDs: slices.Clone(set.Epics), PlanPath: first(set.Plan, e.p.Path), TotalTasks: e.counts.Total, Tasks: slices.Clone(e.listed)}
+	s.StartedAt, s.UpdatedAt, s.PausedAt, s.EndedAt, s.ExitReason = e.started, now, nil, nil, ""
+	switch status {
+	case feature.Paused, feature.Interrupted:
+		s.PausedAt, s.ExitReason = &now, e.reason
+	case feature.Completed, feature.Failed, feature.Cancelled:
+		s.EndedAt, s.ExitReason = &now, e.reason
+	}
+	st := e.s
+	st.Worked, st.Breaker = e.worked(), e.breaker.State()
+	data, err := json.Marshal(st)
+	if err != nil {
+		return s, fmt.Errorf("encode the state of run %q: %w", set.Feature, err)
+	}
+	s.Run = data
+	return s, nil
+}

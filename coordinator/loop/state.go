@@ -1,0 +1,231 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"ralph/coordinator/plan"
+	"ralph/coordinator/policy/breaker"
+	"ralph/coordinator/policy/decide"
+	"ralph/memory/feature"
+	"ralph/workers/agent"
+)
+
+// stateVersion is the form of the state that is kept in a snapshot.
+const stateVersion = 1
+
+// state is all that a run remembers beyond what its plan says, as the snapshot
+// keeps it.
+type state struct {
+	Version   int      `json:"version"`
+	Settings  Settings `json:"settings"`
+	Iteration int      `json:"iteration"` // the last that began
+
+	// Tasks has those of which the run knows more than the plan.
+	Tasks map[string]*taskState `json:"tasks"`
+	// Active are the attempts that are under way, in the order in which they began.
+	Active []active `json:"active"`
+	// Owed are the marks that the plan was not seen to take yet.
+	Owed []owed `json:"owed,omitempty"`
+
+	Usage       agent.Usage   `json:"usage"`
+	CostUSD     *float64      `json:"cost_usd"` // nil: nothing was priced yet
+	CostUnknown bool          `json:"cost_unknown,omitempty"`
+	Turns       int           `json:"turns"`
+	Worked      time.Duration `json:"worked_ns"`
+
+	Tally    tally                `json:"tally"`
+	Breaker  breaker.State        `json:"breaker"`
+	History  decide.History       `json:"history"`
+	Limited  map[string]time.Time `json:"limited,omitempty"` // agents that may not work, until when
+	Limits   map[string]int       `json:"limits,omitempty"`  // how often in a row that was so
+	Gates    map[string]string    `json:"gates,omitempty"`   // passed, failed, errored, accepted
+	Reached  map[string]bool      `json:"reached,omitempty"` // milestones
+	Guidance []string             `json:"guidance,omitempty"`
+	Approved bool                 `json:"approved"`
+	Question *Question            `json:"question,omitempty"`
+}
+
+// tally counts what conditions are about.
+type tally struct {
+	Ended         int     `json:"ended"`  // iterations
+	Failed        int     `json:"failed"` // of them
+	Errors        int     `json:"errors"`
+	Retries       int     `json:"retries"`
+	Checks        int     `json:"checks"`
+	CheckFailures int     `json:"check_failures"`
+	InARow        int     `json:"consecutive_failures"`
+	Idle          int     `json:"no_progress"`
+	Questions     int     `json:"questions"`
+	Confidence    float64 `json:"confidence"` // of the task that was decided about last
+	Confidences   float64 `json:"confidences"`
+	Decided       int     `json:"decided"`
+}
+
+// taskState is what a run knows of a task.
+type taskState struct {
+	Attempts  int       `json:"attempts,omitempty"`  // that began, since it was opened
+	Failures  int       `json:"failures,omitempty"`  // of them
+	Iteration int       `json:"iteration,omitempty"` // that was cut off and goes on; 0: none
+	Agent     string    `json:"agent,omitempty"`     // whose conversation goes on
+	Worker    string    `json:"worker,omitempty"`    // who worked it last, of the agents that there are
+	Other     bool      `json:"other,omitempty"`     // the fallback works it from now on
+	Feedback  string    `json:"feedback,omitempty"`
+	Guidance  []string  `json:"guidance,omitempty"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+
+	// Over is what it came to in this run: done, failed, skipped; "" as long as it is
+	// open. Print is the task as the plan had it then, so that an edit opens it again.
+	Over     plan.Status `json:"over,omitempty"`
+	Print    string      `json:"print,omitempty"`
+	Why      string      `json:"why,omitempty"`
+	Verified bool        `json:"verified,omitempty"`
+	Mine     bool        `json:"mine,omitempty"` // this run has done it
+
+	Again bool `json:"again,omitempty"` // it was done, and was opened again
+
+	Sure      float64 `json:"sure,omitempty"`    // the confidence with which it was begun
+	Held      string  `json:"held,omitempty"`    // why it is not worked, until a human says so
+	Refused   string  `json:"refused,omitempty"` // why it was too unsure
+	Asked     bool    `json:"asked,omitempty"`   // about its confidence, without an answer
+	Permitted bool    `json:"permitted,omitempty"`
+	Adjusted  bool    `json:"adjusted,omitempty"` // a breaker gave it another attempt
+	Tried     bool    `json:"tried,omitempty"`    // the alternative was tried
+	Last      string  `json:"last,omitempty"`     // fingerprint of the last result
+}
+
+// active is an attempt that is under way.
+type active struct {
+	Task      string    `json:"task"`
+	Title     string    `json:"title"`
+	Iteration int       `json:"iteration"`
+	Attempt   int       `json:"attempt"`
+	Agent     string    `json:"agent,omitempty"` // its id; "" as long as that is not known
+	Worker    string    `json:"worker,omitempty"`
+	Since     time.Time `json:"since"`
+}
+
+// owed is a mark that the plan has to take.
+type owed struct {
+	Task string    `json:"task"`
+	Mark plan.Mark `json:"mark"`
+}
+
+func newState(s Settings) state {
+	return state{Version: stateVersion, Settings: s, Tasks: map[string]*taskState{}, Active: []active{}, Limited: map[string]time.Time{},
+		Limits: map[string]int{}, Gates: map[string]string{}, Reached: map[string]bool{}, Tally: tally{Confidence: 1}}
+}
+
+// task is what is known of a task, which is made when there is nothing.
+func (s *state) task(id string) *taskState {
+	t := s.Tasks[id]
+	if t == nil {
+		t = &taskState{}
+		s.Tasks[id] = t
+	}
+	return t
+}
+
+// known is the same without making it: never nil, and not to be changed.
+func (s *state) known(id string) *taskState {
+	if t := s.Tasks[id]; t != nil {
+		return t
+	}
+	return &taskState{}
+}
+
+// reopen forgets what a task came to: it is worked again from the beginning.
+func (t *taskState) reopen() {
+	*t = taskState{Guidance: t.Guidance, Again: t.Again || t.Over == plan.Done}
+}
+
+// restored reads the state that is kept in a snapshot. lost says what is not in
+// it.
+func restored(s *feature.Snapshot) (st state, lost string, err error) {
+	st = newState(Settings{})
+	switch {
+	case len(s.Run) == 0:
+		st.Settings = Settings{Feature: s.Feature, Plan: s.Tracker.PlanPath, Tracker: s.Tracker.Plugin, Epics: s.Tracker.EpicIDs, MaxIterations: s.MaxIterations,
+			Agent: s.Agent.Plugin, Model: s.Agent.Model, Fallback: s.Agent.Fallback, Prompt: s.Agent.Prompt, Sandbox: s.Agent.Sandbox, Parallel: s.Agent.Parallel}
+		st.Iteration, st.Approved = s.Iteration, true
+		st.Usage = agent.Usage{Input: int(s.Tokens.Input), Output: int(s.Tokens.Output), CachedInput: int(s.Tokens.CachedInput), Total: int(s.Tokens.Input + s.Tokens.Output)}
+		for _, id := range s.ActiveTaskIDs {
+			st.Active = append(st.Active, active{Task: id})
+		}
+		return st, "retries, costs and decisions: the snapshot does not have them", nil
+	default:
+		if err := json.Unmarshal(s.Run, &st); err != nil {
+			return st, "", fmt.Errorf("read the state of run %q: %w", s.Feature, err)
+		}
+	}
+	if st.Version != stateVersion {
+		return st, "", fmt.Errorf("read the state of run %q: version %d is not known", s.Feature, st.Version)
+	}
+	// A map that is null in the file is nil now.
+	empty := newState(Settings{})
+	if st.Tasks == nil {
+		st.Tasks = empty.Tasks
+	}
+	for id, t := range st.Tasks {
+		if t == nil {
+			delete(st.Tasks, id)
+		}
+	}
+	if st.Limited == nil {
+		st.Limited = empty.Limited
+	}
+	if st.Limits == nil {
+		st.Limits = empty.Limits
+	}
+	if st.Gates == nil {
+		st.Gates = empty.Gates
+	}
+	if st.Reached == nil {
+		st.Reached = empty.Reached
+	}
+	return st, "", nil
+}
+
+// spend adds what an attempt used.
+func (s *state) spend(r Report) {
+	s.Usage = s.Usage.Add(r.Usage)
+	s.Turns += r.Turns
+	switch {
+	case r.CostUSD != nil:
+		sum := *r.CostUSD
+		if s.CostUSD != nil {
+			sum += *s.CostUSD
+		}
+		s.CostUSD = &sum
+	case r.Usage.Total > 0:
+		s.CostUnknown = true
+	}
+}
+
+// cost is what the run has cost; nil when some of it has no price.
+func (s *state) cost() *float64 {
+	if s.CostUnknown {
+		return nil
+	}
+	return s.CostUSD
+}
+
+// owe notes a mark, in place of an older one of the same task.
+func (s *state) owe(id string, m plan.Mark) {
+	s.Owed = slices.DeleteFunc(s.Owed, func(o owed) bool { return o.Task == id })
+	s.Owed = append(s.Owed, owed{id, m})
+}
+
+// rest takes an attempt off those under way.
+func (s *state) rest(id string) {
+	s.Active = slices.DeleteFunc(s.Active, func(a active) bool { return a.Task == id })
+}
+
+// say keeps what a human said, the newest, each within bounds.
+func say(list []string, text string) []string {
+	const most, bytes = 20, 8 << 10
+	list = append(slices.Clone(list), clip(text, bytes))
+	return list[max(0, len(list)-most):]
+}

@@ -1,0 +1,313 @@
+package beads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+const maxExportBytes = 256 << 20
+
+// Snapshot is all issues at one moment.
+type Snapshot struct {
+	// Issues, without deleted ones (tombstones) and templates.
+	Issues []Issue
+	// Gone are the ids of deleted issues: nothing waits for them.
+	Gone []string
+	// Stamp changes when anything does that Ralph reads.
+	Stamp string
+	// JSONL is the export as bd made it.
+	JSONL []byte
+	// Source is the file that the lines of the issues are of, as it is on disk;
+	// "" when they are not in a file of the project.
+	Source string
+}
+
+// DataError is data that bd keeps but that cannot be trusted, with all faults.
+type DataError struct {
+	Path   string
+	Faults []Fault
+	Hint   string
+}
+
+// Error names the first fault and how many there are.
+func (e *DataError) Error() string {
+	text := fmt.Sprintf("read beads data %q", e.Path)
+	if len(e.Faults) > 0 {
+		text += fmt.Sprintf(": line %d: %s", e.Faults[0].Line, e.Faults[0].Text)
+	}
+	if n := len(e.Faults) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// Snapshot reads all issues by one export into a file outside the project.
+//
+// bd 0.x serves old data without a word when its issues.jsonl was changed by
+// git or by hand. That is found by comparing the two, and mended by an import,
+// which is what bd itself does at the next write; the file is looked at before,
+// because an import drops edges of a cycle. A file that cannot be trusted is a
+// *DataError.
+func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
+	v, err := c.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mark := prints{before: c.before()}
+	s, err := c.export(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !v.Modern() {
+		if s, err = c.fresh(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if mark.before != "" {
+		mark.after = c.after()
+		c.mu.Lock()
+		c.last, c.stamp = mark, s.Stamp
+		c.mu.Unlock()
+	}
+	return s, nil
+}
+
+// Stamp is the stamp that a Snapshot would have now. It starts bd only when the
+// files of the database are not those of a snapshot that was made before, or are
+// not here.
+func (c *Client) Stamp(ctx context.Context) (string, error) {
+	if now := (prints{before: c.before(), after: c.after()}); now.before != "" {
+		c.mu.Lock()
+		last, stamp := c.last, c.stamp
+		c.mu.Unlock()
+		if now == last {
+			return stamp, nil
+		}
+	}
+	s, err := c.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.Stamp, nil
+}
+
+// export reads what bd exports into a file of its own. Its stdout is no way: in
+// 0.x an export to stdout marks issues as written to issues.jsonl that are not.
+func (c *Client) export(ctx context.Context) (s *Snapshot, err error) {
+	const op = "export the issues"
+	dir, err := os.MkdirTemp("", "ralph-beads-")
+	if err != nil {
+		return nil, &Error{Op: op, Path: c.data.Dir, Err: err}
+	}
+	defer func() {
+		if e := os.RemoveAll(dir); e != nil && err == nil {
+			s, err = nil, &Error{Op: op, Path: dir, Err: e}
+		}
+	}()
+	file := filepath.Join(dir, "issues.jsonl")
+	a, err := c.call(ctx, op, "", "export", "-o", file)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readFile(file)
+	if a.exit != 0 || err != nil {
+		if e := ctx.Err(); e != nil {
+			return nil, &Error{Op: op, Path: c.data.Dir, Err: context.Cause(ctx)}
+		}
+		if a.said == "" && err != nil {
+			a.said = "there is no export: " + err.Error()
+		}
+		return nil, c.unproven(op, a)
+	}
+	issues, faults := Parse(data)
+	if len(faults) > 0 {
+		return nil, &DataError{Path: c.data.Dir, Faults: faults, Hint: "bd exports what Ralph cannot read: bd doctor"}
+	}
+	s = &Snapshot{JSONL: data}
+	for _, i := range issues {
+		if i.Status == "tombstone" {
+			s.Gone = append(s.Gone, i.ID)
+			continue
+		}
+		i.Line = 0
+		s.Issues = append(s.Issues, i)
+	}
+	s.Stamp = stampOf(s.Issues)
+	return s, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%q is not a regular file", path)
+	case info.Size() > maxExportBytes:
+		return nil, fmt.Errorf("%q has %d bytes, more than Ralph reads", path, info.Size())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxExportBytes))
+}
+
+// fresh compares a snapshot of bd 0.x with its issues.jsonl, and gives the lines
+// of the issues in it.
+func (c *Client) fresh(ctx context.Context, s *Snapshot) (*Snapshot, error) {
+	raw, err := readFile(c.data.JSONL)
+	if errors.Is(err, os.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, &Error{Op: "read issues", Path: c.data.JSONL, Err: err}
+	}
+	issues, faults := Parse(raw)
+	faults = append(faults, circles(issues)...)
+	if len(faults) > 0 {
+		return nil, &DataError{Path: c.data.JSONL, Faults: faults,
+			Hint: "mend the file (its last good state is in git); or, if only the database counts: bd export --force -o " + c.data.JSONL}
+	}
+	if len(c.behind(s, issues)) > 0 {
+		if s, err = c.takeOver(ctx, issues); err != nil {
+			return nil, err
+		}
+		// bd has written the file anew.
+		if raw, err = readFile(c.data.JSONL); err == nil {
+			issues, _ = Parse(raw)
+		}
+	}
+	lines := make(map[string]int, len(issues))
+	for _, i := range issues {
+		lines[i.ID] = i.Line
+	}
+	s.Source = c.data.JSONL
+	for k := range s.Issues {
+		s.Issues[k].Line = lines[s.Issues[k].ID]
+	}
+	return s, nil
+}
+
+// takeOver imports issues.jsonl and proves that its content has arrived.
+func (c *Client) takeOver(ctx context.Context, issues []Issue) (*Snapshot, error) {
+	const op = "import the changed issues.jsonl"
+	a, err := c.call(ctx, op, "", "import", "-i", c.data.JSONL)
+	if err != nil {
+		return nil, err
+	}
+	if a.exit != 0 {
+		return nil, c.unproven(op, a)
+	}
+	s, err := c.export(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if left := c.behind(s, issues); len(left) > 0 {
+		return nil, &DataError{Path: c.data.JSONL, Faults: left,
+			Hint: "bd has imported the file but not all that is in it; compare bd show ID --json with the line"}
+	}
+	c.o.Warn(fmt.Sprintf("%s was changed outside bd: imported into its database", c.data.JSONL))
+	return s, nil
+}
+
+// behind are the records of issues.jsonl that a snapshot does not know yet. What
+// differs but is older than the database is the database's word.
+func (c *Client) behind(s *Snapshot, file []Issue) []Fault {
+	known := make(map[string]*Issue, len(s.Issues))
+	for k := range s.Issues {
+		known[s.Issues[k].ID] = &s.Issues[k]
+	}
+	gone := make(map[string]bool, len(s.Gone))
+	for _, id := range s.Gone {
+		gone[id] = true
+	}
+	lagging := c.daemon()
+	var out []Fault
+	for _, f := range file {
+		have, ok := known[f.ID]
+		switch {
+		case f.Status == "tombstone" || gone[f.ID]:
+		case !ok:
+			out = append(out, Fault{Line: f.Line, Text: fmt.Sprintf("issue %s is not in the database", f.ID)})
+		case f.same(*have):
+		case f.UpdatedAt.After(have.UpdatedAt):
+			out = append(out, Fault{Line: f.Line, Text: fmt.Sprintf("issue %s is newer than in the database", f.ID)})
+		case !lagging && f.UpdatedAt.Equal(have.UpdatedAt):
+			if on := lost(f, *have); on != "" {
+				out = append(out, Fault{Line: f.Line, Text: fmt.Sprintf("the dependency of issue %s on %s is not in the database", f.ID, on)})
+			}
+		}
+	}
+	return out
+}
+
+// daemon says that a daemon of bd 0.x serves the data: it writes issues.jsonl
+// some seconds late, so that an edge there may be one that was removed.
+func (c *Client) daemon() bool {
+	_, err := os.Lstat(filepath.Join(c.data.Dir, "bd.sock"))
+	return err == nil
+}
+
+// lost is the target of an edge that one record has and another has not.
+func lost(file, have Issue) string {
+	there := map[string]bool{}
+	for _, d := range have.Dependencies {
+		there[d.On+"\x00"+d.Type] = true
+	}
+	for _, d := range file.Dependencies {
+		if !there[d.On+"\x00"+d.Type] {
+			return d.On
+		}
+	}
+	return ""
+}
+
+// prints tell the files of the database apart: before and after are to be taken
+// before and after an export, and together name what was exported. Both are ""
+// when the files do not tell.
+//
+// bd 0.x rewrites pages of beads.db each time that it opens it, for reading too,
+// so that its state is only known afterwards. Somebody else's change in between
+// shows in issues.jsonl, which every writer brings up to date behind its change,
+// and which is therefore looked at before.
+type prints struct{ before, after string }
+
+func (c *Client) before() string {
+	if c.data.Server {
+		return ""
+	}
+	p := newPrint()
+	if c.sqlite() {
+		p.state(c.data.JSONL)
+		return p.sum()
+	}
+	for _, name := range []string{"embeddeddolt", "dolt"} {
+		dir := filepath.Join(c.data.Dir, name)
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			p.tree(dir)
+			return p.sum()
+		}
+	}
+	return ""
+}
+
+func (c *Client) after() string {
+	if !c.sqlite() {
+		return ""
+	}
+	p := newPrint()
+	p.state(filepath.Join(c.data.Dir, "beads.db"))
+	p.state(filepath.Join(c.data.Dir, "beads.db-wal"))
+	return p.sum()
+}
+
+func (c *Client) sqlite() bool {
+	_, err := os.Lstat(filepath.Join(c.data.Dir, "beads.db"))
+	return err == nil
+}

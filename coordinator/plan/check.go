@@ -1,0 +1,175 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ralph/coordinator/plan/tree"
+	"ralph/memory/near"
+)
+
+// check notes what is wrong between the tasks of a plan: ids twice, unknown
+// dependencies, cycles. at gives the line of a task's dependency, 0 unknown.
+func (r *reader) check(p *Plan, at func(task int, dep string) int) {
+	p.index = make(map[string]int, len(p.Tasks))
+	folded := make(map[string]int, len(p.Tasks))
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		if t.ID == "" {
+			continue // told already
+		}
+		low := strings.ToLower(t.ID)
+		if k, twice := folded[low]; twice {
+			other := &p.Tasks[k]
+			how := "is there twice"
+			if other.ID != t.ID {
+				how = fmt.Sprintf("differs from %q in case only", other.ID)
+			}
+			r.fault(t.Line, 0, t.ID, "%s %s: the id %s (first on line %d)", r.noun, clip(t.ID), how, other.Line)
+			continue
+		}
+		folded[low] = i
+		p.index[t.ID] = i
+	}
+	sound := len(r.problems) == 0
+	for i := range p.Tasks {
+		sound = r.checkAfter(p, i, folded, at) && sound
+	}
+	if sound {
+		r.checkCycles(p, at)
+	}
+}
+
+// checkAfter checks the dependencies of one task.
+func (r *reader) checkAfter(p *Plan, i int, folded map[string]int, at func(task int, dep string) int) bool {
+	t := &p.Tasks[i]
+	sound := true
+	for _, dep := range t.After {
+		_, known := p.index[dep]
+		if known && dep != t.ID {
+			continue
+		}
+		sound = false
+		line := at(i, dep)
+		if line == 0 {
+			line = t.Line
+		}
+		if known {
+			r.fault(line, 0, t.ID, "%s %s: depends on itself", r.noun, clip(t.ID))
+			continue
+		}
+		r.fault(line, 0, t.ID, "%s %s: depends on %q, which does not exist%s", r.noun, clip(t.ID), clip(dep), r.meant(p, dep, folded))
+	}
+	return sound
+}
+
+// maxGuessed bounds the plans in which a near id is looked for.
+const maxGuessed = 2000
+
+// meant names the task that an unknown dependency was probably meant to be.
+func (r *reader) meant(p *Plan, dep string, folded map[string]int) string {
+	if i, ok := folded[strings.ToLower(strings.TrimSpace(dep))]; ok {
+		return fmt.Sprintf(" (there is %q)", p.Tasks[i].ID)
+	}
+	bare := strings.TrimLeft(dep, "0")
+	if len(p.Tasks) > maxGuessed {
+		return ""
+	}
+	ids := make([]string, 0, len(p.Tasks))
+	for i := range p.Tasks {
+		if id := p.Tasks[i].ID; id != "" {
+			if bare != "" && strings.TrimLeft(id, "0") == bare {
+				return fmt.Sprintf(" (there is %q)", id)
+			}
+			ids = append(ids, id)
+		}
+	}
+	// Ids are near each other by nature: only one that differs in more than a
+	// digit is a slip of the finger.
+	if guess := near.Closest(dep, ids); len(dep) > 3 && guess != "" && strings.Trim(guess, "0123456789") != strings.Trim(dep, "0123456789") {
+		return fmt.Sprintf(" (was %q meant?)", guess)
+	}
+	return ""
+}
+
+// maxCycles bounds how many cycles are named.
+const maxCycles = 10
+
+func (r *reader) checkCycles(p *Plan, at func(task int, dep string) int) {
+	cycles := p.Graph().Cycles()
+	for n, c := range cycles {
+		if n == maxCycles {
+			r.fault(0, 0, "", "and %d more cycles", len(cycles)-n)
+			return
+		}
+		if len(c) < 2 {
+			continue
+		}
+		first, ok := p.Find(c[0])
+		if !ok {
+			continue
+		}
+		if !slices.Contains(first.After, c[1]) {
+			c = slices.Clone(c)
+			slices.Reverse(c) // as the plan has it: each one depends on the next
+		}
+		line := at(p.index[c[0]], c[1])
+		if line == 0 {
+			line = first.Line
+		}
+		long := ""
+		if len(c) > 20 {
+			long = fmt.Sprintf(" (%d tasks)", len(c)-1)
+			c = append(append([]string{}, c[:19]...), "…", c[len(c)-1])
+		}
+		r.fault(line, 0, first.ID, "%s %s: the dependencies go in a circle: %s%s", r.noun, clip(first.ID), clip2(strings.Join(c, " → ")), long)
+	}
+}
+
+// clip2 is clip for a text that may be long.
+func clip2(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// work reports whether there is a task that is no epic.
+func (p *Plan) work() bool {
+	return slices.ContainsFunc(p.Tasks, func(t Task) bool { return t.Kind != "epic" })
+}
+
+// epicsByUse makes epics of the tasks that others name as theirs, where the
+// tracker does not say of what kind a task is.
+func (p *Plan) epicsByUse() {
+	used := map[string]bool{}
+	for i := range p.Tasks {
+		used[p.Tasks[i].Epic] = true
+	}
+	for i := range p.Tasks {
+		if t := &p.Tasks[i]; t.Kind == "" && used[t.ID] {
+			t.Kind = "epic"
+		}
+	}
+}
+
+// dependencyLine finds the line of a dependency in the node that lists them.
+func dependencyLine(n *tree.Node, dep string) int {
+	if n == nil {
+		return 0
+	}
+	for _, item := range n.Items {
+		if item.Text == dep {
+			return item.Line
+		}
+		for _, p := range item.Pairs {
+			if p.Value.Text == dep {
+				return item.Line
+			}
+		}
+	}
+	return n.Line
+}

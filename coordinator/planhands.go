@@ -1,0 +1,273 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"ralph/coordinator/crew"
+	"ralph/coordinator/loop"
+	"ralph/coordinator/plan"
+	"ralph/coordinator/policy/decide"
+	kinds "ralph/coordinator/policy/fault"
+	"ralph/memory/session/iteration"
+	"ralph/workers"
+	"ralph/workers/agent"
+	"ralph/workers/model"
+)
+
+// planHands have the tasks of a plan worked by children.
+type planHands struct{ c *Coordinator }
+
+var _ loop.Hands = planHands{}
+
+// Prompt builds what the agent of an order is told.
+func (h planHands) Prompt(_ context.Context, o loop.Order) (string, error) {
+	return h.c.workPrompt(o)
+}
+
+// Do has a child work on a task, and waits until its work is merged or will not
+// be.
+func (h planHands) Do(ctx context.Context, o loop.Order) loop.Report {
+	c, began := h.c, h.c.now()
+	e := c.errands.begin(o, c.page(o))
+	defer c.errands.end(e)
+	id, before, err := h.assign(ctx, e)
+	if err != nil {
+		return e.close(c, loop.Report{Status: string(crew.Failed), Problem: err.Error(), Err: err, Kind: string(kinds.Execution), Took: c.now().Sub(began)})
+	}
+	if o.Begun != nil {
+		o.Begun(id)
+	}
+	a, err := c.crew.Settled(ctx, id)
+	if err != nil { // the task is not wanted any more, or all work ends
+		_ = c.crew.Stop(id, context.Cause(ctx)) // one that has ended meanwhile is no matter
+		rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
+		a, _ = c.crew.Settled(rest, id) // what is not at rest then is told by the stop
+		cancel()
+	}
+	r := e.report(c, a, before)
+	r.Took = c.now().Sub(began)
+	return e.close(c, r)
+}
+
+// assign finds who works: the agent that was cut off, the one that tried last, or
+// a new one. before is what it had used already.
+func (h planHands) assign(ctx context.Context, e *errand) (id string, before crew.Agent, err error) {
+	c, o := h.c, e.order
+	order := crew.Order{Name: o.Task.Title, Label: strings.TrimSpace(o.Task.ID + " " + o.Task.Title), Task: o.Prompt, Errand: e.name, Limit: workers.Limit{Turns: c.cfg.MaxTurns}}
+	for _, last := range []string{o.Resume, c.errands.worker(o.Task.ID, "")} {
+		a, ok := c.crew.Find(last)
+		if last == "" || !ok || len(a.Weakened) > 0 || o.Resume == "" && o.Attempt == 1 {
+			continue
+		}
+		e.is(last)
+		if a.State == crew.Interrupted {
+			err = c.crew.Continue(last, changedTask(a, o), order)
+		} else { // what it said led nowhere; what it did stays in its tree
+			err = c.crew.Again(last, order)
+		}
+		if err == nil {
+			c.errands.worker(o.Task.ID, last)
+			return last, a, nil
+		}
+	}
+	e.is("")
+	id, err = c.crew.Assign(ctx, order)
+	if err == nil {
+		e.is(id)
+		c.errands.worker(o.Task.ID, id)
+	}
+	return id, before, err
+}
+
+// changedTask is what an agent that goes on is told when its task reads otherwise
+// now; "" when it does not.
+func changedTask(a crew.Agent, o loop.Order) string {
+	if strings.Contains(a.Task, o.Task.Title) && strings.Contains(a.Task, o.Task.Description) {
+		return ""
+	}
+	return "The task was changed meanwhile. It reads now:\n\n" + o.Prompt
+}
+
+// page opens the iteration's file; nil without a session.
+func (c *Coordinator) page(o loop.Order) *iteration.Writer {
+	dir := c.book.sessionDir()
+	if dir == "" {
+		return nil
+	}
+	who := o.Agent
+	if builtin(who) {
+		who = agentName
+	}
+	w := iteration.Begin(iteration.Options{FS: c.opt.FS, Dir: dir, Now: c.now, Redact: c.redactor.String},
+		iteration.Head{Number: o.Iteration, Attempt: o.Attempt, Task: o.Task.ID, Title: o.Task.Title, Agent: who, Model: o.Model, Phase: o.Phase})
+	w.Prompt(o.Prompt)
+	return w
+}
+
+// report is what an attempt came to.
+func (e *errand) report(c *Coordinator, a, before crew.Agent) loop.Report {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := loop.Report{Agent: a.ID, Branch: a.Branch, Commit: a.Commit, Landing: string(a.Landing), Checks: slices.Clone(e.checks), Files: a.Files, Weakened: a.Weakened,
+		Summary: a.Result, Final: e.final, Problem: a.Problem, Turns: a.Turns - before.Turns, ToolCalls: e.calls,
+		Usage: a.Usage.Add(negative(before.Usage)), CostUSD: crew.Grown(a.CostUSD, before.CostUSD)}
+	switch a.State {
+	case crew.Done:
+		r.Status = string(crew.Done)
+	case crew.Partial:
+		r.Status = string(crew.Partial)
+	case crew.Failed:
+		r.Status = string(crew.Failed)
+	default:
+		r.Status = string(crew.Interrupted)
+	}
+	if f := e.finish; f != nil {
+		sure := f.Confidence
+		r.Declared, r.Confidence = f.Status == agent.FinishDone, &sure
+		if f.Status == agent.FinishNeedsInput {
+			r.Status, r.Question = string(agent.FinishNeedsInput), f.Summary
+		}
+		if r.Summary == "" {
+			r.Summary = f.Summary
+		}
+	}
+	r.Declared = r.Declared && a.State == crew.Done
+	r.Verified = a.State == crew.Done && len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, loop.CheckRun.Failed)
+	r.Err = c.crew.Fault(a.ID)
+	e.blame(&r)
+	return r
+}
+
+func negative(u agent.Usage) agent.Usage {
+	u.Input, u.CachedInput, u.Output, u.Reasoning, u.Total = -u.Input, -u.CachedInput, -u.Output, -u.Reasoning, -u.Total
+	return u
+}
+
+// blame says of what kind a failure is; mu is held.
+func (e *errand) blame(r *loop.Report) {
+	if r.Status == string(crew.Done) {
+		return
+	}
+	var mod *model.Error
+	switch {
+	case errors.As(r.Err, &mod):
+		r.Kind, r.Quota, r.RetryAfter = string(kinds.Network), mod.Kind == model.KindRateLimit, mod.RetryAfter
+		switch mod.Kind {
+		case model.KindRateLimit:
+			r.Kind = string(kinds.Resource)
+		case model.KindAuth, model.KindNoModel, model.KindModelNotFound:
+			r.Kind = string(kinds.Permission)
+		}
+	case e.foreign != nil && e.foreign.Err != nil:
+		r.Kind, r.Quota, r.RetryAfter = string(e.foreign.Kind), e.foreign.Quota, e.foreign.RetryAfter
+	case len(r.Weakened) > 0, slices.ContainsFunc(r.Checks, loop.CheckRun.Failed), errors.Is(r.Err, errUndeclared):
+		r.Kind = string(kinds.Validation)
+	case r.Err != nil:
+		r.Kind = string(kinds.Execution)
+	}
+}
+
+// close ends the iteration's file.
+func (e *errand) close(c *Coordinator, r loop.Report) loop.Report {
+	if e.page == nil {
+		return r
+	}
+	e.page.Final(r.Final)
+	err := e.page.End(iteration.Outcome{Status: r.Status, Verified: r.Verified, Confidence: r.Confidence, Landing: r.Landing, Commit: r.Commit, Files: r.Files,
+		Problem: r.Problem, Question: r.Question, Tokens: int64(r.Usage.Total), CostUSD: r.CostUSD, Turns: r.Turns, ToolCalls: r.ToolCalls})
+	if err != nil {
+		c.warn(err.Error())
+	}
+	return r
+}
+
+// Check runs a command in the user's tree, as a gate asks for it.
+func (h planHands) Check(ctx context.Context, command string) loop.CheckRun {
+	res, why, err := h.c.checkFor(ctx, h.c.station, command)
+	switch {
+	case err != nil:
+		return loop.CheckRun{Command: command, Output: err.Error(), ExitCode: -1}
+	case why != "":
+		return loop.CheckRun{Command: command, Output: "not run: " + why, ExitCode: -1}
+	}
+	return checkRun(command, res)
+}
+
+// maxPaths bounds the paths of a task that are looked for.
+const maxPaths = 50
+
+// Facts are what can be seen of a task before it is worked.
+func (h planHands) Facts(_ context.Context, t plan.Task) decide.Facts {
+	f := decide.Facts{Task: t.ID, Description: strings.TrimSpace(t.Description) != "" || t.Prompt != "", Criteria: len(t.Criteria) > 0, Bounded: len(t.Inputs)+len(t.Outputs) > 0}
+	for _, path := range t.Inputs[:min(len(t.Inputs), maxPaths)] {
+		f.Named = append(f.Named, path)
+		if _, err := os.Lstat(filepath.Join(h.c.opt.Root, filepath.FromSlash(path))); err != nil {
+			f.Missing = append(f.Missing, path)
+		}
+	}
+	paths := namedPaths(t.Title + "\n" + t.Description)
+	f.Bounded = f.Bounded || len(paths) > 0
+	for _, command := range []string{t.Check, h.c.cfg.Check} {
+		if command == "" {
+			continue
+		}
+		tool := firstWord(command)
+		f.Named = append(f.Named, tool)
+		if _, err := exec.LookPath(tool); err != nil && !h.here(tool) && !shellWord(tool) {
+			f.Missing = append(f.Missing, tool)
+			continue
+		}
+		f.Check = true
+	}
+	if h.c.cfg.Sandbox != "off" && needsNetwork(t) && !h.c.gate.network("curl") {
+		f.Denied = append(f.Denied, "network")
+	}
+	return f
+}
+
+func (h planHands) here(tool string) bool {
+	_, err := os.Lstat(filepath.Join(h.c.opt.Root, filepath.FromSlash(tool)))
+	return err == nil
+}
+
+// shellWord says that a word is the shell's own, or begins what it has to parse.
+func shellWord(w string) bool {
+	switch w {
+	case "test", "[", "!", "cd", "if", "for", "while", "(", "{", "set", "true", "false", "exit", ":", ".", "export", "eval":
+		return true
+	}
+	return strings.ContainsAny(w, "=$(){}'\"")
+}
+
+func firstWord(command string) string {
+	word, _, _ := strings.Cut(strings.TrimSpace(command), " ")
+	return word
+}
+
+// namedPaths are the paths in a text.
+func namedPaths(text string) []string {
+	return pathPattern().FindAllString(text, maxPaths)
+}
+
+// pathPattern finds what looks like a path, networkPattern what comes from
+// elsewhere.
+var pathPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\w./-]+/[\w./-]*\w|\b[\w-]+\.(?:go|py|js|ts|tsx|rs|java|rb|c|h|cc|cpp|cs|php|sh|md|json|ya?ml|toml|txt|html|css|sql)\b`)
+})
+
+var networkPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(npm install|pip install|apt(-get)? install|go get|cargo add|curl|wget|download)\b|https?://`)
+})
+
+// needsNetwork says that a task speaks of what comes from elsewhere.
+func needsNetwork(t plan.Task) bool {
+	return networkPattern().MatchString(t.Description + "\n" + t.Check)
+}

@@ -1,0 +1,123 @@
+package coordinator_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ralph/coordinator"
+	"ralph/coordinator/loop"
+	"ralph/interrupts"
+	"ralph/memory/feature"
+	"ralph/workers/agent"
+	"ralph/workers/model/modeltest"
+)
+
+// finished is an agent's word that its task is complete.
+func finished(summary string) modeltest.Reply {
+	return calls(call("finish", m{"status": "done", "summary": summary, "confidence": 0.9}))
+}
+
+// planned is a project with a plan in RALPH_TASKS.md and a session for its runs.
+func planned(t *testing.T, tasks string) (*project, *cast) {
+	t.Helper()
+	p := newProject(t)
+	p.session = "new"
+	p.write("RALPH_TASKS.md", "# Tasks\n\nMy own words.\n\n"+tasks)
+	return p, played(p)
+}
+
+func (p *project) snapshot(name string) feature.Snapshot {
+	p.Helper()
+	var s feature.Snapshot
+	if err := json.Unmarshal([]byte(p.read(filepath.Join(".ralph", "sessions", name+".json"))), &s); err != nil {
+		p.Fatal(err)
+	}
+	return s
+}
+
+func TestARunWorksThroughThePlan(t *testing.T) {
+	t.Parallel()
+	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: grep -q good one.txt\n- [ ] **T-2** Write two\n  - after: T-1\n  - check: grep -q good two.txt && test -e one.txt\n")
+	k.part("write_one", put("one.txt", "bad\n"), finished("wrote one.txt"), put("one.txt", "good\n"), finished("mended one.txt"))
+	k.part("write_two", put("two.txt", "good\n"), finished("wrote two.txt"))
+	out := p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play"}})
+	p.want(out, coordinator.StatusCompleted)
+	if p.read("one.txt") != "good\n" || p.read("two.txt") != "good\n" {
+		t.Error("the files are not there")
+	}
+	tasks := p.read("RALPH_TASKS.md")
+	if strings.Count(tasks, "[x]") != 2 || !strings.Contains(tasks, "My own words.") {
+		t.Errorf("the plan is\n%s", tasks)
+	}
+	if !out.Verified || out.Tasks != (coordinator.TaskCount{Done: 2}) {
+		t.Errorf("verified %v, %+v", out.Verified, out.Tasks)
+	}
+	if got := p.git("log", "--format=%s"); strings.Count(got, "Write") != 2 {
+		t.Errorf("the commits are\n%s", got)
+	}
+	if heard := k.heard("write_one"); !strings.Contains(heard, "The check of this task failed") || !strings.Contains(heard, "Task T-1: Write one") {
+		t.Errorf("it was told\n%s", heard)
+	}
+	s := p.snapshot("play")
+	if s.Status != feature.Completed || s.Iteration != 2 || s.Tasks.Completed != 2 {
+		t.Errorf("the snapshot is %+v", s)
+	}
+	pages, err := filepath.Glob(p.path(".ralph/sessions/session-001-*/iterations/*.md"))
+	if err != nil || len(pages) != 2 {
+		t.Errorf("the iterations are %v, %v", pages, err)
+	}
+}
+
+func TestAnAgentHasToDeclareTheEnd(t *testing.T) {
+	t.Parallel()
+	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: grep -q good one.txt\n")
+	k.part("write_one", put("one.txt", "good\n"), text("I think that is all."), finished("it is"))
+	out := p.run(coordinator.Job{Loop: &loop.Settings{}})
+	p.want(out, coordinator.StatusCompleted)
+	if heard := k.heard("write_one"); !strings.Contains(heard, "without calling finish") {
+		t.Errorf("it was told\n%s", heard)
+	}
+}
+
+func TestAFailedTaskHoldsItsDependants(t *testing.T) {
+	t.Parallel()
+	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: \"false\"\n- [ ] **T-2** Write two\n  - after: T-1\n- [ ] **T-3** Write three\n  - check: test -e three.txt\n")
+	p.flags["check_retries"] = []string{"0"}
+	k.part("write_one", put("one.txt", "x\n"), finished("one"))
+	k.part("write_three", put("three.txt", "x\n"), finished("three"))
+	out := p.run(coordinator.Job{Loop: &loop.Settings{OnError: "skip", Retries: -1}})
+	p.want(out, coordinator.StatusFailed)
+	if p.read("three.txt") != "x\n" || p.read("one.txt") != "" {
+		t.Error("the wrong work is merged")
+	}
+	if out.Tasks.Done != 1 || out.Tasks.Done+out.Tasks.Failed+out.Tasks.Skipped+out.Tasks.Open != 3 {
+		t.Errorf("%+v", out.Tasks)
+	}
+}
+
+func TestAStoppedRunGoesOnWithGo(t *testing.T) {
+	t.Parallel()
+	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: grep -q good one.txt\n- [ ] **T-2** Write two\n  - after: T-1\n  - check: test -e two.txt\n")
+	k.part("write_one", calls(shell("sleep 60")), put("one.txt", "good\n"), finished("one"))
+	k.part("write_two", put("two.txt", "x\n"), finished("two"))
+	c := p.open()
+	defer p.shut(c)
+	done := started(c, t.Context(), coordinator.Job{Chat: true, Loop: &loop.Settings{Feature: "play"}})
+	p.until("the tool runs", func(e agent.Event) bool { return e.Type == agent.EventToolStart })
+	c.Stop(&interrupts.Stop{})
+	out := <-done
+	p.want(out, coordinator.StatusInterrupted)
+	if s := p.snapshot("play"); s.Status != feature.Interrupted && s.Status != feature.Running {
+		t.Errorf("the snapshot is %+v", s)
+	}
+	out = c.Run(t.Context(), coordinator.Job{Chat: true, Go: true})
+	p.want(out, coordinator.StatusCompleted)
+	if p.read("one.txt") != "good\n" || p.read("two.txt") != "x\n" {
+		t.Error("the files are not there")
+	}
+	if s := p.snapshot("play"); s.Status != feature.Completed || s.Iteration != 2 {
+		t.Errorf("the snapshot is %+v", s)
+	}
+}

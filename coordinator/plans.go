@@ -1,0 +1,85 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ralph/coordinator/loop"
+	"ralph/coordinator/plan"
+	"ralph/memory/session/folder"
+)
+
+// Plan is the plan that a run would work now, with the ranks of its tasks.
+func (c *Coordinator) Plan(ctx context.Context, s loop.Settings) (*plan.Plan, error) {
+	t, _, err := c.openPlan(ctx, c.runSettings(s))
+	if err != nil {
+		return nil, planError(err)
+	}
+	p, err := t.Load(ctx)
+	if err != nil {
+		return nil, planError(err)
+	}
+	return p, nil
+}
+
+// Replan has the run that goes on take another plan, or other epics of it, at its
+// next boundary.
+func (c *Coordinator) Replan(s loop.Settings) error {
+	l := c.planning.loop()
+	if l == nil {
+		return &Error{Op: "switch the plan", Err: errors.New("no run goes on"), Status: StatusUsage, Hint: "/run --plan FILE begins one"}
+	}
+	l.Replan(s)
+	return nil
+}
+
+// Why says how it was decided about a task of a plan: by the run that goes on, or
+// by the last session that decided about it.
+func (c *Coordinator) Why(task string) (string, error) {
+	if l := c.planning.loop(); l != nil {
+		if text, ok := l.Why(task); ok {
+			return text, nil
+		}
+	}
+	dirs, err := filepath.Glob(filepath.Join(c.stateDir(), "sessions", "session-*"))
+	if err != nil {
+		return "", err // the pattern is good
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Backward(dirs) {
+		data, err := folder.Read(c.opt.FS, dir)
+		if err != nil {
+			continue // of a session that cannot be read nothing is known
+		}
+		if text := decided(data.Decisions, task); text != "" {
+			return text, nil
+		}
+	}
+	return "", &Error{Op: "why", Path: task, Err: errors.New("nothing was decided about such a task"), Status: StatusUsage, Hint: "/plan lists the tasks; a decision is made before a task is worked"}
+}
+
+// decided tells the decisions about a task, the last first.
+func decided(list []folder.Decision, task string) string {
+	var b strings.Builder
+	for _, d := range slices.Backward(list) {
+		if !strings.EqualFold(d.TaskID, task) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s %s: %s (confidence %.2f)", d.Time.Local().Format("2006-01-02 15:04:05"), d.TaskID, d.Decision.Action, d.Decision.Confidence)
+		if d.Outcome != "" {
+			fmt.Fprintf(&b, " → %s", d.Outcome)
+		}
+		b.WriteString("\n")
+		if d.Decision.Rationale != "" {
+			b.WriteString(d.Decision.Rationale + "\n")
+		}
+		for _, a := range d.Decision.Alternatives {
+			fmt.Fprintf(&b, "  %-9s %.2f\n", a.Action, a.Score)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}

@@ -1,0 +1,344 @@
+package tamper
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// read makes sources of the test files on both sides, and finds what of the code
+// is gone.
+func (c *change) read() {
+	var codeBefore, codeAfter strings.Builder
+	for _, f := range c.files {
+		for side, data := range [][]byte{f.Before, f.After} {
+			into, list := &codeBefore, &c.before
+			if side == 1 {
+				into, list = &codeAfter, &c.after
+			}
+			switch {
+			case data == nil:
+			case isTest(f.Path, string(data)):
+				s := readSource(f.Path, string(data))
+				*list = append(*list, s)
+				if s.l.name == "rust" {
+					into.WriteString(s.outside + "\n")
+				}
+			case languageOf(f.Path) != nil:
+				into.Write(data)
+				into.WriteByte('\n')
+			}
+		}
+	}
+	c.vanished(codeBefore.String(), codeAfter.String())
+	for _, side := range [][]*source{c.before, c.after} {
+		helpers := map[string]bool{}
+		for _, s := range side {
+			for _, u := range s.units {
+				u.tests = s.assertions(u.code(), u.raw(), s.lineAt(u.from))
+				u.bag = tokens(u.code())
+				if u.helper && len(u.tests) > 0 && !common(u.name) {
+					helpers[u.name] = slices.ContainsFunc(u.tests, func(a assertion) bool { return a.strong })
+				}
+			}
+		}
+		for _, s := range side {
+			s.helpers = helpers
+			for _, u := range s.units {
+				u.tests = s.assertions(u.code(), u.raw(), s.lineAt(u.from))
+			}
+		}
+	}
+}
+
+// vanished finds the names that the code of the change defined and no longer
+// knows. Where as many came as went they were renamed.
+func (c *change) vanished(before, after string) {
+	c.gone = map[string]bool{}
+	had, has := tokens(before), tokens(after)
+	came := 0
+	for name := range definitions(after) {
+		if had[name] == 0 {
+			came++
+		}
+	}
+	var went []string
+	for name := range definitions(before) {
+		if has[name] == 0 {
+			went = append(went, name)
+		}
+	}
+	if len(went) > came {
+		for _, name := range went {
+			c.gone[name] = true
+		}
+	}
+}
+
+func definitions(code string) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range defines().FindAllStringSubmatch(code, -1) {
+		names[m[1]] = true
+	}
+	return names
+}
+
+func tokens(text string) map[string]int {
+	bag := map[string]int{}
+	for _, w := range words().FindAllString(text, -1) {
+		bag[w]++
+	}
+	return bag
+}
+
+// aboutGone says that a text is about code that is no longer there.
+func (c *change) aboutGone(text string) bool {
+	if len(c.gone) == 0 {
+		return false
+	}
+	for w := range tokens(text) {
+		if c.gone[w] {
+			return true
+		}
+	}
+	return false
+}
+
+// pair is one test on both sides.
+type pair struct{ before, after *unit }
+
+func (c *change) tests() {
+	pairs, lost, fresh := match(c.before, c.after)
+	added := c.addedAssertions()
+	for _, p := range pairs {
+		c.compare(p, added)
+	}
+	c.lost(lost, fresh)
+	for _, u := range fresh {
+		c.fresh(u)
+	}
+	c.outsides(pairs, added)
+}
+
+// match pairs the units of both sides: by path and name, by name, then by
+// likeness. Lost and fresh are the tests that have no other side.
+func match(before, after []*source) (pairs []pair, lost, fresh []*unit) {
+	left, right := flat(before), flat(after)
+	taken, done := map[*unit]bool{}, map[*unit]bool{}
+	by := func(key func(*unit) string) {
+		index := map[string][]*unit{}
+		for _, u := range right {
+			if !taken[u] {
+				index[key(u)] = append(index[key(u)], u)
+			}
+		}
+		for _, u := range left {
+			k := key(u)
+			if list := index[k]; !done[u] && len(list) > 0 {
+				pairs = append(pairs, pair{u, list[0]})
+				done[u], taken[list[0]], index[k] = true, true, list[1:]
+			}
+		}
+	}
+	by(func(u *unit) string { return fmt.Sprint(u.helper, u.file.path, "\x00", u.name) })
+	by(func(u *unit) string { return fmt.Sprint(u.helper, u.file.l.name, "\x00", u.name) })
+	rest := func(units []*unit, used map[*unit]bool) []*unit {
+		return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return used[u] || u.helper })
+	}
+	lost, fresh = rest(left, done), rest(right, taken)
+	for _, l := range lost[:min(len(lost), 300)] {
+		var best *unit
+		at := .5
+		for _, f := range fresh[:min(len(fresh), 300)] {
+			if s := likeness(l.bag, f.bag); !taken[f] && f.file.l == l.file.l && s > at {
+				best, at = f, s
+			}
+		}
+		if best != nil {
+			pairs = append(pairs, pair{l, best})
+			done[l], taken[best] = true, true
+		}
+	}
+	return pairs, rest(lost, done), rest(fresh, taken)
+}
+
+func flat(sources []*source) []*unit {
+	var all []*unit
+	for _, s := range sources {
+		all = append(all, s.units...)
+	}
+	return all
+}
+
+// likeness of two bags of tokens, 0..1.
+func likeness(a, b map[string]int) float64 {
+	shared, total := 0, 0
+	for w, n := range a {
+		if !common(w) {
+			shared += min(n, b[w])
+			total += max(n, b[w])
+		}
+	}
+	for w, n := range b {
+		if _, ok := a[w]; !ok && !common(w) {
+			total += n
+		}
+	}
+	if total == 0 {
+		return 0
+	}
+	return float64(shared) / float64(total)
+}
+
+// addedAssertions counts the assertions that are more often on the new side, in
+// whatever file: what is among them has moved.
+func (c *change) addedAssertions() map[string]int {
+	count := map[string]int{}
+	for side, sources := range [][]*source{c.before, c.after} {
+		for _, s := range sources {
+			all := s.assertions(s.outside, s.outside, 1)
+			for _, u := range s.units {
+				all = append(all, u.tests...)
+			}
+			for _, a := range all {
+				count[a.text] += 2*side - 1
+			}
+		}
+	}
+	return count
+}
+
+// lost judges the tests that are gone: folded into others, gone with the code they
+// were about, twins of others, or removed.
+func (c *change) lost(lost, fresh []*unit) {
+	if len(lost) == 0 {
+		return
+	}
+	grown := map[string]int{}
+	for _, u := range flat(c.after) {
+		for w, n := range u.bag {
+			grown[w] += n
+		}
+	}
+	for _, s := range c.after {
+		for w, n := range tokens(s.outside) {
+			grown[w] += n
+		}
+	}
+	for _, s := range c.before {
+		for w, n := range tokens(s.outside) {
+			grown[w] -= n
+		}
+		for _, u := range s.units {
+			if !slices.Contains(lost, u) {
+				for w, n := range u.bag {
+					grown[w] -= n
+				}
+			}
+		}
+	}
+	for _, u := range lost {
+		switch {
+		case folded(u, grown), c.twin(u):
+		case c.aboutGone(u.code()):
+			c.say(Finding{Path: u.file.path, Line: u.line, What: "test removed: " + u.name, Why: "the code that it tests is removed too"})
+		default:
+			c.say(Finding{Path: u.file.path, Line: u.line, What: "test removed: " + u.name, Why: "nothing in the change takes its place", Blocks: true})
+		}
+	}
+	_ = fresh
+}
+
+// folded says that what a test was about is in what the tests have gained.
+func folded(u *unit, grown map[string]int) bool {
+	found, total, literals, kept := 0, 0, 0, 0
+	for w := range u.bag {
+		if common(w) || w == u.name {
+			continue
+		}
+		total++
+		literal := w[0] < 'A' || w[0] == '`'
+		if literal {
+			literals++
+		}
+		if grown[w] > 0 {
+			found++
+			if literal {
+				kept++
+			}
+		}
+	}
+	return total > 0 && float64(found) >= .6*float64(total) && float64(kept) >= .7*float64(literals) && literals > 0
+}
+
+// twin says that a test that stays does the same.
+func (c *change) twin(u *unit) bool {
+	for _, other := range flat(c.after) {
+		if !other.helper && other.file.l == u.file.l && likeness(u.bag, other.bag) > .9 && len(other.tests) >= len(u.tests) && len(u.tests) > 0 && sameLiterals(u.bag, other.bag) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameLiterals(a, b map[string]int) bool {
+	for w := range a {
+		if (w[0] < 'A' || w[0] == '`') && b[w] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// fresh looks at a new test.
+func (c *change) fresh(u *unit) {
+	l := u.file.l
+	if l.focus != nil && l.focus.MatchString(u.bare()) {
+		c.say(Finding{Path: u.file.path, Line: u.line, What: "focused test: " + u.name, Why: "all other tests are left out", Blocks: true})
+	}
+	if (l.name == "go" || l.name == "python") && l.never.MatchString(u.code()) && strings.Contains(l.never.FindString(u.code()), "xit") {
+		c.say(Finding{Path: u.file.path, Line: u.line, What: "tests end with success: " + u.name, Why: "it ends the program with status 0", Blocks: true})
+	}
+	if l.skips.MatchString(u.code()) && (l.mayskip == nil || !l.mayskip.MatchString(u.code())) && !conditional(u, l.skips) {
+		c.say(Finding{Path: u.file.path, Line: u.line, What: "new test is skipped: " + u.name, Why: "it proves nothing yet"})
+	}
+	if len(u.tests) > 0 && !slices.ContainsFunc(u.tests, func(a assertion) bool { return !a.trivial }) {
+		c.say(Finding{Path: u.file.path, Line: u.line, What: "new test cannot fail: " + u.name, Why: "what it asserts is always true"})
+	}
+}
+
+// conditional says that each match of re in a unit stands under an if.
+func conditional(u *unit, re *regexp.Regexp) bool {
+	text := u.code()
+	for _, m := range re.FindAllStringIndex(text, -1) {
+		if cond := conditionOf(text, m[0]); cond == "" || alwaysTrue().MatchString(cond) {
+			return false
+		}
+	}
+	return true
+}
+
+// conditionOf is the line of the if that a place stands under: on its own line, or
+// on the one before, or the decorator's own argument.
+func conditionOf(text string, at int) string {
+	begin := strings.LastIndexByte(text[:at], '\n') + 1
+	line := text[begin:]
+	line = line[:end(line, "\n")]
+	if ifs().MatchString(line) {
+		return line
+	}
+	before := strings.TrimRight(text[:begin], "\n")
+	for range 3 {
+		i := strings.LastIndexByte(before, '\n') + 1
+		previous := before[i:]
+		if ifs().MatchString(previous) && indentation(previous) < indentation(line) {
+			return previous
+		}
+		if i == 0 || strings.TrimSpace(previous) != "" && indentation(previous) < indentation(line) {
+			return ""
+		}
+		before = strings.TrimRight(before[:i], "\n")
+	}
+	return ""
+}

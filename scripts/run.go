@@ -1,0 +1,314 @@
+package scripts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+	"github.com/spf13/cobra"
+
+	"ralph/coordinator"
+	"ralph/coordinator/loop"
+	"ralph/memory"
+	"ralph/memory/config"
+	"ralph/memory/feature"
+	"ralph/memory/session"
+)
+
+// holderRun is what a run says of itself to others.
+const holderRun = "run"
+
+func (inv *invocation) runCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "run [--plan FILE | --tracker NAME] [--epic ID ...] [--feature NAME] [flags]",
+		Short: "work through a plan, task by task, until it is done",
+		Long: "Work through the plan of this project: choose the tasks whose turn it is, have agents work them side by side in trees of their own, run their checks, merge what passes, and go on until nothing is left. " +
+			"The plan is found (.beads/, prd.json, RALPH-LOOP-PLAN.yaml, RALPH_TASKS.md), or named with --plan or --tracker; it may be edited meanwhile.\n" +
+			"A run that was paused, stopped or cut off goes on exactly where it was with --continue, and --new begins another; on a terminal it is asked. ralph pause, ralph resume and ralph stop work from other terminals, and ralph status says how it stands.\n" +
+			"--dry-run shows the order and why, and changes nothing.\n" +
+			"Exits with 0 when all is done, 1 when tasks failed, 3 when the plan cannot be used, 5 when an answer is needed, 6 when a limit is used up and tasks remain, 8 when another Ralph holds the project, 75 when the endpoint's rate limit outlasts patience, 124 when --timeout is used up.",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("ralph run works through a plan: --plan FILE names one; ralph \"task\" does one task", "ralph run takes no %q", args[0])
+			}
+			return nil
+		},
+	}
+	addFlags(c.Flags(), inv.keys, config.ScopeRun)
+	for _, k := range inv.keys {
+		if k.Flag != "" && k.Scope == config.ScopeRun && len(k.Values) > 0 {
+			_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(k.Values, cobra.ShellCompDirectiveNoFileComp)) // addFlags made it
+		}
+	}
+	_ = c.RegisterFlagCompletionFunc("tracker", cobra.FixedCompletions([]string{"markdown", "json", "beads", "beads-bv", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("feature", inv.featureNames)
+	c.RunE = func(c *cobra.Command, _ []string) error { return inv.runPlan(c.Context(), c) }
+	return c
+}
+
+// featureNames completes the name of a run that is there already.
+func (inv *invocation) featureNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if inv.lightly(c) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := feature.List(inv.features(nil))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, l := range list {
+		if l.Err == nil {
+			names = append(names, fmt.Sprintf("%s\t%s, %d of %d tasks", l.Name, l.Status, l.Tasks.Completed, l.Tasks.Total))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// runPlan begins a run, or goes on with one.
+func (inv *invocation) runPlan(ctx context.Context, c *cobra.Command) error {
+	if err := inv.load(c); err != nil {
+		return err
+	}
+	if err := inv.runFlags(c); err != nil {
+		return err
+	}
+	if err := inv.targets(); err != nil {
+		return err
+	}
+	if inv.cfg.DryRun {
+		inv.cfg.Session = ""
+		return inv.performRun(ctx, inv.runSettings())
+	}
+	// A second run is not handed over: whoever holds the project works already.
+	if err := inv.elsewhere(); err != nil {
+		return err
+	}
+	before, err := inv.earlier()
+	if err != nil {
+		return err
+	}
+	goOn, err := inv.resumeOrNew(ctx, before)
+	if err != nil {
+		return err
+	}
+	if goOn {
+		return inv.goOnRun(ctx, *before)
+	}
+	s := inv.runSettings()
+	// Whoever did not say it, and was not asked, does not want to lose a run whose
+	// name this one would get.
+	s.New = inv.cfg.Run.New || before != nil
+	if inv.cfg.Session == "" {
+		inv.cfg.Session = "new"
+	}
+	return inv.performRun(ctx, s)
+}
+
+// runFlags refuses flags that contradict each other or mean nothing here.
+func (inv *invocation) runFlags(c *cobra.Command) error {
+	r := &inv.cfg.Run
+	if r.Continue && r.New {
+		return usage("ralph run --help", "--continue and --new exclude each other")
+	}
+	if r.Feature != "" {
+		name, err := feature.Name(r.Feature)
+		if err == nil && name != r.Feature {
+			err = fmt.Errorf("%q cannot name a file; %q can", r.Feature, name)
+		}
+		if err != nil {
+			return usage("a feature is named with letters, digits, -, _ and dots: --feature auth", "--feature: %s", err)
+		}
+	}
+	// All tasks are something else than those of an epic without a name.
+	for flag, empty := range map[string]bool{"epic": len(r.Epic) == 0, "plan": r.Plan == "", "feature": r.Feature == ""} {
+		if c.Flags().Changed(flag) && empty {
+			return usage("ralph plan show lists plan and epics; leave the flag out to work on all of it", "--%s: the value is empty", flag)
+		}
+	}
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"--schema", inv.cfg.Schema != ""}, {"--files", len(inv.cfg.Files) > 0}} {
+		if flag.set {
+			return usage("ralph \"task\" takes it: a run has many answers, and its tasks name their files", "%s does not fit a run", flag.name)
+		}
+	}
+	return nil
+}
+
+// elsewhere says who holds the project.
+func (inv *invocation) elsewhere() error {
+	holder, alive := memory.Locked(nil, inv.root)
+	if !alive {
+		return nil
+	}
+	hint := "ralph attach shows what it does, ralph send talks to it, ralph stop ends it; ralph resume goes on when it is paused"
+	if holder.Kind == "chat" {
+		hint = "/run in that chat works through a plan there; ralph attach shows what it does, ralph stop stops it"
+	}
+	return &fault{status: coordinator.StatusLocked, kind: "locked", err: &memory.LockedError{Holder: holder}, text: "run", hint: hint}
+}
+
+// features is where the snapshots of runs are.
+func (inv *invocation) features(warn func(string)) feature.Options {
+	return feature.Options{StateDir: inv.stateDir(), Now: inv.Now, Warn: warn}
+}
+
+// earlier is the run that the flags could mean to go on with: the one that they
+// name, else the newest that was not finished and fits them. nil: there is none.
+func (inv *invocation) earlier() (*feature.Listed, error) {
+	r := inv.cfg.Run
+	list, err := feature.List(inv.features(inv.warning))
+	if err != nil {
+		return nil, broken("io", "see that .ralph/sessions is a directory that you can read", err, "run")
+	}
+	for _, l := range list {
+		switch {
+		case r.Feature != "" && l.Name != r.Feature:
+		case r.Feature != "" && l.Err != nil:
+			return nil, l.Err
+		case l.Err == nil && l.Status.Resumable() && (r.Feature != "" || inv.fitsRun(l.Snapshot)):
+			return &l, nil
+		}
+	}
+	return nil, nil
+}
+
+// fitsRun says that a run is of the plan that the flags name, if they do.
+func (inv *invocation) fitsRun(s feature.Snapshot) bool {
+	r := inv.cfg.Run
+	set := func(key string) bool { return inv.cfg.Origin(key).Source != "default" }
+	if set("plan") && r.Plan != "" && !inv.samePlan(r.Plan, s.Tracker.PlanPath) {
+		return false
+	}
+	if set("tracker") && r.Tracker != "" && r.Tracker != s.Tracker.Plugin {
+		return false
+	}
+	return len(r.Epic) == 0 || sameSet(r.Epic, s.Tracker.EpicIDs)
+}
+
+// resumeOrNew decides whether an earlier run goes on. Without a flag that says it
+// and without a person to ask it is not guessed.
+func (inv *invocation) resumeOrNew(ctx context.Context, before *feature.Listed) (goOn bool, err error) {
+	r := inv.cfg.Run
+	switch {
+	case before == nil && r.Continue:
+		what := "there is no run that was paused, interrupted or cut off"
+		if r.Feature != "" {
+			what = fmt.Sprintf("the run %q was not paused, interrupted or cut off", r.Feature)
+		}
+		return false, broken("nothing_to_resume", "ralph run --new begins one; ralph status says how things stand", nil, "%s", what)
+	case before == nil, r.New:
+		return false, nil
+	case r.Continue:
+		return true, nil
+	}
+	for _, line := range runLines(before.Snapshot, inv.Now()) {
+		inv.noteOnce(line)
+	}
+	ask := inv.newAsker(func() func() { return func() {} })
+	if ask == nil {
+		return false, &fault{status: coordinator.StatusNeedsInput, kind: "needs_input",
+			text: fmt.Sprintf("the run %q was %s, and without a terminal it is not guessed whether it goes on", before.Name, howEnded(before.Snapshot)),
+			hint: "ralph run --continue goes on with it, ralph run --new begins another"}
+	}
+	answer, err := ask(ctx, coordinator.Question{Kind: "question", Text: fmt.Sprintf("go on with the run %q, or begin a new one?", before.Name), Options: []string{"resume", "new"}})
+	if err != nil {
+		return false, err
+	}
+	return answer == "resume", nil
+}
+
+// goOnRun goes on with a run, with what it was begun with: settings given on the
+// command line or in the environment now count before those.
+func (inv *invocation) goOnRun(ctx context.Context, before feature.Listed) error {
+	if before.Live && !inv.force {
+		return &fault{status: coordinator.StatusLocked, kind: "locked", text: fmt.Sprintf("the run %q is being worked by another Ralph", before.Name),
+			hint: "ralph status shows what it does; ralph stop ends it"}
+	}
+	s, err := loop.Restored(before.Snapshot)
+	if err != nil {
+		return broken("snapshot", "ralph run --new begins anew; the plan knows what is done", err, "go on with run %q", before.Name)
+	}
+	found, err := inv.assess(ctx, before.SessionID)
+	if err != nil && !errors.Is(err, session.ErrNotFound) {
+		inv.warning("how the last Ralph ended is not known: " + err.Error())
+	}
+	if found.Verdict == verdictRefused && !inv.force {
+		return &fault{status: coordinator.StatusLocked, kind: "locked", text: found.Why, hint: "ralph attach | ralph send | ralph stop"}
+	}
+	inv.taking = situation(found)
+	if inv.cfg.Session = before.SessionID; !inv.hasSession(before.SessionID) {
+		inv.warning(fmt.Sprintf("the session %s of the run is gone: it goes on in a new one", before.SessionID))
+		inv.cfg.Session, inv.taking = "new", nil
+	}
+	s = inv.overRun(s)
+	s.Feature, s.Continue, s.New, s.DryRun = before.Name, true, false, false
+	inv.note(fmt.Sprintf("the run %q goes on: session %s, %s, %d of %d tasks done", before.Name, before.SessionID, iterationsText(before.Iteration, s.MaxIterations),
+		before.Tasks.Completed, before.Tasks.Total))
+	if n := len(before.ActiveTaskIDs); n > 0 && before.Status == feature.Interrupted {
+		inv.noteOnce("begun and not finished: " + oneLine(strings.Join(before.ActiveTaskIDs[:min(n, 20)], ", "), 200))
+	}
+	return inv.performRun(ctx, s)
+}
+
+// noteOnce tells what may have been told with a question before.
+func (inv *invocation) noteOnce(text string) {
+	if !inv.warned[text] {
+		inv.warned[text] = true
+		inv.note(text)
+	}
+}
+
+// hasSession says that a session is there to go on in.
+func (inv *invocation) hasSession(id string) bool {
+	list, err := session.List(afero.NewOsFs(), inv.stateDir())
+	return err != nil || slices.ContainsFunc(list, func(i session.Info) bool { return i.ID == id })
+}
+
+// performRun has the coordinator work through a plan, and brings the result out.
+func (inv *invocation) performRun(ctx context.Context, s loop.Settings) error {
+	if inv.form == outputJSONL {
+		inv.out.events = newEventWriter(inv.out, inv.result.RunID, inv.Now)
+	}
+	p := inv.newProgress()
+	defer p.close()
+	inv.depart()
+	inv.alarm = inv.newNotifier()
+	co, err := inv.open(ctx, holderRun, p)
+	if err != nil {
+		return err
+	}
+	// Closing waits for what the work started; the result goes out first.
+	defer inv.shut(co)
+	defer inv.killing(co)()
+	if l, ok := co.(interface{ Live() coordinator.Live }); ok && inv.out.events == nil {
+		p.watch(func() *loop.View { return l.Live().Loop })
+	}
+	job := coordinator.Job{Loop: &s, DryRun: s.DryRun}
+	outcome := inv.run(ctx, co, job, p)
+	ep := co.Endpoint()
+	inv.result.Model, inv.result.Provider = optional(orWord(s.Model, ep.Model)), optional(ep.Provider)
+	if s.DryRun {
+		inv.previewed(&outcome)
+	}
+	inv.conclude(outcome, job, p, co.Record)
+	return nil
+}
+
+// previewed makes an order that is only shown readable: the coordinator gives its
+// steps as JSON.
+func (inv *invocation) previewed(o *coordinator.Outcome) {
+	var steps []loop.Step
+	if o.Status != coordinator.StatusCompleted || json.Unmarshal(o.Structured, &steps) != nil {
+		return
+	}
+	o.Answer = orderText(steps, inv.out.columns())
+	if inv.form == outputText {
+		o.Structured = nil
+	}
+}
