@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"ralph/coordinator/crew"
+	"ralph/coordinator/policy"
 	"ralph/workers/agent"
 	"ralph/workers/external"
 	"ralph/workers/proc"
@@ -63,12 +65,18 @@ func (c *Coordinator) drive(ctx context.Context, l *agent.Loop, e *errand, st *s
 			told = append(told, m.Text)
 		}
 	}
+	call, temp, err := c.leash(st, adapter)
+	if err != nil {
+		end.Err = err
+		return end
+	}
+	defer func() { _ = os.RemoveAll(temp) }() // a name in the temp directory is all that could stay
 	began := time.Now()
 	res := external.Run(ctx, external.Request{
-		Adapter: adapter, Prompt: strings.Join(told, "\n\n"), Dir: st.root, Model: e.order.Model, Environ: os.Environ(), Held: true,
+		Adapter: adapter, Prompt: strings.Join(told, "\n\n"), Dir: st.root, Model: e.order.Model, Environ: os.Environ(), Held: true, Temp: temp,
 		Events: l.Emit,
 		Start: func(ctx context.Context, sp proc.Spec) (proc.Result, error) {
-			got, rep, err := st.cage.Run(ctx, sp, sandbox.Call{Outside: true})
+			got, rep, err := st.cage.Run(ctx, sp, call)
 			for _, r := range rep.Reverted {
 				c.warn(fmt.Sprintf("after %s: %s", adapter.Name, r))
 			}
@@ -82,6 +90,29 @@ func (c *Coordinator) drive(ctx context.Context, l *agent.Loop, e *errand, st *s
 		c.warn(adapter.Name + ": " + w)
 	}
 	return foreignEnd(end, res, time.Since(began))
+}
+
+// leash is what a program may touch: the tree of its agent and its own state, and
+// the network, without which it could not work. temp is a directory for its
+// files, which the caller removes.
+func (c *Coordinator) leash(st *station, adapter external.Adapter) (call sandbox.Call, temp string, err error) {
+	held := c.confined()
+	if !held.Complete && c.cfg.Sandbox != string(policy.SandboxOff) {
+		return call, "", &Error{Op: "run agent", Path: adapter.Name, Err: fmt.Errorf("it cannot be confined here: %s", held), Status: StatusDenied,
+			Hint: "--sandbox off runs it without: the flag is your consent"}
+	}
+	room := filepath.Join(c.stateDir(), "runs")
+	if err = os.MkdirAll(room, 0o700); err == nil {
+		temp, err = os.MkdirTemp(room, ".agent-")
+	}
+	if err != nil {
+		return call, "", fmt.Errorf("make a directory for agent %s: %w", adapter.Name, err)
+	}
+	home := ""
+	if c.opt.Getenv != nil {
+		home = c.opt.Getenv("HOME")
+	}
+	return sandbox.Call{Network: true, State: append(adapter.Places(home), temp)}, temp, nil
 }
 
 // foreignEnd is the end of a run of a program as that of a loop.

@@ -18,7 +18,7 @@
 //			if err != nil {
 //				return repl.Mind{}, err
 //			}
-//			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c}, nil
+//			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Plans: c}, nil
 //		},
 //	})
 package repl
@@ -212,4 +212,5 @@ var (
 	_ About   = (*coordinator.Coordinator)(nil)
 	_ State   = (*coordinator.Coordinator)(nil)
 	_ Crew    = (*coordinator.Coordinator)(nil)
+	_ Plans   = (*coordinator.Coordinator)(nil)
 )

@@ -289,7 +289,8 @@ func (inv *invocation) job(ctx context.Context, words []string) (coordinator.Job
 	return j, err
 }
 
-// holderUndo opens the project only to take work back: no model is needed.
+// holderUndo opens the project only to take work back: no model is needed, as for
+// a run that is only shown.
 const holderUndo = "undo"
 
 // open opens the project's coordinator.
@@ -299,7 +300,7 @@ func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Co
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holder,
-		NoModel: holder == holderUndo, Session: inv.cfg.Session, Situation: inv.taking, Force: inv.force, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now,
+		NoModel: holder == holderUndo || holder == holderRun && inv.cfg.DryRun, Session: inv.cfg.Session, Situation: inv.taking, Force: inv.force, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now,
 	})
 	if err != nil {
 		return nil, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))

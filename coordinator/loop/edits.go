@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// mostReads is how often a plan is tried that a tool or the disk does not give
-	// before the human is asked; a plan that is at fault is not tried again.
+	// mostReads is how often a plan is read that cannot be before the human is asked:
+	// editors write in more than one step, and tools fail now and then.
 	mostReads = 3
 	readWait  = time.Second
 )
@@ -57,8 +57,7 @@ func (e *engine) sync(ctx context.Context) bool {
 // broken holds the run until the plan can be read again: whatever is not there or
 // at fault is never taken for a plan without tasks.
 func (e *engine) broken(err error) bool {
-	var faults *plan.Problems
-	if e.reads++; e.reads < mostReads && !errors.As(err, &faults) && !errors.Is(err, plan.ErrNoPlan) && !errors.Is(err, plan.ErrEmpty) {
+	if e.reads++; e.reads < mostReads { // somebody may be writing it at this moment
 		e.retryAt = e.now().Add(readWait << e.reads)
 		return false
 	}
@@ -69,7 +68,6 @@ func (e *engine) broken(err error) bool {
 	}
 	e.unread = err
 	e.askPlan("The plan cannot be read any more, and nothing begins until it can: " + err.Error())
-	e.ask(context.Background())
 	return false
 }
 

@@ -256,10 +256,11 @@ func TestStopAndResume(t *testing.T) {
 			out = r.resume()
 			want(t, "status", out.Status, feature.Completed)
 			want(t, "iterations", out.Iterations, 3)
-			want(t, "worked", r.worked(), "A/1 B/1 A/1 B/1 C/1")
-			want(t, "goes on with", r.orders[2].Resume, "a_a_1")
+			want(t, "attempts", len(r.orders), 5)
+			want(t, "goes on with", r.ordersOf("A")[1].Resume, "a_a_1")
+			want(t, "its attempt", r.ordersOf("A")[1].Attempt, 1)
 			v := r.loop.View()
-			if v.Recovery == nil || strings.Join(v.Recovery.Tasks, " ") != "" && v.Recovery.From != "001" {
+			if v.Recovery == nil || v.Recovery.From != "001" || v.Recovery.Iteration != 2 || strings.Join(v.Recovery.Tasks, " ") != "" {
 				t.Errorf("recovery: %+v", v.Recovery)
 			}
 		})

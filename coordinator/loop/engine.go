@@ -261,6 +261,7 @@ func (e *engine) boundary(ctx context.Context) {
 		return
 	}
 	if !e.sync(ctx) {
+		e.ask(ctx)
 		e.settleStatus()
 		e.persist()
 		return

@@ -70,6 +70,7 @@ func broke(kind, what string) act {
 type rig struct {
 	t     *testing.T
 	dir   string
+	name  string // of the plan's file
 	files afero.Fs
 	o     Options
 
@@ -97,13 +98,23 @@ var _ Hands = (*rig)(nil)
 
 func newRig(t *testing.T, stories ...story) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), files: afero.NewMemMapFs(), acts: map[string][]act{}, takes: time.Minute, merged: map[string]int{}, agents: map[string]string{}, checks: map[string]int{}}
+	r := &rig{t: t, dir: t.TempDir(), name: "prd.json", files: afero.NewMemMapFs(), acts: map[string][]act{}, takes: time.Minute, merged: map[string]int{}, agents: map[string]string{}, checks: map[string]int{}}
 	r.plan(stories...)
 	r.o = Options{Settings: Settings{Feature: "f", Parallel: 1, HumanIntervention: askNever}, Actor: "ralph/001", SessionID: "001"}
 	return r
 }
 
-func (r *rig) path() string { return filepath.Join(r.dir, "prd.json") }
+func (r *rig) path() string { return filepath.Join(r.dir, r.name) }
+
+// yaml writes the plan as a RALPH-LOOP-PLAN.yaml.
+func (r *rig) yaml(text string) {
+	r.t.Helper()
+	if err := os.Remove(r.path()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.name = "RALPH-LOOP-PLAN.yaml"
+	r.write(text)
+}
 
 // plan writes the plan.
 func (r *rig) plan(stories ...story) {

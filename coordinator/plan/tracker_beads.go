@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"ralph/coordinator/plan/beads"
 )
@@ -157,7 +156,7 @@ func beadsTask(i beads.Issue, w beads.Wait) Task {
 		t.Description = strings.TrimSpace(t.Description + "\n\nDesign:\n" + i.Design)
 	}
 	if i.Minutes > 0 {
-		t.Effort = (time.Duration(i.Minutes) * time.Minute).String()
+		t.Effort = fmt.Sprintf("%d min", i.Minutes)
 	}
 	if i.Closed() {
 		t.Result = i.CloseReason
@@ -372,13 +371,14 @@ func (t *beadsTracker) compare(p *Plan, o beads.Opinion) []Problem {
 func beadsError(op, path string, err error) error {
 	out := &Problems{Op: op, Path: path, Err: err}
 	if d, ok := errors.AsType[*beads.DataError](err); ok {
-		file := d.Path
-		if rel := filepath.Base(d.Path); filepath.Base(path) == filepath.Base(filepath.Dir(d.Path)) {
-			file = path + "/" + rel
-		}
 		out.Err, out.Hint = nil, d.Hint
+		file := path + "/" + filepath.Base(d.Path)
 		for _, f := range d.Faults {
-			out.List = append(out.List, Problem{File: file, Line: f.Line, Text: f.Text})
+			one := Problem{File: file, Line: f.Line, Text: f.Text}
+			if filepath.Base(d.Path) == filepath.Base(path) { // no file of the project
+				one = Problem{File: path, Text: fmt.Sprintf("line %d of bd's export: %s", f.Line, f.Text)}
+			}
+			out.List = append(out.List, one)
 		}
 		return out
 	}

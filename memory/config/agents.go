@@ -34,6 +34,9 @@ type Agent struct {
 	Env []string
 	// Quota are regular expressions of messages that say its quota is used up.
 	Quota []string
+	// State are files and directories of its own, absolute or below ~/, which it
+	// sees and may change in the sandbox.
+	State []string
 	// Timeout of one run, and how long it may print nothing; 0 is the default.
 	Timeout, Idle time.Duration
 	// From is where the entry stands, file and line.
@@ -102,7 +105,7 @@ func agentKeys(a *Agent) []Key {
 	input.Kind, input.Values = KindEnum, []string{"arg", "stdin"}
 	return []Key{
 		list("command", &a.Command), list("args", &a.Args), input, format, text("model", &a.Model),
-		list("env", &a.Env), list("quota", &a.Quota), span("timeout", &a.Timeout), span("idle", &a.Idle),
+		list("env", &a.Env), list("quota", &a.Quota), list("state", &a.State), span("timeout", &a.Timeout), span("idle", &a.Idle),
 	}
 }
 

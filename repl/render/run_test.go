@@ -126,3 +126,42 @@ func TestEventsOfARun(t *testing.T) {
 		t.Errorf("a request is %q", got)
 	}
 }
+
+// While a plan is worked the lines of its tasks tell where agents begin and where
+// their work goes; what went wrong is told all the same.
+func TestChildrenOfARunSayLittle(t *testing.T) {
+	yes, no := true, false
+	events := []agent.Event{
+		{Type: agent.EventChildStart, Agent: "auth", Text: "US-1 add the form", Reason: "ralph"},
+		{Type: agent.EventChildEnd, Agent: "auth", Status: "done", Text: "the form is there", OK: &yes, Reason: "ralph"},
+		{Type: agent.EventChildEnd, Agent: "auth", Status: "merged", Ref: "0123456789", OK: &yes},
+		{Type: agent.EventChildStart, Agent: "docs", Text: "US-2 describe it", Reason: "ralph"},
+		{Type: agent.EventChildEnd, Agent: "docs", Status: "conflict", OK: &no, Reason: "keys.md"},
+	}
+	for planned, want := range map[bool]string{
+		true:  "✓ auth done: the form is there; ralph\n! docs conflict: keys.md\n",
+		false: "· auth begins: US-1 add the form\n✓ auth done: the form is there; ralph\n✓ auth merged 01234567\n· docs begins: US-2 describe it\n! docs conflict: keys.md\n",
+	} {
+		r := New(Options{Width: 80})
+		r.Planned(planned)
+		got := ""
+		for _, e := range events {
+			got += r.Event(e)
+		}
+		if got != want {
+			t.Errorf("planned %v:\n%s\nwant\n%s", planned, got, want)
+		}
+	}
+}
+
+func TestFacts(t *testing.T) {
+	text := "US-2: execute (confidence 0.86)\nexecute has the best score of what is possible here\n  execute   0.75\x1b[2J\n\ttabbed"
+	for width, want := range map[int]string{
+		80: "┃ why US-2\n┃ US-2: execute (confidence 0.86)\n┃ execute has the best score of what is possible here\n┃   execute   0.75␛[2J\n┃     tabbed\n",
+		30: "┃ why US-2\n┃ US-2: execute (confidence\n┃ 0.86)\n┃ execute has the best score\n┃ of what is possible here\n┃   execute   0.75␛[2J\n┃     tabbed\n",
+	} {
+		if got := New(Options{Width: width}).Facts("why US-2", text); got != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", width, got, want)
+		}
+	}
+}

@@ -62,6 +62,10 @@ type Adapter struct {
 	// Quota are regular expressions of messages that mean that the quota or rate
 	// is used up, besides those known of all.
 	Quota []string
+	// State are the files and directories that the program keeps for itself (its
+	// login, its settings), which it sees and may change in a sandbox. ~ is the
+	// user's home; what is not there is left out.
+	State []string
 	// Version and Help are the arguments that print these; none where it is not
 	// known whether that starts something else.
 	Version, Help []string
@@ -83,6 +87,7 @@ type Custom struct {
 	Input, Format string
 	Model         string
 	Env, Quota    []string
+	State         []string
 	Timeout, Idle time.Duration
 	From          string
 }
@@ -93,7 +98,7 @@ type Custom struct {
 func Builtin() []Adapter {
 	return []Adapter{
 		{
-			Name: "claude", Format: formatClaude, Input: inputArg, Long: longNone, Package: "@anthropic-ai/claude-code",
+			Name: "claude", Format: formatClaude, Input: inputArg, Long: longNone, Package: "@anthropic-ai/claude-code", State: []string{"~/.claude", "~/.claude.json"},
 			Argv: []string{"claude", "-p", "{prompt}", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits", "--allowedTools", "Bash", "--model", "{model}"},
 			Env: []string{
 				"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL",
@@ -105,14 +110,14 @@ func Builtin() []Adapter {
 			Version: []string{"--version"}, Help: []string{"--help"},
 		},
 		{
-			Name: "codex", Format: formatCodex, Input: inputArg, Long: "-", Package: "@openai/codex",
+			Name: "codex", Format: formatCodex, Input: inputArg, Long: "-", Package: "@openai/codex", State: []string{"~/.codex"},
 			Argv: []string{"codex", "exec", "--json", "-s", "workspace-write", "-C", "{dir}", "--skip-git-repo-check", "-o", "{last}", "-m", "{model}", "{prompt}"},
 			Env:  []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_API_KEY", "CODEX_HOME"},
 
 			Version: []string{"--version"}, Help: []string{"exec", "--help"},
 		},
 		{
-			Name: "gemini", Format: formatGemini, Input: inputArg, Long: longAbove, Package: "@google/gemini-cli",
+			Name: "gemini", Format: formatGemini, Input: inputArg, Long: longAbove, Package: "@google/gemini-cli", State: []string{"~/.gemini"},
 			Argv: []string{"gemini", "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust", "-m", "{model}", "-p", "{prompt}"},
 			Env: []string{
 				"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA",
@@ -121,7 +126,7 @@ func Builtin() []Adapter {
 			Version: []string{"--version"}, Help: []string{"--help"},
 		},
 		{
-			Name: "opencode", Format: formatOpencode, Input: inputArg, Long: longBelow, Package: "opencode-ai",
+			Name: "opencode", Format: formatOpencode, Input: inputArg, Long: longBelow, Package: "opencode-ai", State: []string{"~/.local/share/opencode", "~/.local/state/opencode", "~/.config/opencode", "~/.cache/opencode"},
 			Argv: []string{"opencode", "run", "--format", "json", "-m", "{model}", "{prompt}"},
 			Env: []string{
 				"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY",
@@ -130,7 +135,7 @@ func Builtin() []Adapter {
 			Version: []string{"--version"}, Help: []string{"run", "--help"},
 		},
 		{
-			Name: "pi", Format: formatPi, Input: inputArg, Package: "@mariozechner/pi-coding-agent",
+			Name: "pi", Format: formatPi, Input: inputArg, Package: "@mariozechner/pi-coding-agent", State: []string{"~/.pi"},
 			Argv: []string{"pi", "--mode", "json", "-p", "--no-session", "--no-extensions", "--model", "{model}", "{prompt}"},
 			Env: []string{
 				"ANTHROPIC_API_KEY", "ANTHROPIC_OAUTH_TOKEN", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "XAI_API_KEY", "MISTRAL_API_KEY",
@@ -204,6 +209,7 @@ func (a *Adapter) change(c Custom) {
 	}
 	a.Env = slices.Concat(a.Env, c.Env)
 	a.Quota = slices.Concat(a.Quota, c.Quota)
+	a.State = slices.Concat(a.State, c.State)
 	if c.Timeout > 0 {
 		a.Timeout = c.Timeout
 	}
@@ -274,4 +280,21 @@ func names(all []Adapter) []string {
 		out[i] = a.Name
 	}
 	return out
+}
+
+// Places are the paths of State, with the user's home put in.
+func (a Adapter) Places(home string) []string {
+	var list []string
+	for _, p := range a.State {
+		if rest, ok := strings.CutPrefix(p, "~/"); ok {
+			if home == "" {
+				continue
+			}
+			p = filepath.Join(home, rest)
+		}
+		if filepath.IsAbs(p) && p != home && p != string(filepath.Separator) {
+			list = append(list, p)
+		}
+	}
+	return list
 }

@@ -49,7 +49,7 @@ func Locate(root, path string, environ []string) (Data, error) {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(root, dir)
 	}
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() && named {
 		dir = filepath.Dir(dir)
 	}
 	if below := filepath.Join(dir, ".beads"); named && !database(dir) && database(below) {

@@ -118,7 +118,15 @@ func TestRealBD(t *testing.T) {
 func standIn(t *testing.T, create string) prd.Maker {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bd")
-	text := "#!/bin/sh\nwhile [ \"$1\" = --actor ]; do shift 2; done\ncase \"$1\" in\ninit) mkdir .beads; : > .beads/beads.db; : > .beads/issues.jsonl;;\nversion) echo '{\"version\":\"0.47.1\",\"build\":\"dev\"}';;\ncreate) " + create + ";;\nesac\n"
+	text := `#!/bin/sh
+while [ "$1" = --actor ]; do shift 2; done
+case "$1" in
+init) mkdir .beads; : > .beads/beads.db; : > .beads/issues.jsonl;;
+version) echo '{"version":"0.47.1","build":"dev"}';;
+where) echo '{"path":"'"$BEADS_DIR"'"}';;
+create) ` + create + `;;
+esac
+`
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
