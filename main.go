@@ -100,7 +100,7 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 	}
 	var facts []string
 	return repl.Run(context.WithoutCancel(ctx), repl.Options{
-		In: in, Out: out, Err: errs, Getenv: o.Getenv, Version: o.Version, Theme: o.Config.Theme,
+		In: in, Out: out, Err: errs, Getenv: o.Getenv, Version: o.Version, Theme: o.Config.Theme, Notify: o.Config.Notify, Opening: o.Opening,
 		Plain:   o.Getenv("RALPH_PLAIN") == "1",
 		History: config.HistoryFile(o.Getenv, o.Root),
 		Facts:   func() []string { return facts },
@@ -113,7 +113,7 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 				return repl.Mind{}, err
 			}
 			facts = c.Standing()
-			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c, Trees: c}, nil
+			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c, Trees: c, Plans: c}, nil
 		},
 	})
 }

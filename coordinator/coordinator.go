@@ -150,6 +150,9 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	c.crew = c.newCrew()
 	c.mail = openMail(c)
 	c.takeUp(ctx)
+	if o.Session != "" {
+		c.lastRun()
+	}
 	c.tidy(ctx)
 	c.serve()
 	c.asides.resume()

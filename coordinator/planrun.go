@@ -58,6 +58,9 @@ func (g *planning) view() *loop.View {
 // answered beside it.
 func (p *piece) plan(ctx context.Context) error {
 	c := p.c
+	if p.job.DryRun || p.job.Loop.DryRun {
+		return p.preview(ctx)
+	}
 	system, err := c.systemPrompt(p.job)
 	if err != nil {
 		return err
@@ -74,9 +77,11 @@ func (p *piece) plan(ctx context.Context) error {
 	}
 	defer func() {
 		c.planning.set(nil)
-		if err := run.store.Close(); err != nil {
-			c.warn("state: " + err.Error())
+		if ctx.Err() != nil { // what is saved behind a stop comes before
+			c.behind(func(context.Context) { c.letGo(run.store) })
+			return
 		}
+		c.letGo(run.store)
 	}()
 	if p.job.Go {
 		c.released()
@@ -107,6 +112,31 @@ func (p *piece) plan(ctx context.Context) error {
 			if ctx.Err() == nil {
 				p.answer(ctx, p.came(ctx))
 			}
+		}
+	}
+}
+
+// letGo gives a run back.
+func (c *Coordinator) letGo(store *feature.Store) {
+	if err := store.Close(); err != nil {
+		c.warn("state: " + err.Error())
+	}
+}
+
+// lastRun is the newest run of the project that can go on, for those who look at
+// a Ralph that has just begun.
+func (c *Coordinator) lastRun() {
+	list, err := feature.List(c.features())
+	if err != nil {
+		return // that it cannot be read is said when it is gone on with
+	}
+	for _, l := range list {
+		if l.Err == nil && !l.Live && l.Snapshot.Status.Resumable() {
+			v := loop.Seen(l.Snapshot)
+			c.planning.mu.Lock()
+			c.planning.last = &v
+			c.planning.mu.Unlock()
+			return
 		}
 	}
 }
@@ -417,6 +447,7 @@ func (c *Coordinator) runSettings(s loop.Settings) loop.Settings {
 	s.Agent, s.Fallback, s.OnError = cmp.Or(s.Agent, r.Agent), cmp.Or(s.Fallback, r.FallbackAgent), cmp.Or(s.OnError, r.OnError)
 	s.Prompt, s.Check = cmp.Or(s.Prompt, r.Prompt), cmp.Or(s.Check, c.cfg.Check)
 	s.Parallel, s.MaxIterations = cmp.Or(s.Parallel, r.Parallel), cmp.Or(s.MaxIterations, r.MaxIterations)
+	s.Parallel, s.MaxIterations = max(s.Parallel, 0), max(s.MaxIterations, 0) // a face says none by -1
 	s.MaxTokens, s.MaxCostUSD, s.Timeout = cmp.Or(s.MaxTokens, c.cfg.MaxTokens), cmp.Or(s.MaxCostUSD, c.cfg.MaxCostUSD), cmp.Or(s.Timeout, c.cfg.Timeout)
 	s.Model, s.Sandbox = cmp.Or(s.Model, c.Endpoint().Model), cmp.Or(s.Sandbox, c.cfg.Sandbox)
 	if len(s.Epics) == 0 {

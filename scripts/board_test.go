@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,15 +196,21 @@ func TestBoardInALog(t *testing.T) {
 		v := busy(2, time.Now())
 		v.Counts = loop.Counts{Open: 3, Total: 3}
 		p := &progress{area: area{w: &out}, now: time.Now, began: time.Now(), calls: map[string]string{}, done: make(chan struct{})}
-		p.watch(func() *loop.View { c := *v; return &c })
+		var mu sync.Mutex // guards v
+		p.watch(func() *loop.View {
+			mu.Lock()
+			defer mu.Unlock()
+			c := *v
+			return &c
+		})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if out.Len() > 0 {
 			t.Errorf("%q", out.String())
 		}
-		p.mu.Lock()
+		mu.Lock()
 		v.Counts.Done, v.Counts.Open = 1, 2
-		p.mu.Unlock()
+		mu.Unlock()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "ralph: 1 of 3 tasks done; at work: T-1 ") || strings.Contains(got, "\x1b") {

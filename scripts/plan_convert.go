@@ -42,6 +42,7 @@ type conversion struct {
 	content  []byte
 	merged   *prd.Merged
 	issues   []madeIssue
+	written  bool
 }
 
 func (inv *invocation) convertPlan(c *cobra.Command, f *planFlags, source string) error {
@@ -179,6 +180,7 @@ func (x *conversion) make(ctx context.Context, source string) error {
 	if err := durable.Replace(afero.NewOsFs(), x.out, x.content, 0o644); err != nil {
 		return broken("io", hintTarget, nil, "write %q: %s", x.shown, cause(err))
 	}
+	x.written = true
 	return nil
 }
 
@@ -294,6 +296,7 @@ func (x *conversion) makeIssues(ctx context.Context) error {
 			state = "there"
 		}
 		x.issues = append(x.issues, madeIssue{Story: m.Ref, ID: m.ID, State: state})
+		x.written = x.written || !m.There
 	}
 	if err != nil && len(x.issues) > 0 {
 		x.inv.note(strings.TrimSuffix(x.made(), "\n"))
@@ -333,7 +336,7 @@ func (x *conversion) print() error {
 		d := inv.planDocument("convert", nil)
 		d.Warnings = emptyList(x.warnings)
 		v := &planConversion{Source: x.source, To: x.flags.to, Stories: len(x.doc.Stories), Done: done, Epics: len(x.doc.Epics), Merged: x.merged, Issues: x.issues,
-			Written: !dry && x.flags.out != "-", Output: optional(x.shown)}
+			Written: x.written, Output: optional(x.shown)}
 		if x.flags.out == "-" || dry {
 			v.Content = optional(string(x.content))
 		}
@@ -361,7 +364,11 @@ func (x *conversion) print() error {
 	if n := len(x.doc.Epics); n > 0 {
 		parts = append(parts, plural(n, "epic"))
 	}
-	s.line(would(dry, "write", "wrote") + " " + x.shown + ": " + strings.Join(parts, ", "))
+	head := would(dry, "write", "wrote") + " " + x.shown
+	if !dry && !x.written {
+		head = x.shown + " has all of it already"
+	}
+	s.line(head + ": " + strings.Join(parts, ", "))
 	if m := x.merged; m != nil {
 		for _, l := range []struct {
 			word string

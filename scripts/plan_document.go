@@ -1,10 +1,17 @@
 package scripts
 
 import (
+	_ "embed"
+
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
 	"ralph/coordinator/plan/prd"
 )
+
+// planSchema is the JSON Schema of what the commands over plans print.
+//
+//go:embed plan.schema.json
+var planSchema string
 
 // planDocument is what the commands over plans print with --output json. Which
 // of its parts are there depends on the command.
@@ -24,7 +31,7 @@ type planDocument struct {
 	Select      *string          `json:"select"` // the filter that was asked for
 	Counts      *planCounts      `json:"counts"`
 	Tasks       []planTask       `json:"tasks,omitempty"`
-	Next        *planTask        `json:"next"` // of show, next and graph: whose turn it is; null when none can be worked
+	Next        any              `json:"next,omitempty"` // of show, next and graph: a *planTask, whose turn it is; null when none can be worked
 	Reason      string           `json:"reason,omitempty"`
 	Then        []planTask       `json:"then,omitempty"`
 	Phases      []plan.Phase     `json:"phases,omitempty"`
@@ -72,7 +79,7 @@ type planConversion struct {
 	Source  string      `json:"source"`
 	To      string      `json:"to"`
 	Output  *string     `json:"output"`  // the file, null for standard output
-	Written bool        `json:"written"` // false with --dry-run
+	Written bool        `json:"written"` // false with --dry-run, and when nothing had to be changed
 	Stories int         `json:"stories"`
 	Done    int         `json:"done"`
 	Epics   int         `json:"epics"`

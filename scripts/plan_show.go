@@ -20,7 +20,8 @@ func (inv *invocation) showPlan(c *cobra.Command) error {
 	}
 	if inv.form != outputText {
 		d := inv.planDocument("show", v)
-		d.Next, d.Reason = v.nextTask()
+		next, why := v.nextTask()
+		d.Next, d.Reason = next, why
 		for i := range v.Tasks {
 			d.Tasks = append(d.Tasks, v.task(&v.Tasks[i]))
 		}
@@ -273,7 +274,8 @@ func (inv *invocation) graphPlan(c *cobra.Command) error {
 	}
 	if inv.form != outputText {
 		d := inv.planDocument("graph", v)
-		d.Next, d.Reason = v.nextTask()
+		next, why := v.nextTask()
+		d.Next, d.Reason = next, why
 		d.Graph = v.whole()
 		return inv.out.printJSON(d)
 	}

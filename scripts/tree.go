@@ -192,10 +192,10 @@ func (inv *invocation) undoCommand() *cobra.Command {
 }
 
 func (inv *invocation) schemaCommand() *cobra.Command {
-	names := []string{"result", "events", "status"}
+	names := []string{"result", "events", "status", "plan"}
 	return &cobra.Command{
-		Use:       "schema result|events|status",
-		Short:     "print the JSON Schema of the result document, of the events or of the status",
+		Use:       "schema result|events|status|plan",
+		Short:     "print the JSON Schema of the result document, of the events, the status or the plan",
 		ValidArgs: names,
 		Args:      wordsOf(1, 1, names...),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -204,6 +204,8 @@ func (inv *invocation) schemaCommand() *cobra.Command {
 				return inv.out.print(eventsSchema)
 			case "status":
 				return inv.out.print(statusSchema)
+			case "plan":
+				return inv.out.print(planSchema)
 			}
 			return inv.out.print(resultSchema)
 		},

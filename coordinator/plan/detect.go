@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"ralph/coordinator/plan/tree"
 	"ralph/memory/durable"
@@ -141,7 +143,8 @@ func (p place) kind() (string, error) {
 	if err != nil {
 		return "", p.fail("open plan", err)
 	}
-	f, err := p.fs.Open(p.abs)
+	// What is put there after the look must neither lead elsewhere nor block.
+	f, err := p.fs.OpenFile(p.abs, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", p.fail("open plan", err)
 	}

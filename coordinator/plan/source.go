@@ -75,6 +75,10 @@ func (p place) read() ([]byte, error) {
 	if err := p.confined(); err != nil {
 		return nil, p.fail("open plan", err)
 	}
+	// Told before a hundred megabytes are read.
+	if info, err := durable.Lstat(p.fs, p.abs); err == nil && info.Mode().IsRegular() && info.Size() > maxPlanBytes {
+		return nil, p.fail("open plan", durable.ErrTooLarge)
+	}
 	data, err := durable.ReadFile(p.fs, p.abs, maxPlanBytes)
 	if err != nil {
 		return nil, p.fail("open plan", err)

@@ -63,6 +63,14 @@ func RunFlags(args string) (loop.Settings, error) {
 	return settings(given)
 }
 
+// none tells a bound of zero, which is none, from one that was not given.
+func none(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
 // values are what each flag was given, by the name of its key.
 func values(args string) (map[string][]string, error) {
 	words, err := Words(args)
@@ -143,7 +151,8 @@ func settings(given map[string][]string) (loop.Settings, error) {
 		MaxTokens: c.MaxTokens, MaxCostUSD: c.MaxCostUSD, Timeout: c.Timeout, SessionDir: r.SessionDir, Parallel: r.Parallel}
 	// These have a default, which is not what was given.
 	for name, set := range map[string]func(){
-		"max_iterations":       func() { s.MaxIterations = r.MaxIterations },
+		"max_iterations":       func() { s.MaxIterations = none(r.MaxIterations) },
+		"parallel":             func() { s.Parallel = none(r.Parallel) },
 		"check_retries":        func() { s.Retries = c.CheckRetries },
 		"max_turns":            func() { s.MaxTurns = c.MaxTurns },
 		"sandbox":              func() { s.Sandbox = c.Sandbox },

@@ -124,6 +124,7 @@ case "$1" in
 init) mkdir .beads; : > .beads/beads.db; : > .beads/issues.jsonl;;
 version) echo '{"version":"0.47.1","build":"dev"}';;
 where) echo '{"path":"'"$BEADS_DIR"'"}';;
+export) shift; while [ $# -gt 0 ]; do [ "$1" = -o ] && : > "$2"; shift; done;;
 create) ` + create + `;;
 esac
 `

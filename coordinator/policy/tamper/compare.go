@@ -24,7 +24,7 @@ func (c *change) compare(p pair, moved map[string]int) {
 	if line := earlyReturn(a); line > 0 && earlyReturn(b) == 0 {
 		at(line, "test ends before it asserts", "a return before the first assertion", true)
 	}
-	if n := newMatches(a.file.l.trivial, b.code(), a.code()); n >= 0 {
+	if n := newMatches(a.file.l.trivial, b.view(), a.view()); n >= 0 {
 		at(a.file.lineAt(a.from+n), "assertion made trivial", "it cannot fail any more", true)
 		return
 	}
@@ -35,7 +35,7 @@ func (c *change) compare(p pair, moved map[string]int) {
 			return
 		}
 	}
-	removed = slices.DeleteFunc(removed, func(t assertion) bool { return moved[t.text] > 0 || c.aboutGone(t.text) })
+	removed = slices.DeleteFunc(removed, func(t assertion) bool { return moved[t.text] >= 0 || c.aboutGone(t.text) })
 	if len(removed) > 0 {
 		c.relaxed(p, removed, added, at)
 	}
@@ -131,23 +131,35 @@ func difference(before, after []assertion) (removed, added []assertion) {
 }
 
 // newMatches is where re matches on the new side for what it did not match on the
-// old one, -1 for nowhere.
-func newMatches(re *regexp.Regexp, before, after string) int {
+// old one, -1 for nowhere. What begins within a string does not count.
+func newMatches(re *regexp.Regexp, before, after view) int {
 	if re == nil {
 		return -1
 	}
 	had := map[string]int{}
-	for _, m := range re.FindAllString(before, -1) {
-		had[squeeze(m)]++
+	for _, m := range matches(re, before) {
+		had[squeeze(before.code[m[0]:m[1]])]++
 	}
-	for _, m := range re.FindAllStringIndex(after, -1) {
-		key := squeeze(after[m[0]:m[1]])
+	for _, m := range matches(re, after) {
+		key := squeeze(after.code[m[0]:m[1]])
 		if had[key] == 0 {
-			return m[0] + len(after[m[0]:m[1]]) - len(strings.TrimLeft(after[m[0]:m[1]], " \t\n"))
+			return m[0]
 		}
 		had[key]--
 	}
 	return -1
+}
+
+// matches are those of re that begin outside of strings, without the space that
+// they begin with.
+func matches(re *regexp.Regexp, v view) [][]int {
+	all := re.FindAllStringIndex(v.code, -1)
+	return slices.DeleteFunc(all, func(m []int) bool {
+		for m[0] < m[1] && strings.IndexByte(" \t\n", v.code[m[0]]) >= 0 {
+			m[0]++
+		}
+		return m[0] < m[1] && v.bare[m[0]] != v.code[m[0]]
+	})
 }
 
 // markers judges what takes a test out: skips, focus, and code that ends it.
@@ -157,7 +169,7 @@ func (c *change) markers(p pair) {
 	say := func(n int, what, why string, blocks bool) {
 		c.say(Finding{Path: a.file.path, Line: a.file.lineAt(a.from + n), What: what + ": " + a.name, Why: why, Blocks: blocks})
 	}
-	if n := newMatches(l.skips, b.code(), a.code()); n >= 0 {
+	if n := newMatches(l.skips, b.view(), a.view()); n >= 0 {
 		cond := conditionOf(a.code(), n)
 		if l.mayskip != nil && cond == "" {
 			cond = l.mayskip.FindString(a.code()[n:min(len(a.code()), n+200)])
@@ -169,15 +181,15 @@ func (c *change) markers(p pair) {
 		}
 		say(n, "test skipped", why, blocks)
 	}
-	if n := newMatches(l.mayskip, b.code(), a.code()); n >= 0 {
+	if n := newMatches(l.mayskip, b.view(), a.view()); n >= 0 {
 		line := a.code()[n:]
 		line = line[:end(line, "\n")]
 		say(n, "test skipped", "it is not run when: "+line, alwaysTrue().MatchString(line))
 	}
-	if n := newMatches(l.focus, b.bare(), a.bare()); n >= 0 {
+	if n := newMatches(l.focus, b.view(), a.view()); n >= 0 {
 		say(n, "focused test", "all other tests are left out", true)
 	}
-	if n := newMatches(l.never, b.code(), a.code()); n >= 0 {
+	if n := newMatches(l.never, b.view(), a.view()); n >= 0 {
 		say(n, "failures are swallowed", squeeze(end2(a.code()[n:], "\n"))+" hides what fails", true)
 	}
 }
@@ -305,17 +317,19 @@ func (c *change) outsides(pairs []pair, moved map[string]int) {
 		if i := slices.IndexFunc(c.before, func(b *source) bool { return b.path == a.path }); i >= 0 {
 			old = c.before[i]
 		}
-		var before strings.Builder
+		var before view
 		if old != nil {
-			before.WriteString(old.outside)
+			before = view{old.outside, old.outsideBare}
 		}
 		for _, b := range from[a] {
 			if b != old {
-				before.WriteString("\n" + b.outside)
+				before = view{before.code + "\n" + b.outside, before.bare + "\n" + b.outsideBare}
 			}
 		}
-		shared := strings.Contains(a.path, "conftest") || strings.Contains(a.path, "_helper") || strings.Contains(a.path, "setup")
-		c.outside(a, before.String(), old != nil || len(from[a]) > 0 || shared)
+		c.outside(a, before, view{a.outside, a.outsideBare}, old != nil || len(from[a]) > 0 || shared(a.path))
+		if shared(a.path) && old == nil {
+			c.outside(a, view{}, view{a.code, a.bare}, true)
+		}
 		if len(from[a]) > 0 {
 			c.constraint(a, from[a])
 		}
@@ -323,7 +337,7 @@ func (c *change) outsides(pairs []pair, moved map[string]int) {
 			continue
 		}
 		removed, added := difference(old.assertions(old.outside, old.outside, 1), a.assertions(a.outside, a.outside, 1))
-		removed = slices.DeleteFunc(removed, func(t assertion) bool { return moved[t.text] > 0 || c.aboutGone(t.text) })
+		removed = slices.DeleteFunc(removed, func(t assertion) bool { return moved[t.text] >= 0 || c.aboutGone(t.text) })
 		if len(removed) > 0 && len(added) == 0 {
 			c.say(Finding{Path: a.path, What: "assertion removed", Why: removed[0].text, Blocks: true})
 		}
@@ -331,20 +345,24 @@ func (c *change) outsides(pairs []pair, moved map[string]int) {
 	}
 }
 
-func (c *change) outside(a *source, before string, blocks bool) {
+// shared says that a file is part of all tests of a directory or a project.
+func shared(path string) bool {
+	return strings.Contains(path, "conftest") || strings.Contains(path, "_helper") || strings.Contains(path, "setup")
+}
+
+func (c *change) outside(a *source, before, after view, blocks bool) {
 	say := func(n int, what, why string) {
-		line := a.outside[n:]
-		c.say(Finding{Path: a.path, Line: a.lineAt(n), What: what + ": " + squeeze(end2(line, "\n")), Why: why, Blocks: blocks})
+		c.say(Finding{Path: a.path, Line: a.lineAt(n), What: what + ": " + squeeze(end2(after.code[n:], "\n")), Why: why, Blocks: blocks})
 	}
-	if n := newMatches(a.l.skips, before, a.outside); n >= 0 {
-		if cond := conditionOf(a.outside, n); cond == "" || alwaysTrue().MatchString(cond) {
+	if n := newMatches(a.l.skips, before, after); n >= 0 {
+		if cond := conditionOf(after.code, n); cond == "" || alwaysTrue().MatchString(cond) {
 			say(n, "tests skipped", "they are not run any more")
 		}
 	}
-	if n := newMatches(a.l.focus, before, a.outside); n >= 0 {
+	if n := newMatches(a.l.focus, before, after); n >= 0 {
 		say(n, "focused tests", "all others are left out")
 	}
-	if n := newMatches(a.l.never, before, a.outside); n >= 0 {
+	if n := newMatches(a.l.never, before, after); n >= 0 {
 		say(n, "failures are swallowed", "it hides what fails")
 	}
 }

@@ -65,14 +65,14 @@ var ifs = sync.OnceValue(func() *regexp.Regexp {
 	return rx(`^\s*(?:\} *else +)?(?:if|unless|when|case|elif)\b|\bskip(?:If|Unless|if)\b|\b(?:if|unless)\s+\S|\bassume|On(?:Os|Jre)|\|\| *(?:skip|exit)|xfail\(|importorskip`)
 })
 
-// alwaysTrue are conditions that are none, or that are true wherever Ralph runs.
+// alwaysTrue are conditions that are none, or that may be true wherever Ralph runs.
 var alwaysTrue = sync.OnceValue(func() *regexp.Regexp {
 	return rx(`\bif \(?(?:true|True|1|!false|not False)\b|(?:skipif|skipIf)\(\s*(?:True|true|1)\b|(?i:getenv|environ|process\.env|\bENV\[|\$CI\b|std::env)`)
 })
 
 // row is a line of a table of test cases.
 var row = sync.OnceValue(func() *regexp.Regexp {
-	return rx("^(?:[\\w.&]*[{(\\[].*[})\\]]|(?:\"(?:[^\"\\\\]|\\\\.)*\"|'[^']*'|`[^`]*`)(?:: *.+)?|\\d[\\w.]*|pytest\\.param\\(.*|@(?:CsvSource|ValueSource|InlineData|TestCase|example|pytest\\.mark\\.parametrize)\\(?.*|\\[(?:InlineData|TestCase)\\(.*|#\\[(?:case|test_case)\\(.*)$")
+	return rx("^(?:[\\w.&]*\\{.*\\}|[(\\[].*[)\\]]|(?:\"(?:[^\"\\\\]|\\\\.)*\"|'[^']*'|`[^`]*`)(?:: *.+)?|\\d[\\w.]*|pytest\\.param\\(.*|@(?:CsvSource|ValueSource|InlineData|TestCase|example|pytest\\.mark\\.parametrize)\\(?.*|\\[(?:InlineData|TestCase)\\(.*|#\\[(?:case|test_case)\\(.*)$")
 })
 
 var numbers = sync.OnceValue(func() *regexp.Regexp { return rx(`\b\d+(?:\.\d+)?(?:e-?\d+)?\b`) })

@@ -105,7 +105,7 @@ func (c *change) commands(f File, kind string, before, after script, moved map[s
 	for _, k := range before.commands {
 		if left[k.text] > 0 {
 			left[k.text]--
-		} else if k.tool != "" && moved[k.text] <= 0 || k.tool != "" && moved[k.text] > 0 && f.After != nil && slices.ContainsFunc(after.commands, func(o command) bool { return o.text == k.text }) {
+		} else if k.tool != "" && moved[k.text] < 0 {
 			removed = append(removed, k)
 		}
 	}
@@ -179,7 +179,7 @@ func (c *change) softened(f File, kind string, before, after script) {
 		c.say(Finding{Path: f.Path, Line: 1 + strings.Count(after.text[:n], "\n"), What: what + ": " + squeeze(end2(after.text[n:], "\n")), Why: why, Blocks: true})
 	}
 	for _, re := range []*regexp.Regexp{soft(), dashed()} {
-		n := newMatches(re, before.text, after.text)
+		n := newMatches(re, plain(before.text), plain(after.text))
 		if n < 0 || re == dashed() && kind != "make" {
 			continue
 		}
@@ -189,7 +189,7 @@ func (c *change) softened(f File, kind string, before, after script) {
 		}
 	}
 	if kind == "shell" {
-		if n := newMatches(exits(), before.text, after.text); n >= 0 {
+		if n := newMatches(exits(), plain(before.text), plain(after.text)); n >= 0 {
 			rest := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(after.text[n:]), "exit 0"))
 			if rest != "" || !errexit().MatchString(after.text) {
 				at(n, "ends with success", "what comes after it is not run, or does not count")
@@ -204,7 +204,7 @@ func (c *change) softened(f File, kind string, before, after script) {
 			}
 		}
 	}
-	if n := newMatches(disabling(), before.text, after.text); n >= 0 {
+	if n := newMatches(disabling(), plain(before.text), plain(after.text)); n >= 0 {
 		at(n, "check switched off", "it cannot fail any more, or is not run")
 	}
 }
@@ -306,6 +306,9 @@ func strip(line string) string {
 }
 
 func toolOf(text string) string {
+	if silent().MatchString(text) {
+		return ""
+	}
 	m := tools().FindStringSubmatch(text)
 	if m == nil {
 		return ""

@@ -13,7 +13,12 @@ var tools = sync.OnceValue(func() *regexp.Regexp {
 		`(?:npm|pnpm|yarn|bun)(?: run| run-script)? (?:test|lint|check|typecheck|type-check|build|verify|ci:?\w*|coverage|t)[\w:-]*|jest|vitest|mocha|ava|eslint|tsc|prettier|biome|stylelint|playwright|cypress|xo|tap|c8|nyc|node --test|deno (?:test|lint|check|fmt)|bun test|` +
 		`cargo(?: \+\S+)? (?:test|clippy|check|fmt|nextest|deny|audit|build)|rustfmt|mvnw?|gradlew?|ktlint|detekt|checkstyle|spotless|sbt|rspec|rubocop|rake|minitest|brakeman|rails test|shellcheck|shfmt|bats|hadolint|yamllint|actionlint|phpunit|phpstan|psalm|pest|` +
 		`dotnet (?:test|build|format)|ctest|clang-tidy|cppcheck|swift test|xcodebuild|mix (?:test|credo|dialyzer|format)|bazel(?:isk)? (?:test|build)|make (?:\S+ )*?(?:\w*(?:test|check|lint|ci|verify|vet)\w*)|just \w+|task \w+|pre-commit|codecov|coverage|git diff --exit-code|git diff --quiet|diff|cmp|terraform validate)(?:$|[\s"')&|;])|` +
-		`(?:^|[\s"'=(@])((?:\./|(?:bash|sh|python3?|node|ruby) )?[\w./-]*(?:test|check|lint|verify|spec|validate)[\w-]*(?:\.(?:sh|py|js|mjs|ts|rb|pl|bash))?)(?:$|\s)`)
+		`^(?:(?:exec|time|env|if|!|then|\w+=\S*) )*((?:(?:bash|sh|python3?|node|ruby|source|\.)(?: -\w+)* )?[\w./-]*(?:test|check|lint|verify|spec|validate)[\w-]*(?:\.(?:sh|py|js|mjs|ts|rb|pl|bash))?)(?:$|\s)`)
+})
+
+// silent are commands that only speak, whatever the words.
+var silent = sync.OnceValue(func() *regexp.Regexp {
+	return rx(`^\s*(?:- )?(?:run: )?[@-]*(?:echo|printf|cat|cd|export|mkdir|cp|mv|rm|git (?:add|commit)|apt-get|apt|brew|pip3? install|npm (?:i|install|ci)\b|go install|cargo install)\b`)
 })
 
 var scriptName = sync.OnceValue(func() *regexp.Regexp {

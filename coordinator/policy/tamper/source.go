@@ -14,7 +14,8 @@ type source struct {
 	bare  string // without the insides of strings as well
 	units []*unit
 	// outside is code without its units, and starts the offsets of lines.
-	outside string
+	outside     string
+	outsideBare string
 	// helpers are the functions of all tests that assert, and whether strongly.
 	helpers map[string]bool
 	starts  []int
@@ -35,6 +36,13 @@ type unit struct {
 func (u *unit) raw() string  { return u.file.raw[u.from:u.to] }
 func (u *unit) code() string { return u.file.code[u.from:u.to] }
 func (u *unit) bare() string { return u.file.bare[u.from:u.to] }
+func (u *unit) view() view   { return view{u.code(), u.bare()} }
+
+// view is a text without comments, with and without the insides of its strings.
+type view struct{ code, bare string }
+
+// plain is a view of what has no strings to hide.
+func plain(text string) view { return view{text, text} }
 
 const maxUnits = 4000
 
@@ -49,15 +57,15 @@ func readSource(path, raw string) *source {
 	}
 	s.find(s.l.test, false)
 	s.find(s.l.helper, true)
-	out := []byte(s.code)
+	out, outBare := []byte(s.code), []byte(s.bare)
 	for _, u := range s.units {
 		for i := u.from; i < u.to; i++ {
 			if out[i] != '\n' {
-				out[i] = ' '
+				out[i], outBare[i] = ' ', ' '
 			}
 		}
 	}
-	s.outside = string(out)
+	s.outside, s.outsideBare = string(out), string(outBare)
 	return s
 }
 
@@ -77,6 +85,9 @@ func (s *source) find(re *regexp.Regexp, helper bool) {
 		}
 		u := &unit{helper: helper, file: s, from: s.lead(from), line: s.lineAt(from)}
 		begin := m[1]
+		if s.bare[begin-1] == '{' {
+			begin--
+		}
 		switch {
 		case fname >= 0 && m[2*fname] >= 0:
 			u.name = s.raw[m[2*fname]:m[2*fname+1]]

@@ -27,9 +27,9 @@ func (c *change) suppressions() {
 			line := strings.TrimLeft(after[n:], " \t\n")
 			c.say(Finding{Path: f.Path, Line: 1 + strings.Count(after[:n], "\n"), What: what + ": " + end2(line, "\n"), Why: "the linter says nothing there", Blocks: blocks})
 		}
-		if n := newMatches(wide(), before, after); n >= 0 && !generated(after) {
+		if n := newMatches(wide(), plain(before), plain(after)); n >= 0 && !generated(after) {
 			at(n, "linter silenced for a file", f.Before != nil)
-		} else if n := newMatches(narrow(), before, after); n >= 0 && !generated(after) {
+		} else if n := newMatches(narrow(), plain(before), plain(after)); n >= 0 && !generated(after) {
 			at(n, "linter silenced", false)
 		}
 	}

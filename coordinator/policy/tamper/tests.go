@@ -2,7 +2,6 @@ package tamper
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -38,6 +37,7 @@ func (c *change) read() {
 			for _, u := range s.units {
 				u.tests = s.assertions(u.code(), u.raw(), s.lineAt(u.from))
 				u.bag = tokens(u.code())
+				delete(u.bag, u.name)
 				if u.helper && len(u.tests) > 0 && !common(u.name) {
 					helpers[u.name] = slices.ContainsFunc(u.tests, func(a assertion) bool { return a.strong })
 				}
@@ -114,7 +114,7 @@ func (c *change) tests() {
 	for _, p := range pairs {
 		c.compare(p, added)
 	}
-	c.lost(lost, fresh)
+	c.lost(lost)
 	for _, u := range fresh {
 		c.fresh(u)
 	}
@@ -211,14 +211,16 @@ func (c *change) addedAssertions() map[string]int {
 
 // lost judges the tests that are gone: folded into others, gone with the code they
 // were about, twins of others, or removed.
-func (c *change) lost(lost, fresh []*unit) {
+func (c *change) lost(lost []*unit) {
 	if len(lost) == 0 {
 		return
 	}
 	grown := map[string]int{}
 	for _, u := range flat(c.after) {
 		for w, n := range u.bag {
-			grown[w] += n
+			if !u.helper {
+				grown[w] += n
+			}
 		}
 	}
 	for _, s := range c.after {
@@ -231,7 +233,7 @@ func (c *change) lost(lost, fresh []*unit) {
 			grown[w] -= n
 		}
 		for _, u := range s.units {
-			if !slices.Contains(lost, u) {
+			if !u.helper && !slices.Contains(lost, u) {
 				for w, n := range u.bag {
 					grown[w] -= n
 				}
@@ -247,14 +249,13 @@ func (c *change) lost(lost, fresh []*unit) {
 			c.say(Finding{Path: u.file.path, Line: u.line, What: "test removed: " + u.name, Why: "nothing in the change takes its place", Blocks: true})
 		}
 	}
-	_ = fresh
 }
 
 // folded says that what a test was about is in what the tests have gained.
 func folded(u *unit, grown map[string]int) bool {
 	found, total, literals, kept := 0, 0, 0, 0
 	for w := range u.bag {
-		if common(w) || w == u.name {
+		if common(w) || strings.Contains(w, "%") {
 			continue
 		}
 		total++
@@ -294,29 +295,18 @@ func sameLiterals(a, b map[string]int) bool {
 // fresh looks at a new test.
 func (c *change) fresh(u *unit) {
 	l := u.file.l
-	if l.focus != nil && l.focus.MatchString(u.bare()) {
+	if newMatches(l.focus, view{}, u.view()) >= 0 {
 		c.say(Finding{Path: u.file.path, Line: u.line, What: "focused test: " + u.name, Why: "all other tests are left out", Blocks: true})
 	}
 	if (l.name == "go" || l.name == "python") && l.never.MatchString(u.code()) && strings.Contains(l.never.FindString(u.code()), "xit") {
 		c.say(Finding{Path: u.file.path, Line: u.line, What: "tests end with success: " + u.name, Why: "it ends the program with status 0", Blocks: true})
 	}
-	if l.skips.MatchString(u.code()) && (l.mayskip == nil || !l.mayskip.MatchString(u.code())) && !conditional(u, l.skips) {
+	if n := newMatches(l.skips, view{}, u.view()); n >= 0 && conditionOf(u.code(), n) == "" && newMatches(l.mayskip, view{}, u.view()) < 0 {
 		c.say(Finding{Path: u.file.path, Line: u.line, What: "new test is skipped: " + u.name, Why: "it proves nothing yet"})
 	}
 	if len(u.tests) > 0 && !slices.ContainsFunc(u.tests, func(a assertion) bool { return !a.trivial }) {
 		c.say(Finding{Path: u.file.path, Line: u.line, What: "new test cannot fail: " + u.name, Why: "what it asserts is always true"})
 	}
-}
-
-// conditional says that each match of re in a unit stands under an if.
-func conditional(u *unit, re *regexp.Regexp) bool {
-	text := u.code()
-	for _, m := range re.FindAllStringIndex(text, -1) {
-		if cond := conditionOf(text, m[0]); cond == "" || alwaysTrue().MatchString(cond) {
-			return false
-		}
-	}
-	return true
 }
 
 // conditionOf is the line of the if that a place stands under: on its own line, or
