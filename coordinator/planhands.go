@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,6 +28,7 @@ var _ loop.Hands = planHands{}
 
 // Prompt builds what the agent of an order is told.
 func (h planHands) Prompt(_ context.Context, o loop.Order) (string, error) {
+	o.Agent = h.c.known(o.Agent)
 	return h.c.workPrompt(o)
 }
 
@@ -36,6 +36,7 @@ func (h planHands) Prompt(_ context.Context, o loop.Order) (string, error) {
 // be.
 func (h planHands) Do(ctx context.Context, o loop.Order) loop.Report {
 	c, began := h.c, h.c.now()
+	o.Agent = c.known(o.Agent)
 	e := c.errands.begin(o, c.page(o))
 	defer c.errands.end(e)
 	id, before, err := h.assign(ctx, e)
@@ -55,6 +56,15 @@ func (h planHands) Do(ctx context.Context, o loop.Order) loop.Report {
 	r := e.report(c, a, before)
 	r.Took = c.now().Sub(began)
 	return e.close(c, r)
+}
+
+// known is the agent of a name, or Ralph's own: a task list may still name the child
+// that worked on a task last.
+func (c *Coordinator) known(name string) string {
+	if _, err := c.adapter(name); err != nil {
+		return ""
+	}
+	return name
 }
 
 // assign finds who works: the agent that was cut off, the one that tried last, or
@@ -221,7 +231,7 @@ func (h planHands) Facts(_ context.Context, t plan.Task) decide.Facts {
 		}
 		tool := firstWord(command)
 		f.Named = append(f.Named, tool)
-		if _, err := exec.LookPath(tool); err != nil && !h.here(tool) && !shellWord(tool) {
+		if !h.here(tool) && !shellWord(tool) {
 			f.Missing = append(f.Missing, tool)
 			continue
 		}
@@ -233,9 +243,19 @@ func (h planHands) Facts(_ context.Context, t plan.Task) decide.Facts {
 	return f
 }
 
+// here says that a program is in the project, or installed.
 func (h planHands) here(tool string) bool {
-	_, err := os.Lstat(filepath.Join(h.c.opt.Root, filepath.FromSlash(tool)))
-	return err == nil
+	dirs := []string{h.c.opt.Root}
+	if h.c.opt.Getenv != nil && !strings.Contains(tool, "/") {
+		dirs = filepath.SplitList(h.c.opt.Getenv("PATH"))
+	}
+	if filepath.IsAbs(tool) {
+		dirs = []string{""}
+	}
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(tool)))
+		return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+	})
 }
 
 // shellWord says that a word is the shell's own, or begins what it has to parse.

@@ -311,6 +311,11 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 			return nil, &Error{Op: "continue", Path: name, Err: errors.New("there is no run of this name that can go on"), Status: StatusUsage, Hint: "ralph status says what can be gone on with; --new begins anew"}
 		}
 	}
+	for _, who := range []string{s.Agent, s.Fallback} {
+		if _, err := c.adapter(who); err != nil && !builtin(who) {
+			return nil, &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph doctor --agents lists those that are there; `agents:` in the user's config adds others"}
+		}
+	}
 	tracker, path, err := c.openPlan(ctx, s)
 	if err != nil {
 		return nil, planError(err)

@@ -192,11 +192,21 @@ func TestBoardOnATerminal(t *testing.T) {
 // Elsewhere a line tells when the counts change, and now and then.
 func TestBoardInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var mu sync.Mutex // guards out and v
+		var buf bytes.Buffer
+		said := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return buf.String()
+		}
+		out := writerFunc(func(b []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return buf.Write(b)
+		})
 		v := busy(2, time.Now())
 		v.Counts = loop.Counts{Open: 3, Total: 3}
-		p := &progress{area: area{w: &out}, now: time.Now, began: time.Now(), calls: map[string]string{}, done: make(chan struct{})}
-		var mu sync.Mutex // guards v
+		p := &progress{area: area{w: out}, now: time.Now, began: time.Now(), calls: map[string]string{}, done: make(chan struct{})}
 		p.watch(func() *loop.View {
 			mu.Lock()
 			defer mu.Unlock()
@@ -205,21 +215,21 @@ func TestBoardInALog(t *testing.T) {
 		})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if out.Len() > 0 {
-			t.Errorf("%q", out.String())
+		if said() != "" {
+			t.Errorf("%q", said())
 		}
 		mu.Lock()
 		v.Counts.Done, v.Counts.Open = 1, 2
 		mu.Unlock()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "ralph: 1 of 3 tasks done; at work: T-1 ") || strings.Contains(got, "\x1b") {
+		if got := said(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "ralph: 1 of 3 tasks done; at work: T-1 ") || strings.Contains(got, "\x1b") {
 			t.Errorf("%q", got)
 		}
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		if n := strings.Count(out.String(), "\n"); n < 3 || n > 4 {
-			t.Errorf("%d lines in three minutes:\n%s", n, out.String())
+		if n := strings.Count(said(), "\n"); n < 3 || n > 4 {
+			t.Errorf("%d lines in three minutes:\n%s", n, said())
 		}
 		p.close()
 	})

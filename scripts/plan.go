@@ -86,7 +86,7 @@ func (inv *invocation) lookCommands() []*cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return inv.nextInPlan(c) },
 	}
 	check := &cobra.Command{
-		Use:   "plan check [--plan FILE | --tracker NAME] [--epic ID ...] [--select EXPR]",
+		Use:   "plan check [--plan FILE | --tracker NAME] [--epic ID ...] [--select EXPR] [--prompt FILE]",
 		Short: "print everything that is wrong with the plan",
 		Long: "Check the plan as ralph run does before anything runs, and print every fault with file and line: unknown dependencies, cycles, ids that are given twice, missing fields, conditions that do not compile. " +
 			"It exits with 0 when the plan can be worked and with 3 when it cannot; warnings alone do not make it fail.\n" +
@@ -130,6 +130,7 @@ func (inv *invocation) lookCommands() []*cobra.Command {
 	for _, c := range list {
 		inv.planKeys(c, "plan", "tracker", "epic", "select")
 	}
+	inv.planKeys(check, "prompt")
 	inv.planKeys(preview, "prompt", "agent")
 	return inv.inPlan(list)
 }

@@ -309,7 +309,8 @@ func (s *sheet) weights(v *planView) {
 		names = append(names, visible.Line(r.ID))
 	}
 	if len(names) == 0 {
-		s.line("\nnothing is left to be worked")
+		s.line("")
+		s.line("nothing is left to be worked")
 		return
 	}
 	s.title("What counts")
@@ -384,13 +385,13 @@ func (inv *invocation) checkPlan(c *cobra.Command) error {
 func (inv *invocation) checked(v *planView, faults []plan.Problem) string {
 	s := inv.newSheet()
 	for _, l := range problemLines(faults) {
-		s.line(s.in(red, visible.Line(l)))
+		s.b.WriteString(s.in(red, visible.Line(l)) + "\n")
 	}
 	if v == nil {
 		return s.b.String()
 	}
 	for _, l := range problemLines(v.Warnings) {
-		s.line(s.in(yellow, "warning: "+visible.Line(l)))
+		s.b.WriteString(s.in(yellow, "warning: "+visible.Line(l)) + "\n")
 	}
 	if len(faults) == 0 {
 		n := v.counts()

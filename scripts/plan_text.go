@@ -46,7 +46,10 @@ func (s *sheet) in(p paint, text string) string {
 	return "\x1b[" + string(p) + "m" + text + "\x1b[0m"
 }
 
-func (s *sheet) line(text string) { s.b.WriteString(strings.TrimRight(text, " ") + "\n") }
+// line writes one line, cut to the columns.
+func (s *sheet) line(text string) {
+	s.b.WriteString(strings.TrimRight(cutTo(text, s.columns), " ") + "\n")
+}
 
 // prose writes foreign text, wrapped, of which at most so many lines.
 func (s *sheet) prose(p paint, text string, indent, most int) {
@@ -65,7 +68,10 @@ func (s *sheet) prose(p paint, text string, indent, most int) {
 }
 
 // title writes the head of a part.
-func (s *sheet) title(text string) { s.line("\n" + s.in(boldPaint, text)) }
+func (s *sheet) title(text string) {
+	s.line("")
+	s.line(s.in(boldPaint, text))
+}
 
 // pad fills a text up to a width in columns, or cuts it.
 func pad(text string, width int) string {

@@ -183,10 +183,11 @@ func orderText(steps []loop.Step, columns int) string {
 		}
 		b.WriteString(cutTo(head, columns) + "\n")
 		why := slices.Clone(s.Reasons)
-		if len(s.After) > 0 {
+		told := strings.Join(why, " ")
+		if len(s.After) > 0 && !strings.Contains(told, "waits for") {
 			why = append(why, "after "+strings.Join(s.After, ", "))
 		}
-		if len(s.Unblocks) > 0 {
+		if len(s.Unblocks) > 0 && !strings.Contains(told, "unblocks") {
 			why = append(why, "unblocks "+strings.Join(s.Unblocks, ", "))
 		}
 		if len(why) > 0 {

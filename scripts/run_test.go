@@ -356,7 +356,7 @@ func TestRunOutcomes(t *testing.T) {
 func TestRunDryRun(t *testing.T) {
 	b := newBench(t)
 	steps := []loop.Step{{Order: 1, Layer: 1, ID: "T-1", Title: "Lay the ground", Phase: "planning", Reasons: []string{"on the critical path", "priority 0"}, Unblocks: []string{"T-2", "T-3"}},
-		{Order: 2, Layer: 2, ID: "T-2", Title: "Build 日本語\x1b[31m", After: []string{"T-1"}, Reasons: []string{"unblocks nothing"}}, {ID: "T-9", Title: "Old", Left: "it needs T-8, which failed"}}
+		{Order: 2, Layer: 2, ID: "T-2", Title: "Build 日本語\x1b[31m", After: []string{"T-1"}, Reasons: []string{"priority 2"}}, {ID: "T-9", Title: "Old", Left: "it needs T-8, which failed"}}
 	b.fake.work = func(_ context.Context, j coordinator.Job) coordinator.Outcome {
 		raw, err := json.Marshal(steps)
 		if err != nil {
@@ -367,7 +367,7 @@ func TestRunDryRun(t *testing.T) {
 	if code := b.run("run", "--dry-run"); code != 0 || !b.job().DryRun || !b.job().Loop.DryRun || b.fake.opts.Session != "" {
 		t.Fatalf("exit %d, %+v", code, b.fake.jobs)
 	}
-	if want := "1.\n   T-1  Lay the ground  [planning]\n      on the critical path; priority 0; unblocks T-2, T-3\n2.\n   T-2  Build 日本語␛[31m\n      unblocks nothing; after T-1\nnot worked:\n   T-9  Old: it needs T-8, which failed\n"; b.out.String() != want {
+	if want := "1.\n   T-1  Lay the ground  [planning]\n      on the critical path; priority 0; unblocks T-2, T-3\n2.\n   T-2  Build 日本語␛[31m\n      priority 2; after T-1\nnot worked:\n   T-9  Old: it needs T-8, which failed\n"; b.out.String() != want {
 		t.Errorf("%s", b.out.String())
 	}
 	if len(b.fake.records) > 0 {

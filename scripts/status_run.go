@@ -27,7 +27,7 @@ func (inv *invocation) planRun(d *statusDocument, alive bool) {
 			continue
 		}
 		if d.Run == nil {
-			v := viewOf(l.Snapshot)
+			v := loop.Seen(l.Snapshot)
 			d.Run = &v
 		}
 		if d.Run.Feature == l.Name && !d.Live {
@@ -89,47 +89,6 @@ func lostText(s feature.Snapshot) string {
 	}
 	return fmt.Sprintf("what was being done on %s since the last boundary, %s; the trees of its agents are kept",
 		strings.Join(s.ActiveTaskIDs[:min(5, len(s.ActiveTaskIDs))], ", "), s.UpdatedAt.UTC().Format(time.RFC3339))
-}
-
-// viewOf is a run as its snapshot tells it.
-func viewOf(s feature.Snapshot) loop.View {
-	v := loop.View{Feature: s.Feature, Status: s.Status, Reason: s.ExitReason, Phase: s.Phase, Iteration: s.Iteration, MaxIterations: s.MaxIterations,
-		Tracker: s.Tracker.Plugin, Plan: s.Tracker.PlanPath, Epics: orEmpty(s.Tracker.EpicIDs), Active: []loop.Row{}, Next: []loop.Row{}, Recent: []loop.Row{},
-		Tokens: int(s.Tokens.Input + s.Tokens.Output), StartedAt: s.StartedAt, Counts: countsOf(s)}
-	for _, t := range s.Tracker.Tasks {
-		if slices.Contains(s.ActiveTaskIDs, t.ID) {
-			status := t.Status
-			if !s.Status.Live() {
-				status = string(feature.Interrupted)
-			}
-			v.Active = append(v.Active, loop.Row{ID: t.ID, Title: t.Title, Status: status})
-		} else if t.Status == "open" && len(v.Next) < shownItems {
-			v.Next = append(v.Next, loop.Row{ID: t.ID, Title: t.Title, Status: t.Status})
-		}
-	}
-	for _, it := range slices.Backward(s.Iterations) {
-		v.Worked += it.DurationMS / 1000
-		if len(v.Recent) < shownItems {
-			v.Recent = append(v.Recent, loop.Row{ID: it.TaskID, Title: it.TaskTitle, Status: it.Status, Since: it.EndedAt, Reason: it.Error})
-		}
-	}
-	return v
-}
-
-// countsOf counts the tasks of a snapshot by how they stand.
-func countsOf(s feature.Snapshot) loop.Counts {
-	c := loop.Counts{Total: s.Tasks.Total}
-	for _, t := range s.Tracker.Tasks {
-		switch {
-		case slices.Contains(s.SkippedTaskIDs, t.ID), t.Status == "skipped":
-			c.Skipped++
-		case t.Status == "failed":
-			c.Failed++
-		}
-	}
-	c.Done = s.Tasks.Completed
-	c.Open = max(0, c.Total-c.Done-c.Failed-c.Skipped)
-	return c
 }
 
 // runReport adds how a run stands to the text of a status.

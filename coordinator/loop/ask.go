@@ -203,9 +203,9 @@ func (e *engine) approve() {
 		return
 	}
 	text := fmt.Sprintf("Work the plan %s? %d of %d tasks are open", first(e.p.Name, e.p.Path, e.p.Tracker), e.counts.Open, e.counts.Total)
-	if ready := e.g.Ready(); len(ready) > 0 {
+	if ready := e.ranked.ready(); len(ready) > 0 {
 		text += "; the first is " + ready[0]
-		if t, ok := e.p.Find(ready[0]); ok {
+		if t, ok := e.find(ready[0]); ok {
 			text += ": " + t.Title
 		}
 	}

@@ -119,7 +119,7 @@ func (e *engine) order(t *plan.Task) Order {
 	}
 	o.Guidance = append(slices.Clone(e.s.Guidance), k.Guidance...)
 	for _, id := range e.needs[t.ID] {
-		if need, ok := e.p.Find(id); ok && e.stands[id] == plan.Done {
+		if need, ok := e.find(id); ok && e.stands[id] == plan.Done {
 			o.Needs = append(o.Needs, Merged{ID: id, Title: need.Title, Result: clip(need.Result, 2<<10)})
 		}
 	}

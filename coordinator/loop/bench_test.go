@@ -16,6 +16,7 @@ import (
 	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
 	"ralph/memory/session/folder"
+	"ralph/workers/agent"
 )
 
 // heap is a tracker without a disk.
@@ -68,7 +69,7 @@ func BenchmarkIteration(b *testing.B) {
 	for _, size := range []int{10, 1000, 10000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			const iterations = 20
-			var own, saving time.Duration
+			var own, saving, starting time.Duration
 			n := 0
 			for b.Loop() {
 				h := &heap{}
@@ -90,19 +91,32 @@ func BenchmarkIteration(b *testing.B) {
 					saving += time.Since(began)
 					return err
 				}
-				l, err := New(Options{Settings: Settings{Parallel: 4, MaxIterations: iterations, HumanIntervention: askNever}, Tracker: h, Hands: quick{}, Files: f, Save: save, Actor: "a", SessionID: "001"})
+				var first, last time.Time
+				told := func(e agent.Event) {
+					switch e.Type {
+					case agent.EventTaskStart:
+						if first.IsZero() {
+							first, h.spent = time.Now(), 0
+						}
+					case agent.EventTaskEnd:
+						last = time.Now()
+					}
+				}
+				l, err := New(Options{Emit: told, Settings: Settings{Parallel: 4, MaxIterations: iterations, HumanIntervention: askNever}, Tracker: h, Hands: quick{}, Files: f, Save: save, Actor: "a", SessionID: "001"})
 				if err != nil {
 					b.Fatal(err)
 				}
 				began := time.Now()
 				out := l.Run(b.Context())
-				own += time.Since(began) - h.spent
-				n += out.Iterations
+				own += last.Sub(first) - h.spent
+				starting += first.Sub(began)
+				n += out.Iterations - 1
 				if err := f.Close(); err != nil {
 					b.Fatal(err)
 				}
 			}
 			b.ReportMetric(float64(own.Microseconds())/float64(n)/1000, "ms/iteration")
+			b.ReportMetric(float64(starting.Microseconds())/float64(b.N)/1000, "ms/start")
 			b.ReportMetric(float64(saving.Microseconds())/float64(n)/1000, "ms/iteration-encoding")
 		})
 	}

@@ -90,13 +90,16 @@ func (e *engine) cannotMark(err error) {
 	e.askPlan("The plan does not take what became of a task: " + err.Error())
 }
 
-// compare takes what a human has changed in the plan. was is nil at the start.
+// compare takes what a human has changed in the plan, which was adopted already.
+// was is nil at the start.
 func (e *engine) compare(was, now *plan.Plan) {
 	e.stale, e.dirty = true, true
+	before := map[string]int{}
 	if was != nil {
+		before = indexOf(was)
 		for i := range was.Tasks {
 			if id := was.Tasks[i].ID; e.known[id] != "" {
-				if _, ok := now.Find(id); !ok {
+				if _, ok := e.find(id); !ok {
 					e.gone(&was.Tasks[i], "it was taken out of the plan")
 				}
 			}
@@ -112,8 +115,8 @@ func (e *engine) compare(was, now *plan.Plan) {
 			continue
 		}
 		var old *plan.Task
-		if was != nil {
-			old, _ = was.Find(t.ID)
+		if k, ok := before[t.ID]; ok {
+			old = &was.Tasks[k]
 		}
 		e.edited(old, t)
 	}

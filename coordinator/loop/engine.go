@@ -39,9 +39,10 @@ type engine struct {
 	nodes    []graph.Node        // of the plan as it was read
 	needs    map[string][]string // what each task waits for
 	stands   map[string]plan.Status
-	stale    bool // how the tasks stand is to be seen anew
-	deferred bool // some are put off
-	g        *graph.Graph
+	stale    bool           // how the tasks stand is to be seen anew
+	deferred bool           // some are put off
+	index    map[string]int // of its tasks
+	ranked   ranking
 	listed   []feature.Task
 	counts   Counts
 	breaker  *breaker.Breaker
@@ -190,7 +191,7 @@ func (e *engine) takeUp(lost string) {
 		if t.Iteration, t.Agent, t.Worker = a.Iteration, a.Agent, a.Worker; a.Attempt > 0 {
 			t.Attempts = a.Attempt - 1
 		}
-		if _, ok := e.p.Find(a.Task); !ok {
+		if _, ok := e.find(a.Task); !ok {
 			r.Lost = join(r.Lost, "task "+a.Task+" is not in the plan any more")
 		}
 	}
@@ -235,7 +236,7 @@ func (e *engine) giveBack(ctx context.Context) error {
 		}
 	}
 	e.s.Owed = slices.DeleteFunc(e.s.Owed, func(o owed) bool {
-		t, ok := e.p.Find(o.Task)
+		t, ok := e.find(o.Task)
 		return !ok || t.Status == o.Mark.Status || t.Status == plan.Done || t.Status == plan.Skipped
 	})
 	if err := e.pay(ctx); err != nil {

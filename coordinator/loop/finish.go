@@ -18,8 +18,8 @@ func (e *engine) rest(ctx context.Context) {
 	if e.l.halted() || len(e.questions) > 0 || e.unread != nil || e.wait != nil {
 		return
 	}
-	for _, id := range e.byPhase(e.g.Ready()) {
-		t, _ := e.p.Find(id)
+	for _, id := range e.byPhase(e.ranked.ready()) {
+		t, _ := e.find(id)
 		if e.hindered(t, e.s.known(id)) {
 			continue
 		}
@@ -63,7 +63,7 @@ func (e *engine) refused() bool {
 		e.raise(askConfidence, id, fmt.Sprintf("Work %s (%s) all the same? %s", id, t.Title, why), []string{sayGo, saySkip, sayStop}, func(_ context.Context, option, said string) {
 			k := e.s.task(id)
 			k.Refused = ""
-			if now, ok := e.p.Find(id); ok && option == saySkip {
+			if now, ok := e.find(id); ok && option == saySkip {
 				e.leave(now, "the user left it out")
 				return
 			}
@@ -132,7 +132,7 @@ func (e *engine) whyNot(t *plan.Task) string {
 		if e.stands[id] == plan.Done {
 			continue
 		}
-		if need, ok := e.p.Find(id); ok && !e.scope[id] && need.Kind != epicKind {
+		if need, ok := e.find(id); ok && !e.scope[id] && need.Kind != epicKind {
 			return "needs " + id + ", which is not part of this run"
 		}
 		return "needs " + id

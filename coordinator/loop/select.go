@@ -61,6 +61,7 @@ func (e *engine) adopt(p *plan.Plan) error {
 		}
 	}
 	e.p, e.gates, e.scope, e.stale = p, gates, scope, true
+	e.index = indexOf(p)
 	e.nodes = p.Nodes()
 	e.needs = make(map[string][]string, len(p.Tasks))
 	for _, n := range e.nodes {
@@ -68,6 +69,24 @@ func (e *engine) adopt(p *plan.Plan) error {
 	}
 	e.layPhases()
 	return nil
+}
+
+// indexOf finds the tasks of a plan by their ids.
+func indexOf(p *plan.Plan) map[string]int {
+	index := make(map[string]int, len(p.Tasks))
+	for i := range p.Tasks {
+		index[p.Tasks[i].ID] = i
+	}
+	return index
+}
+
+// find is a task of the plan.
+func (e *engine) find(id string) (*plan.Task, bool) {
+	i, ok := e.index[id]
+	if !ok {
+		return nil, false
+	}
+	return &e.p.Tasks[i], true
 }
 
 func epicsOf(p *plan.Plan, epics []string) (map[string]bool, error) {
@@ -153,7 +172,7 @@ func (e *engine) recount() {
 	if e.p.Tracker == beadsByStructure {
 		way = graph.ByStructure
 	}
-	e.g = graph.New(nodes, way)
+	e.ranked.rank(nodes, way)
 	if !e.dry {
 		e.track()
 	}
@@ -272,11 +291,11 @@ func (e *engine) room() int {
 func (e *engine) choose(ctx context.Context) {
 	e.wait = nil
 	spent := false
-	for _, id := range e.byPhase(e.g.Ready()) {
+	for _, id := range e.byPhase(e.ranked.ready()) {
 		if e.room() <= 0 || ctx.Err() != nil || !e.mayBegin() {
 			break
 		}
-		t, _ := e.p.Find(id)
+		t, _ := e.find(id)
 		k := e.s.known(id)
 		if e.hindered(t, k) {
 			continue

@@ -83,7 +83,7 @@ const breakerOpen = string(breaker.Open)
 
 // show publishes how the run stands.
 func (e *engine) show() {
-	if e.p == nil || e.g == nil {
+	if e.p == nil || e.ranked.graph == nil {
 		return
 	}
 	set := e.s.Settings
@@ -102,19 +102,19 @@ func (e *engine) show() {
 			v.Active = append(v.Active, Row{ID: a.Task, Title: a.Title, Status: string(plan.InProgress), Agent: first(a.Agent, a.Worker), Attempt: a.Attempt, Since: a.Since, Reason: w.gone})
 		}
 	}
-	for _, id := range e.g.Ready() {
+	for _, id := range e.ranked.ready() {
 		if len(v.Next) == maxRecent {
 			break
 		}
-		if t, ok := e.p.Find(id); ok && e.at[id] == nil {
+		if t, ok := e.find(id); ok && e.at[id] == nil {
 			v.Next = append(v.Next, Row{ID: id, Title: t.Title, Status: string(e.stands[id]), Reason: first(e.s.known(id).Held, e.s.known(id).Refused)})
 		}
 	}
-	g := e.g
+	g := e.ranked.graph
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
 	e.l.view = v
-	e.l.reasons = func(id string) string { return reasonsOf(g, id) }
+	e.l.reasons = func(id string) string { return reasonsOf(g(), id) }
 }
 
 // reasonsOf says what the graph says of a task.
@@ -167,25 +167,26 @@ func (l *Loop) Preview(ctx context.Context) ([]Step, error) {
 		return nil, err
 	}
 	e.recount()
+	g := e.ranked.graph()
 	layer := map[string]int{}
-	for i, ids := range e.g.Layers() {
+	for i, ids := range g.Layers() {
 		for _, id := range ids {
 			layer[id] = i + 1
 		}
 	}
 	ranks := map[string]graph.Rank{}
-	for _, r := range e.g.Ranks() {
+	for _, r := range g.Ranks() {
 		ranks[r.ID] = r
 	}
 	var steps, left []Step
 	known := map[string]string{}
-	order := e.g.Order()
+	order := g.Order()
 	for i := range e.p.Tasks { // what the order leaves out comes last
 		order = append(order, e.p.Tasks[i].ID)
 	}
 	seen := map[string]bool{}
 	for _, id := range order {
-		t, ok := e.p.Find(id)
+		t, ok := e.find(id)
 		if !ok || seen[id] || !e.scope[id] || !e.stands[id].Open() {
 			continue
 		}
@@ -218,7 +219,7 @@ func (e *engine) leftWhy(t *plan.Task, known map[string]string) string {
 	}
 	for _, id := range e.needs[t.ID] {
 		if e.stands[id] != plan.Done && !e.scope[id] {
-			if need, ok := e.p.Find(id); ok && need.Kind != epicKind {
+			if need, ok := e.find(id); ok && need.Kind != epicKind {
 				return "needs " + id + ", which is not part of this run"
 			}
 		}

@@ -85,7 +85,7 @@ func (e *engine) unsure(t *plan.Task, c decide.Choice, why string) {
 		k := e.s.task(id)
 		k.Asked, k.Refused = false, ""
 		if option == saySkip {
-			if now, ok := e.p.Find(id); ok {
+			if now, ok := e.find(id); ok {
 				e.leave(now, "the user left it out")
 			}
 			return

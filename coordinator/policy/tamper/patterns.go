@@ -62,7 +62,7 @@ func common(word string) bool {
 }
 
 var ifs = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`^\s*(?:\} *else +)?(?:if|unless|when|case|elif)\b|\bskip(?:If|Unless|if)\b|\b(?:if|unless)\s+\S|\bassume|On(?:Os|Jre)|\|\| *(?:skip|exit)|xfail\(|importorskip`)
+	return rx(`^\s*(?:\} *else +)?(?:if|unless|when|case|elif|switch|else|default)\b|\bskip(?:If|Unless|if)\b|\b(?:if|unless)\s+\S|\bassume|On(?:Os|Jre)|\|\| *(?:skip|exit)|xfail\(|importorskip`)
 })
 
 // alwaysTrue are conditions that are none, or that may be true wherever Ralph runs.
@@ -82,3 +82,13 @@ var nearness = sync.OnceValue(func() *regexp.Regexp {
 })
 
 var constraints = sync.OnceValue(func() *regexp.Regexp { return rx(`^//\s*(?:go:build|\+build) .+$`) })
+
+var nameWords = sync.OnceValue(func() *regexp.Regexp { return rx(`[A-Z]?[a-z]+|[A-Z]+|\d+`) })
+
+// passing is a call that is given the test.
+var passing = sync.OnceValue(func() *regexp.Regexp {
+	return rx(`\b\w+\((?:t|tb|\w+\.t|\w+\.T\(\))\s*([,)])`)
+})
+
+// imports are the import blocks of Go, whose lines look like rows.
+var imports = sync.OnceValue(func() *regexp.Regexp { return rx(`^import \([^)]*\)`) })

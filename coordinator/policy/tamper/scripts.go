@@ -164,7 +164,7 @@ func weaker(before, after, file string) string {
 	if x, y := warnings().FindStringSubmatch(before), warnings().FindStringSubmatch(after); x != nil && (y == nil || lower(x[1], y[1])) {
 		return "it allows more warnings"
 	}
-	if !strings.Contains(before, "|") && piped().MatchString(after) && !strings.Contains(file, "pipefail") {
+	if !strings.Contains(before, "|") && piped().MatchString(substitution().ReplaceAllString(after, "")) && !strings.Contains(file, "pipefail") {
 		return "its status is lost in the pipe"
 	}
 	if strings.HasPrefix(after, "if ") && !strings.HasPrefix(before, "if ") {

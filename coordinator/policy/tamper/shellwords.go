@@ -50,6 +50,9 @@ var warnings = sync.OnceValue(func() *regexp.Regexp { return rx(`--max-warnings[
 
 var piped = sync.OnceValue(func() *regexp.Regexp { return rx(`[^|]\|\s*[^|\s]`) })
 
+// substitution is a command whose output is an argument.
+var substitution = sync.OnceValue(func() *regexp.Regexp { return rx(`\$\$?\([^()]*(?:\([^()]*\)[^()]*)*\)`) })
+
 // soft is what lets a command fail unseen.
 var soft = sync.OnceValue(func() *regexp.Regexp {
 	return rx(`\|\|\s*(?:true\b|:(?:\s|$)|exit 0|echo\b|printf\b|return 0)|;\s*(?:true|exit 0)\s*$|trap ['"]exit 0['"]|\bset \+(?:e|o errexit|o pipefail)`)

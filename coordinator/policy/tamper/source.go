@@ -31,6 +31,7 @@ type unit struct {
 	line   int
 	bag    map[string]int // tokens with their number
 	tests  []assertion
+	direct []assertion // those that are not calls of helpers
 }
 
 func (u *unit) raw() string  { return u.file.raw[u.from:u.to] }
@@ -261,11 +262,12 @@ func (s *source) assertions(code, raw string, line int) []assertion {
 	lines, raws := strings.Split(code, "\n"), strings.Split(raw, "\n")
 	for i, text := range lines {
 		helped, strong := s.helped(text)
+		passed, strongly := s.passed(text)
 		comment := s.l.name == "go" && strings.HasPrefix(strings.TrimSpace(raws[i]), "// Output:")
 		if comment {
 			text = raws[i]
 		}
-		if !comment && !helped && !s.l.asserts.MatchString(text) {
+		if !comment && !helped && !passed && !s.l.asserts.MatchString(text) {
 			continue
 		}
 		a := assertion{text: squeeze(text), line: line + i}
@@ -278,7 +280,7 @@ func (s *source) assertions(code, raw string, line int) []assertion {
 		} else {
 			whole = statement(lines, i)
 		}
-		a.strong = comment || helped && strong || s.l.strong.MatchString(whole) && !onlyNil(whole)
+		a.strong = comment || helped && strong || passed && strongly || s.l.strong.MatchString(whole) && !onlyNil(whole)
 		a.trivial = s.trivialIn(whole)
 		found = append(found, a)
 	}
@@ -299,6 +301,17 @@ func (s *source) helped(text string) (calls, strong bool) {
 	return false, false
 }
 
+// passed says that a line of Go gives the test to a function, which may then fail
+// it, as functions of other files do; strongly, when it gives it something to look
+// at as well.
+func (s *source) passed(text string) (calls, strongly bool) {
+	if s.l.name != "go" || strings.HasPrefix(text, "func ") {
+		return false, false
+	}
+	m := passing().FindStringSubmatch(text)
+	return m != nil, m != nil && m[1] == ","
+}
+
 func (s *source) trivialIn(text string) bool { return s.l.trivial.MatchString(text) || same(text) }
 
 func end2(text, separator string) string { return text[:end(text, separator)] }
@@ -308,6 +321,9 @@ func end2(text, separator string) string { return text[:end(text, separator)] }
 func guard(lines []string, i int) string {
 	for j := i; j >= 0 && j > i-3; j-- {
 		t := strings.TrimSpace(lines[j])
+		if strings.HasPrefix(t, "for ") && j == i-1 {
+			return t + " != none" // what it ranges over is what is wrong
+		}
 		if strings.HasPrefix(t, "if ") || strings.HasPrefix(t, "} else if ") || strings.HasPrefix(t, "case ") {
 			return t
 		}

@@ -78,6 +78,7 @@ type change struct {
 
 	before, after []*source // of test files
 	gone          map[string]bool
+	newRows       map[string]int // rows of tables, by how many more there are now
 }
 
 func (c *change) say(f Finding) {

@@ -31,6 +31,14 @@ func (c *change) read() {
 		}
 	}
 	c.vanished(codeBefore.String(), codeAfter.String())
+	c.newRows = map[string]int{}
+	for side, sources := range [][]*source{c.before, c.after} {
+		for _, s := range sources {
+			for _, r := range rowsOf(imports().ReplaceAllString(s.code, "")) {
+				c.newRows[r] += 2*side - 1
+			}
+		}
+	}
 	for _, side := range [][]*source{c.before, c.after} {
 		helpers := map[string]bool{}
 		for _, s := range side {
@@ -38,8 +46,8 @@ func (c *change) read() {
 				u.tests = s.assertions(u.code(), u.raw(), s.lineAt(u.from))
 				u.bag = tokens(u.code())
 				delete(u.bag, u.name)
-				if u.helper && len(u.tests) > 0 && !common(u.name) {
-					helpers[u.name] = slices.ContainsFunc(u.tests, func(a assertion) bool { return a.strong })
+				if u.direct = slices.Clone(u.tests); u.helper && len(u.tests) > 0 && !common(u.name) {
+					helpers[u.name] = helpers[u.name] || slices.ContainsFunc(u.tests, func(a assertion) bool { return a.strong })
 				}
 			}
 		}
@@ -147,11 +155,11 @@ func match(before, after []*source) (pairs []pair, lost, fresh []*unit) {
 		return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return used[u] || u.helper })
 	}
 	lost, fresh = rest(left, done), rest(right, taken)
-	for _, l := range lost[:min(len(lost), 300)] {
+	for _, l := range lost[:min(len(lost), maxMatched)] {
 		var best *unit
 		at := .5
-		for _, f := range fresh[:min(len(fresh), 300)] {
-			if s := likeness(l.bag, f.bag); !taken[f] && f.file.l == l.file.l && s > at {
+		for _, f := range fresh[:min(len(fresh), maxMatched)] {
+			if s := alike(l, f); !taken[f] && s > at {
 				best, at = f, s
 			}
 		}
@@ -161,6 +169,30 @@ func match(before, after []*source) (pairs []pair, lost, fresh []*unit) {
 		}
 	}
 	return pairs, rest(lost, done), rest(fresh, taken)
+}
+
+// maxMatched bounds the tests of a change that are compared each with each.
+const maxMatched = 300
+
+// alike is how likely two tests are one that was renamed: by what they say, and a
+// little by their names.
+func alike(a, b *unit) float64 {
+	if a.file.l != b.file.l {
+		return 0
+	}
+	s := likeness(a.bag, b.bag)
+	if s < .25 {
+		return s
+	}
+	return s + .3*likeness(tokensOfName(a.name), tokensOfName(b.name))
+}
+
+func tokensOfName(name string) map[string]int {
+	bag := map[string]int{}
+	for _, w := range nameWords().FindAllString(name, -1) {
+		bag[strings.ToLower(w)]++
+	}
+	return bag
 }
 
 func flat(sources []*source) []*unit {
@@ -298,7 +330,7 @@ func (c *change) fresh(u *unit) {
 	if newMatches(l.focus, view{}, u.view()) >= 0 {
 		c.say(Finding{Path: u.file.path, Line: u.line, What: "focused test: " + u.name, Why: "all other tests are left out", Blocks: true})
 	}
-	if (l.name == "go" || l.name == "python") && l.never.MatchString(u.code()) && strings.Contains(l.never.FindString(u.code()), "xit") {
+	if n := newMatches(l.never, view{}, u.view()); n >= 0 && strings.Contains(u.code()[n:min(len(u.code()), n+12)], "xit") && conditionOf(u.code(), n) == "" {
 		c.say(Finding{Path: u.file.path, Line: u.line, What: "tests end with success: " + u.name, Why: "it ends the program with status 0", Blocks: true})
 	}
 	if n := newMatches(l.skips, view{}, u.view()); n >= 0 && conditionOf(u.code(), n) == "" && newMatches(l.mayskip, view{}, u.view()) < 0 {
@@ -309,26 +341,30 @@ func (c *change) fresh(u *unit) {
 	}
 }
 
-// conditionOf is the line of the if that a place stands under: on its own line, or
-// on the one before, or the decorator's own argument.
+// conditionOf is the line of the if that a place stands under: its own, or one
+// before that is indented less, up to where the block of the function begins; or
+// the decorator's own argument. "" for none.
 func conditionOf(text string, at int) string {
 	begin := strings.LastIndexByte(text[:at], '\n') + 1
-	line := text[begin:]
-	line = line[:end(line, "\n")]
+	line := end2(text[begin:], "\n")
 	if ifs().MatchString(line) {
 		return line
 	}
+	own := indentation(line)
 	before := strings.TrimRight(text[:begin], "\n")
-	for range 3 {
+	for range 60 {
 		i := strings.LastIndexByte(before, '\n') + 1
 		previous := before[i:]
-		if ifs().MatchString(previous) && indentation(previous) < indentation(line) {
-			return previous
+		if strings.TrimSpace(previous) != "" && indentation(previous) < own {
+			if ifs().MatchString(previous) {
+				return previous
+			}
+			own = indentation(previous)
 		}
-		if i == 0 || strings.TrimSpace(previous) != "" && indentation(previous) < indentation(line) {
-			return ""
+		if i == 0 || own == 0 {
+			break
 		}
-		before = strings.TrimRight(before[:i], "\n")
+		before = before[:i-1]
 	}
 	return ""
 }
