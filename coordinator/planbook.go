@@ -66,6 +66,11 @@ func (b *book) taskEnded(t loop.TaskEnd) error {
 	for _, x := range t.Report.Checks {
 		e.Check = fmt.Sprintf("%s: exit %d", x.Command, x.ExitCode)
 	}
+	b.mu.Lock()
+	if b.session != nil {
+		b.session.Count()
+	}
+	b.mu.Unlock()
 	return s.Progress(e)
 }
 

@@ -245,12 +245,18 @@ func (h planHands) Facts(_ context.Context, t plan.Task) decide.Facts {
 
 // here says that a program is in the project, or installed.
 func (h planHands) here(tool string) bool {
-	dirs := []string{h.c.opt.Root}
-	if h.c.opt.Getenv != nil && !strings.Contains(tool, "/") {
-		dirs = filepath.SplitList(h.c.opt.Getenv("PATH"))
+	path := ""
+	if h.c.opt.Getenv != nil {
+		path = h.c.opt.Getenv("PATH")
 	}
-	if filepath.IsAbs(tool) {
+	dirs := filepath.SplitList(path)
+	switch {
+	case filepath.IsAbs(tool):
 		dirs = []string{""}
+	case strings.Contains(tool, "/"):
+		dirs = []string{h.c.opt.Root}
+	case path == "":
+		return true // where programs are is not known
 	}
 	return slices.ContainsFunc(dirs, func(dir string) bool {
 		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(tool)))

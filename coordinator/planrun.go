@@ -14,6 +14,7 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
+	"ralph/coordinator/prompt/work"
 	"ralph/memory/feature"
 	"ralph/memory/registry"
 	"ralph/memory/session/folder"
@@ -315,6 +316,9 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 		if _, err := c.adapter(who); err != nil && !builtin(who) {
 			return nil, &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph doctor --agents lists those that are there; `agents:` in the user's config adds others"}
 		}
+	}
+	if err := work.CheckTemplate(c.workTemplate()); err != nil {
+		return nil, &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph plan prompt TASK shows what a template makes; --help lists what it can name"}
 	}
 	tracker, path, err := c.openPlan(ctx, s)
 	if err != nil {

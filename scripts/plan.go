@@ -10,7 +10,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/plan"
-	"ralph/coordinator/prompt"
+	"ralph/coordinator/prompt/work"
 )
 
 const planHelp = "ralph plan --help"
@@ -103,7 +103,7 @@ func (inv *invocation) lookCommands() []*cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return inv.graphPlan(c) },
 	}
 	var about []string
-	for _, v := range prompt.WorkVariables() {
+	for _, v := range work.Variables() {
 		about = append(about, v.Name+" — "+v.About)
 	}
 	preview := &cobra.Command{
@@ -119,7 +119,7 @@ func (inv *invocation) lookCommands() []*cobra.Command {
 	preview.Flags().BoolVar(&ours, "default", false, "print the template that Ralph brings")
 	preview.RunE = func(c *cobra.Command, args []string) error {
 		if ours {
-			return inv.out.print(prompt.DefaultWork())
+			return inv.out.print(work.Default())
 		}
 		if len(args) == 0 {
 			return usage("ralph plan show lists the tasks", "ralph plan prompt needs the id of a task")
@@ -222,7 +222,7 @@ func planFault(err error) error {
 
 // promptFault is the error of a template that cannot be used.
 func promptFault(err error) error {
-	var t *prompt.TemplateError
+	var t *work.TemplateError
 	if !errors.As(err, &t) {
 		return broken("internal", "", err, "make the prompt")
 	}

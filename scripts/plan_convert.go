@@ -354,10 +354,7 @@ func (x *conversion) print() error {
 		return inv.out.print(x.made())
 	}
 	s := inv.newSheet()
-	parts := []string{plural(len(x.doc.Stories), "story")}
-	if n := len(x.doc.Stories); n != 1 {
-		parts[0] = fmt.Sprintf("%d stories", n)
-	}
+	parts := []string{storiesText(len(x.doc.Stories))}
 	if done > 0 {
 		parts = append(parts, fmt.Sprintf("%d done already", done))
 	}
@@ -380,6 +377,13 @@ func (x *conversion) print() error {
 		}
 	}
 	return inv.out.print(s.b.String())
+}
+
+func storiesText(n int) string {
+	if n == 1 {
+		return "1 story"
+	}
+	return fmt.Sprintf("%d stories", n)
 }
 
 // made lists the issues, a line each.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator/plan/prd"
-	"ralph/coordinator/prompt"
+	"ralph/coordinator/prompt/work"
 	"ralph/memory/durable"
 	"ralph/memory/project"
 	"ralph/memory/visible"
@@ -33,14 +33,14 @@ func (inv *invocation) createPlan(ctx context.Context, c *cobra.Command, f *plan
 	if why := noTarget(full); why != "" {
 		return usage(hintTarget, "-o %q: %s", name, why)
 	}
-	facts := prompt.PlanFacts{About: about, Target: target, Exists: exists(full), Check: inv.cfg.Check}
+	facts := work.CreateFacts{About: about, Target: target, Exists: exists(full), Check: inv.cfg.Check}
 	if found, err := project.Detect(ctx, inv.root); err == nil {
 		facts.Project = found.Summary()
 		if facts.Check == "" {
 			facts.Check = found.Check()
 		}
 	}
-	opening, err := prompt.PlanCreate(facts)
+	opening, err := work.Create(facts)
 	if err != nil {
 		return broken("internal", "", err, "make the opening instruction")
 	}
@@ -77,6 +77,6 @@ func (inv *invocation) created(path, shown string) error {
 		inv.note(shown + " cannot be made a plan yet: mend what is named above")
 		return nil
 	}
-	inv.note(fmt.Sprintf("%s has %d stories; ralph plan convert %s --to json makes the plan, ralph run works it", shown, len(doc.Stories), shown))
+	inv.note(fmt.Sprintf("%s has %s; ralph plan convert %s --to json makes the plan, ralph run works it", shown, storiesText(len(doc.Stories)), shown))
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator/plan"
-	"ralph/coordinator/prompt"
+	"ralph/coordinator/prompt/work"
 	"ralph/memory/near"
 	"ralph/memory/visible"
 )
@@ -27,7 +27,7 @@ func (inv *invocation) promptOf(c *cobra.Command, id string) error {
 	if err != nil {
 		return err
 	}
-	w := prompt.WorkOf(v.Plan, *t, inv.cfg.Check)
+	w := work.Of(v.Plan, *t, inv.cfg.Check)
 	agent := t.Agent
 	if inv.cfg.Run.Agent != "" {
 		agent = inv.cfg.Run.Agent
@@ -38,14 +38,14 @@ func (inv *invocation) promptOf(c *cobra.Command, id string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return broken("io", "", err, "look at the project")
 	}
-	if w.Progress, w.Learned, err = prompt.Surroundings(afero.NewOsFs(), inv.root); err != nil {
-		return err
+	if w.Progress, w.Learned, err = work.Surroundings(afero.NewOsFs(), inv.root); err != nil {
+		inv.warning("state: " + err.Error()) // as a run does
 	}
 	path := inv.promptFlag()
 	if path != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(inv.root, path)
 	}
-	text, err := prompt.Work(w, path)
+	text, err := work.Render(w, path)
 	if err != nil {
 		return promptFault(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator/plan"
-	"ralph/coordinator/prompt"
+	"ralph/coordinator/prompt/work"
 	"ralph/memory/visible"
 )
 
@@ -352,7 +352,7 @@ func (inv *invocation) checkPlan(c *cobra.Command) error {
 	if err == nil {
 		faults = conditions(v.Plan)
 		hint = "mend what is named, then check it again"
-		if perr := prompt.CheckWork(inv.promptFlag()); perr != nil {
+		if perr := work.CheckTemplate(inv.promptFlag()); perr != nil {
 			return promptFault(perr)
 		}
 	} else {

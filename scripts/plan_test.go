@@ -166,7 +166,7 @@ func TestPlanCreate(t *testing.T) {
 	if got.Session != "new" {
 		t.Errorf("the session is %q", got.Session)
 	}
-	b.wantErr("prd.md:4: skipped: Priority: never", "prd.md has 1 stories; ralph plan convert prd.md --to json")
+	b.wantErr("prd.md:4: skipped: Priority: never", "prd.md has 1 story; ralph plan convert prd.md --to json")
 	text = "# nothing\n"
 	if code := b.run("plan", "create"); code != 0 || !strings.Contains(got.Opening, "ask that first") || !strings.Contains(got.Opening, "which is there already") {
 		t.Errorf("exit code %d: %s", code, got.Opening)

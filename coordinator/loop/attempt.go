@@ -47,10 +47,12 @@ func (e *engine) begin(ctx context.Context, t *plan.Task) {
 		}
 		return
 	}
-	began := false
+	began, probe := false, e.breaker.Position(now) == breaker.HalfOpen
 	defer func() {
-		if !began { // it was no probe after all
-			e.breaker.Record(e.now(), breaker.Result{Task: t.ID, Void: true}, e.metrics(t.ID))
+		if probe && !began { // it was none after all
+			for _, trip := range e.breaker.Record(e.now(), breaker.Result{Task: t.ID, Void: true}, e.metrics(t.ID)) {
+				e.tripped(trip)
+			}
 		}
 	}()
 	choice, ok := e.weigh(ctx, t)
@@ -106,7 +108,7 @@ func (e *engine) mark(s plan.Status, result string) plan.Mark {
 func (e *engine) order(t *plan.Task) Order {
 	k := e.s.known(t.ID)
 	who, _ := e.worker(t, k)
-	o := Order{Iteration: k.Iteration, Attempt: k.Attempts + 1, Task: *t, Agent: who, Model: e.s.Settings.Model, Plan: e.p.Name, About: e.p.Description,
+	o := Order{Iteration: k.Iteration, Attempt: k.Attempts + 1, Task: *t, Agent: who, Model: e.s.Settings.Model, Whole: e.p,
 		Phase: e.phaseOf(t), MaxIterations: e.s.Settings.MaxIterations, Feedback: k.Feedback, Checks: e.checks(t)}
 	if o.Iteration == 0 {
 		o.Iteration = e.s.Iteration + 1

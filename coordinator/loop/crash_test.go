@@ -100,7 +100,7 @@ func killedAt(t *testing.T, n int) (r *rig, where string, killed bool) {
 // iteration counts twice.
 func TestKilledAnywhere(t *testing.T) {
 	ends := map[string]plan.Status{"A": plan.Done, "B": plan.Done, "C": plan.Done, "D": plan.Done, "E": plan.Failed, "F": plan.Skipped, "G": plan.Done, "H": plan.Done}
-	places, step := 0, 11 // a sweep tries all of them
+	places, step := 0, 17 // a sweep tries all of them
 	if os.Getenv("RALPH_TEST_SWEEP") != "" {
 		step = 1
 	}

@@ -13,10 +13,12 @@
 // plan is told of an end, so that a run which is cut off anywhere goes on with the
 // same iteration, which counts once.
 //
-// Where things are: loop.go begins and ends a run, engine.go is its one goroutine,
-// select.go chooses, attempt.go works a task, judge.go says what came of it,
-// remedy.go what is done about a failure, edits.go follows the plan while it is
-// edited, state.go is what is saved, view.go what others see.
+// Where things are: loop.go is what others call, engine.go the one goroutine,
+// select.go and rank.go choose, weigh.go decides, attempt.go has a task worked,
+// judge.go says what came of it, remedy.go what is done about that, ask.go asks the
+// human, gates.go and phases.go follow the plan's stages, edits.go its edits,
+// finish.go ends a run and saves it, state.go is what is saved, story.go what the
+// session's files are told, view.go what others see.
 //
 //	l, err := loop.New(loop.Options{Settings: s, Tracker: t, Hands: h, Files: f, Save: save})
 //	out := l.Run(ctx)

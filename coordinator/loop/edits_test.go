@@ -260,7 +260,7 @@ func TestStopAndResume(t *testing.T) {
 			want(t, "goes on with", r.ordersOf("A")[1].Resume, "a_a_1")
 			want(t, "its attempt", r.ordersOf("A")[1].Attempt, 1)
 			v := r.loop.View()
-			if v.Recovery == nil || v.Recovery.From != "001" || v.Recovery.Iteration != 2 || strings.Join(v.Recovery.Tasks, " ") != "" {
+			if v.Recovery == nil || v.Recovery.From != "001" || v.Recovery.Iteration != 2 || strings.Join(v.Recovery.Tasks, " ") != "A B" {
 				t.Errorf("recovery: %+v", v.Recovery)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -196,6 +197,11 @@ func (e *engine) takeUp(lost string) {
 		}
 	}
 	e.s.Active = []active{}
+	for _, id := range slices.Sorted(maps.Keys(e.s.Tasks)) { // those that were stopped in order
+		if e.s.Tasks[id].Iteration > 0 && !slices.Contains(r.Tasks, id) {
+			r.Tasks = append(r.Tasks, id)
+		}
+	}
 	for i, it := range e.finished {
 		if it.EndedAt.IsZero() {
 			e.finished[i].Status, e.finished[i].EndedAt = interrupted, e.o.Resume.UpdatedAt
@@ -341,6 +347,7 @@ func (e *engine) obey(ctx context.Context) {
 	}
 	if o.nudged {
 		e.breaker.Resume()
+		e.drop(func(q *question) bool { return q.Kind == askBreaker })
 	}
 	if o.replan != nil && ctx.Err() == nil {
 		e.replan(ctx, *o.replan)
@@ -367,8 +374,14 @@ func (e *engine) replan(ctx context.Context, s Settings) {
 		e.s.Settings = s
 		was := e.p
 		if err = e.adopt(p); err == nil {
+			before := e.tracker
 			e.tracker, e.dirty = tracker, true
 			e.compare(was, p)
+			if before != tracker { // what is at work of it is being stopped
+				if _, err := before.Release(ctx, e.o.Actor); err != nil {
+					e.o.Warn("the tasks of the plan that was left are not given back: " + err.Error())
+				}
+			}
 			return
 		}
 		e.s.Settings = old

@@ -59,7 +59,7 @@ type Report struct {
 	CostUSD               *float64 // nil: not known
 	Turns, ToolCalls      int
 	Took                  time.Duration
-	Kind                  string        // of the error, in the words of the package decide; "" for none
+	Kind                  string        // of the error, in the words of the package fault; "" for none
 	Quota                 bool          // the agent may not work now
 	RetryAfter            time.Duration // for how long; 0: not known
 	Err                   error

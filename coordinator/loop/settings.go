@@ -59,7 +59,7 @@ type Order struct {
 	Checks    []string // commands that its work has to pass, its own first
 
 	// What a prompt may tell beyond the task.
-	Plan, About   string // name and description of the plan
+	Whole         *plan.Plan // as it was read last; nobody changes it
 	Phase         string
 	MaxIterations int      // 0: no bound
 	Feedback      string   // what the last attempt came to: its check's output, its problem

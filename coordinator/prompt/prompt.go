@@ -52,16 +52,6 @@ func Task(text string, along []Document) (string, error) {
 	return render("task.md", map[string]any{"Text": text, "Documents": along})
 }
 
-// Check is a check that failed. What is in the middle of a long output is
-// missing: then Output is its beginning and Rest its end.
-type Check struct {
-	Command      string
-	ExitCode     int
-	TimedOut     bool
-	Output, Rest string
-	Bytes        int64 // of the whole output
-}
-
 // CheckFailed renders what the model is told when the check fails.
 func CheckFailed(c Check) (string, error) { return render("check.md", c) }
 
@@ -80,26 +70,4 @@ func render(name string, data any) (string, error) {
 		return "", fmt.Errorf("render prompt %q: %w", name, err)
 	}
 	return strings.TrimSpace(b.String()), nil
-}
-
-// Fence puts foreign text into a fence of backticks that is longer than any run
-// of them in the text, so that the text cannot end it.
-func Fence(name, text string) string {
-	longest, run := 0, 0
-	for _, r := range text {
-		if r == '`' {
-			run++
-			longest = max(longest, run)
-			continue
-		}
-		run = 0
-	}
-	bar := strings.Repeat("`", max(3, longest+1))
-	info := strings.Map(func(r rune) rune {
-		if r < ' ' || r == '`' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, name)
-	return bar + info + "\n" + strings.TrimSuffix(text, "\n") + "\n" + bar
 }

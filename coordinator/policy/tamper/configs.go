@@ -147,6 +147,10 @@ func loosened(f File, e entry, was string, had bool) (what, why string) {
 	id := strings.ToLower(e.id())
 	value := strings.ToLower(strings.Trim(e.value, `"'`))
 	switch {
+	case strings.HasSuffix(f.Path, ".rspec"):
+		if m := weak().FindString(" " + raw(e)); m != "" {
+			return "check narrowed", "it has " + strings.TrimSpace(m)
+		}
 	case e.key == "" && badList(e.where) && !product(e.value):
 		return "check narrowed", "what is in this list is not checked"
 	case e.key != "" && badList(e.where+">"+e.key) && value != "" && !product(value) && len(value) > len(strings.ToLower(was)) && value != "[" && value != "{" && value != "|" && value != "false":
@@ -177,6 +181,9 @@ func loosened(f File, e entry, was string, had bool) (what, why string) {
 	}
 	return "", ""
 }
+
+// raw is an entry as it was written, near enough.
+func raw(e entry) string { return strings.TrimSpace(e.key + " " + e.value) }
 
 // entries reads the settings of a file by lines: JSON is laid out first, and what
 // stands around a line is told by indentation and section headers.

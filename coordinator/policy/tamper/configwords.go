@@ -19,14 +19,14 @@ var xmlElement = sync.OnceValue(func() *regexp.Regexp { return rx(`^<([\w.:-]+)[
 func badList(where string) bool { return badLists().MatchString(lastKey(where)) }
 
 var badLists = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?i)^(?:exclude|excludes|excluded|exclude-?\w*|ignore|ignores|ignored|ignore[-_]?patterns|extend[-_](?:ignore|exclude)|disable|disabled|disabled_rules|skip|skips|skip-(?:dirs|files)|omit|norecursedirs|collect_ignore\w*|\w*ignorepatterns|per-file-ignores|deselect|exclude_lines|exclude_also|paths-ignore|branches-ignore|testPathIgnorePatterns|modulePathIgnorePatterns|allow|coverage_ignore)$`)
+	return rx(`(?i)^(?:exclude|excludes|excluded|exclude-?\w*|ignore|ignores|ignored|ignore[-_]?patterns|extend[-_](?:ignore|exclude)|disable|disabled|disabled_rules|skip|skips|skip-(?:dirs|files)|omit|norecursedirs|collect_ignore\w*|\w*ignorepatterns|per-file-ignores|deselect|exclude_lines|exclude_also|paths-ignore|branches-ignore|testPathIgnorePatterns|modulePathIgnorePatterns|allow|coverage_ignore|testIgnore|grepInvert)$`)
 })
 
 // goodList says that only what is in a list is checked.
 func goodList(where string) bool { return goodLists().MatchString(lastKey(where)) }
 
 var goodLists = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?i)^(?:enable|select|extend-select|extends|testpaths|testMatch|testRegex|roots|projects|hooks|repos|rules-enabled|enabled_rules|opt_in_rules|linters|checks|envlist|env_list)$`)
+	return rx(`(?i)^(?:enable|select|extend-select|extends|testpaths|testMatch|testRegex|roots|projects|hooks|repos|rules-enabled|enabled_rules|opt_in_rules|linters|checks|envlist|env_list|rustflags)$`)
 })
 
 func lastKey(where string) string {

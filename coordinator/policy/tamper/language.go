@@ -59,7 +59,7 @@ func golang() *language {
 		helper:  rx(`^func (?:\([^)]*\) )?(?P<name>\w+)(?:\[[^\]]*\])?\(`),
 		asserts: rx(`\b\w+\.(?:Errorf?|Fatalf?|Fail|FailNow)\(|\b(?:assert|require|is|qt|must|g|Expect|Ω)\.\w+\(|\.(?:Should|To|NotTo|Equal)\(|\bExpect\(|// ?(?:Unordered o|O)utput:|\bpanic\(` + helped),
 		strong:  rx(`[!=]=|[<>]|Equal|Diff|Contains|JSONEq|InDelta|ElementsMatch|Len\(|EqualError|ErrorIs|ErrorAs|Regexp|Match|Has(?:Prefix|Suffix)`),
-		trivial: rx(`\bif false\b|&& false\b|\bfalse &&|True\(\w+, true\)|False\(\w+, false\)|Equal\(\w+, (?:(true), true|(\d+), \d+)\)|\|\| true\b`),
+		trivial: rx(`\bif false\b|&& false\b|\bfalse &&|True\(\w+, true\)|False\(\w+, false\)|Equal\(\w+, (?:(true), true|(\d+), \d+)\)|\|\| true\b|range \w+\[:0\]|range \[\][\w.]+\{\}`),
 		skips:   rx(`\b\w+\.(?:Skip|Skipf|SkipNow)\(`), never: rx(`os\.Exit\(0\)|defer func\(\) \{ *(?:_ = )?recover\(\) *\}|runtime\.Goexit\(|syscall\.Exit\(0\)`),
 	}
 }
@@ -70,8 +70,8 @@ func python() *language {
 		test:    rx(`^[ \t]*(?:async +)?def (?P<name>test\w*)\(`),
 		helper:  rx(`^[ \t]*(?:async +)?def (?P<name>\w+)\(`),
 		asserts: rx(`^\s*assert\b|\bself\.(?:assert\w+|fail)\(|\bpytest\.(?:raises|fail|warns|approx)\(|\.assert_\w+\(|np\.testing\.\w+\(|\bassert_\w+\(|^\s*raise AssertionError` + helped),
-		strong:  rx(`==|!=|<|>|\bin\b|Equal|In\(|Raises|raises|assert_called_(?:once_)?with|isinstance|Almost|Regex|Dict|Count|\bis (?:not )?(?:True|False)\b|assert_\w*(?:equal|close)|\.startswith|\.endswith|match`),
-		trivial: rx(`^\s*assert\s*\(?\s*(?:True|1|not False|not None|""? *==? *"")\s*\)?\s*(?:,.*)?$|assertTrue\(\s*True\b|assertEqual\(\s*(?:1, *1|True, *True)\s*\)|\bor True\b|^\s*assert \(.*,\s*["'].*["']\)\s*$|^\s*if (?:False|0)\s*:|^\s*if not True\s*:`),
+		strong:  rx(`==|!=|<|>|\bin\b|Equal|In\(|Raises|raises|assert_called_(?:once_)?with|Almost|Regex|Dict|Count|\bis (?:not )?(?:True|False)\b|assert_\w*(?:equal|close)|\.startswith|\.endswith|match`),
+		trivial: rx(`^\s*assert\s*\(?\s*(?:True|1|not False|not None|""? *==? *"")\s*\)?\s*(?:,.*)?$|assertTrue\(\s*True\b|assertEqual\(\s*(?:1, *1|True, *True)\s*\)|\bor True\b|^\s*assert \(.*,\s*["'].*["']\)\s*$|^\s*if (?:False|0)\s*:|^\s*if not True\s*:|^\s*for .* in (?:\[\]|\w+\[:0\])\s*:`),
 		skips:   rx(`@(?:pytest\.mark|unittest)\.(?:skip|expectedFailure|xfail)\b|\bpytest\.(?:skip|xfail)\(|\bself\.skipTest\(|pytestmark\s*=.*(?:\.skip\b|xfail)|raise (?:unittest\.)?SkipTest|@(?:skip|expectedFailure)\b|__test__\s*=\s*False|pytest\.importorskip\(|collect_ignore(?:_glob)?\s*[+=]|@nottest\b`),
 		mayskip: rx(`\.skip(?:If|if|Unless)\b|xfail\([^)]*(?:sys|os|platform)`),
 		never:   rx(`\b(?:sys\.exit|os\._exit|exit|quit)\(\s*0?\s*\)|\bpytest\.exit\(|except(?: Exception| BaseException| AssertionError)?(?: as \w+)?:\s*(?:pass|return|\.\.\.)|contextlib\.suppress\((?:Exception|BaseException|AssertionError)|\bsuppress\(AssertionError|session\.exitstatus\s*=\s*0|rep(?:ort)?\.outcome\s*=\s*.passed`),
@@ -85,7 +85,7 @@ func javascript() *language {
 		helper:  rx(`^\s*(?:export )?(?:async )?(?:function\s*\*?\s*|const |let )(?P<name>\w+)(?:\s*=\s*(?:async )?(?:function)?)?\s*\(`),
 		asserts: rx(`\bexpect(?:\.\w+)?\(|\bassert(?:\.\w+)*\(|\bt\.(?:is|deepEqual|true|false|throws|not|ok|equal|same|fail)\w*\(|\.should\b|\bcy\.\w+\(.*should|\.should\(|\bfail\(` + helped),
 		strong:  rx(`\.to(?:Be|Equal|StrictEqual|Match\w*|Contain\w*|Throw\w*|HaveLength|HaveBeenCalled\w*|HaveBeenNthCalledWith|BeCloseTo|BeGreater\w+|BeLess\w+|HaveProperty|HaveText\w*|HaveAttribute|HaveValue|BeInstanceOf|HaveClass|HaveReturned\w*|BeTypeOf|Satisfy)\(|qual\w*\(|\.to\.(?:be|have|equal|eql|deep|include|contain|match|throw)|[=!]==?|\.is\(|hrows|\.include\(|\.match\(|snapshot`),
-		trivial: rx("expect\\((?:true)\\)\\.to(?:Be|Equal|StrictEqual)\\(true\\)|expect\\((?:true|1)\\)\\.toBeTruthy|expect\\(false\\)\\.toBe(?:Falsy\\(|\\(false)|expect\\((\\d+)\\)\\.to(?:Be|Equal)\\(\\d+\\)|assert(?:\\.ok|\\.equal|\\.strictEqual)?\\((?:true|1)(?:, *(?:true|1|[\"'`].*))?\\)|\\bif \\((?:false|0)\\)|\\|\\| true\\b|expect\\.anything\\(\\)|expect\\(true\\)\\.to\\.(?:be\\.true|equal\\(true\\))|if \\(!1\\)"),
+		trivial: rx("expect\\((?:true)\\)\\.to(?:Be|Equal|StrictEqual)\\(true\\)|expect\\((?:true|1)\\)\\.toBeTruthy|expect\\(false\\)\\.toBe(?:Falsy\\(|\\(false)|expect\\((\\d+)\\)\\.to(?:Be|Equal)\\(\\d+\\)|assert(?:\\.ok|\\.equal|\\.strictEqual)?\\((?:true|1)(?:, *(?:true|1|[\"'`].*))?\\)|\\bif \\((?:false|0)\\)|\\|\\| true\\b|expect\\.anything\\(\\)|expect\\(true\\)\\.to\\.(?:be\\.true|equal\\(true\\))|if \\(!1\\)|^\\s*expect\\(.*\\)\\.(?:resolves|rejects)\\b|\\.slice\\(0, 0\\)"),
 		skips:   rx(`\b(?:it|test|describe|suite|context|specify)(?:\.\w+)*\.(?:skip|todo|failing|fails|fixme|fail)\b|\bx(?:it|test|describe|context|specify)\b\s*(?:\.each)?\s*[(` + "`" + `]|\bthis\.skip\(|\bt\.skip\(|\bctx\.skip\(|\bpending\(|\{ *(?:skip|todo): *(?:true|['"])|\bignore: *true`),
 		mayskip: rx(`\.(?:skipIf|runIf)\(|if \(.*this\.skip`),
 		focus:   rx(`\b(?:it|test|describe|suite|context|specify)(?:\.\w+)*\.only\b|\bf(?:it|describe|test|context)\s*\(|\{ *only: *true`),

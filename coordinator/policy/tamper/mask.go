@@ -32,6 +32,10 @@ func (m *masker) step() {
 		}
 		m.blank(n+4, true)
 	case m.l.triple && (strings.HasPrefix(rest, `"""`) || strings.HasPrefix(rest, "'''")):
+		if m.statement() {
+			m.blank(6+end(rest[3:], rest[:3]), true)
+			return
+		}
 		m.quoted(rest[:3], true)
 	case rest[0] == '"':
 		m.quoted(`"`, m.l.long)
@@ -49,6 +53,21 @@ func (m *masker) step() {
 // starts says that a # begins a comment here: it does not within a word, as in $#.
 func (m *masker) starts() bool {
 	return m.l.lineComment != "#" || m.i == 0 || strings.ContainsRune(" \t\n;({", rune(m.src[m.i-1]))
+}
+
+// statement says that a string begins a statement of Python, which makes it a
+// comment.
+func (m *masker) statement() bool {
+	if m.l.name != "python" {
+		return false
+	}
+	before := m.src[:m.i]
+	line := strings.LastIndexByte(before, '\n') + 1
+	if strings.TrimSpace(before[line:]) != "" {
+		return false
+	}
+	previous := strings.TrimRight(before[:line], " \t\n")
+	return previous == "" || strings.IndexByte("([{,=+\\", previous[len(previous)-1]) < 0
 }
 
 // end is the length up to the separator, which is not part of it.

@@ -92,3 +92,25 @@ var passing = sync.OnceValue(func() *regexp.Regexp {
 
 // imports are the import blocks of Go, whose lines look like rows.
 var imports = sync.OnceValue(func() *regexp.Regexp { return rx(`^import \([^)]*\)`) })
+
+// platform are constraints that hold where Ralph runs.
+var platform = sync.OnceValue(func() *regexp.Regexp {
+	return rx(`^//\s*(?:go:build|\+build) (?:linux|darwin|unix|freebsd|!windows|!plan9|!js|!wasip1|\s|&&|\|\|)+$`)
+})
+
+var class = sync.OnceValue(func() *regexp.Regexp { return rx(`^\s*class (\w+)(.*)$`) })
+
+// wanted is the line that says what a test expects; the second group is the value.
+var wanted = sync.OnceValue(func() *regexp.Regexp {
+	return rx(`^\s*(?:const |let |var |final )?((?:want|expected|expect|wanted|exp)\w*)(?: \w+)? *:?= *(.+)$`)
+})
+
+// aware is code that can tell that it is being tested.
+var aware = sync.OnceValue(func() *regexp.Regexp {
+	return rx(`\btesting\.Testing\(\)|PYTEST_CURRENT_TEST|JEST_WORKER_ID|VITEST_(?:POOL_ID|WORKER_ID)|["']pytest["'] in sys\.modules|flag\.Lookup\("test\.|strings\.HasSuffix\(os\.Args\[0\], "\.test"\)|RSPEC_CORE`)
+})
+
+// expects are the lines of a script of testscript that can fail it.
+var expects = sync.OnceValue(func() *regexp.Regexp {
+	return rx(`^(?:! )?(?:stdout|stderr|cmp|cmpenv|exists|grep|exec|ralph)\b.*$`)
+})

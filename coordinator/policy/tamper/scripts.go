@@ -71,32 +71,54 @@ func (c *change) scripts() {
 	type side struct{ before, after script }
 	sides := make([]side, len(c.files))
 	kinds := make([]string, len(c.files))
-	moved := map[string]int{}
+	gained := map[string][]gain{}
 	for i, f := range c.files {
 		if kinds[i] = c.runs(f); kinds[i] == "" {
 			continue
 		}
 		sides[i] = side{commandsOf(kinds[i], string(f.Before)), commandsOf(kinds[i], string(f.After))}
+		n := map[string]int{}
 		for _, k := range sides[i].before.commands {
-			moved[k.text]--
+			n[k.text]--
 		}
 		for _, k := range sides[i].after.commands {
-			moved[k.text]++
+			if n[k.text]++; n[k.text] == 1 {
+				gained[k.text] = append(gained[k.text], gain{f.Path, kinds[i]})
+			}
 		}
 	}
 	for i, f := range c.files {
 		if kinds[i] == "" {
 			continue
 		}
-		c.commands(f, kinds[i], sides[i].before, sides[i].after, moved)
+		c.commands(f, kinds[i], sides[i].before, sides[i].after, gained)
 		if f.Before != nil && f.After != nil {
 			c.softened(f, kinds[i], sides[i].before, sides[i].after)
 		}
 	}
 }
 
+// gain is a file that has a command which it had not.
+type gain struct{ path, kind string }
+
+// serves says that a command which has left f for this file is still run: f is gone
+// or calls it, or both are of CI.
+func (g gain) serves(f File, kind, after string) bool {
+	switch {
+	case g.path == f.Path:
+		return false
+	case f.After == nil, kind == "ci" && g.kind == "ci":
+		return true
+	case g.kind == "make":
+		return calls().MatchString(after)
+	case g.kind == "package":
+		return strings.Contains(after, "npm ") || strings.Contains(after, "yarn ") || strings.Contains(after, "pnpm ") || strings.Contains(after, "bun ")
+	}
+	return strings.Contains(after, path.Base(g.path))
+}
+
 // commands judges the check commands of one file.
-func (c *change) commands(f File, kind string, before, after script, moved map[string]int) {
+func (c *change) commands(f File, kind string, before, after script, gained map[string][]gain) {
 	left := map[string]int{}
 	for _, k := range after.commands {
 		left[k.text]++
@@ -105,7 +127,7 @@ func (c *change) commands(f File, kind string, before, after script, moved map[s
 	for _, k := range before.commands {
 		if left[k.text] > 0 {
 			left[k.text]--
-		} else if k.tool != "" && moved[k.text] < 0 {
+		} else if k.tool != "" {
 			removed = append(removed, k)
 		}
 	}
@@ -122,6 +144,9 @@ func (c *change) commands(f File, kind string, before, after script, moved map[s
 				c.say(Finding{Path: f.Path, Line: added[i].line, What: "check made weaker: " + added[i].text, Why: why, Blocks: true})
 			}
 			added = slices.Delete(added, i, i+1)
+			continue
+		}
+		if slices.ContainsFunc(gained[r.text], func(g gain) bool { return g.serves(f, kind, after.text) }) {
 			continue
 		}
 		if i = slices.IndexFunc(added, func(a command) bool { return a.tool != "" }); i >= 0 {
@@ -204,9 +229,52 @@ func (c *change) softened(f File, kind string, before, after script) {
 			}
 		}
 	}
+	c.variables(f, before, after)
 	if n := newMatches(disabling(), plain(before.text), plain(after.text)); n >= 0 {
 		at(n, "check switched off", "it cannot fail any more, or is not run")
 	}
+}
+
+// variables judges the arguments of checks that are kept in variables, and checks
+// that an if has come to stand around.
+func (c *change) variables(f File, before, after script) {
+	was := map[string]string{}
+	for _, m := range variable().FindAllStringSubmatch(before.text, -1) {
+		was[m[1]] = " " + m[2]
+	}
+	for _, m := range variable().FindAllStringSubmatch(after.text, -1) {
+		if old, ok := was[m[1]]; ok && old != " "+m[2] {
+			if why := weaker(old, " "+m[2], after.text); why != "" {
+				c.say(Finding{Path: f.Path, What: "check made weaker: " + squeeze(m[0]), Why: why, Blocks: true})
+			}
+		}
+	}
+	for _, k := range after.commands {
+		i := slices.IndexFunc(before.commands, func(b command) bool { return b.text == k.text })
+		if k.tool == "" || i < 0 || k.line > strings.Count(after.text, "\n")+1 {
+			continue
+		}
+		if cond := around(after.text, k.line); cond != "" && around(before.text, before.commands[i].line) == "" && !present().MatchString(cond) {
+			c.say(Finding{Path: f.Path, Line: k.line, What: "check made conditional: " + k.text, Why: squeeze(cond), Blocks: true})
+		}
+	}
+}
+
+// around is the if of a shell that a line stands under.
+func around(text string, line int) string {
+	lines := strings.Split(text, "\n")
+	own := indentation(lines[line-1])
+	for i := line - 2; i >= 0 && own > 0; i-- {
+		t := strings.TrimSpace(lines[i])
+		if t == "" || indentation(lines[i]) >= own {
+			continue
+		}
+		if strings.HasPrefix(t, "if ") || strings.HasPrefix(t, "elif ") || t == "else" {
+			return t
+		}
+		own = indentation(lines[i])
+	}
+	return ""
 }
 
 // commandsOf reads the commands of a file.

@@ -63,7 +63,7 @@ var dashed = sync.OnceValue(func() *regexp.Regexp { return rx(`^\t@?-@?\s*\S+`) 
 
 // harmless are commands that may well fail.
 var harmless = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`^\s*(?:- )?(?:run: )?(?:@?-?@?)(?:rm|mkdir|kill|pkill|docker (?:rm|stop|kill|pull|network)|git (?:fetch|stash|branch|tag|config|worktree)|cp|mv|echo|cat|ls|command -v|which|test -f|source|export|\w+=|\[|umount|trap)\b|\|\| (?:echo|printf)[^;&|]*(?:&&|;|\{)?\s*exit 1|\w+=\$?\(?.*\|\| *(?:true|echo)`)
+	return rx(`^\s*(?:- )?(?:run: )?(?:@?-?@?)(?:rm|mkdir|kill|pkill|docker (?:rm|stop|kill|pull|network)|git (?:fetch|stash|branch|tag|config|worktree)|cp|mv|echo|cat|ls|command -v|which|test -f|source|export|\w+=|\[|umount)\b|\|\| (?:echo|printf)[^;&|]*(?:&&|;|\{)?\s*exit 1|\w+=\$?\(?.*\|\| *(?:true|echo)`)
 })
 
 var exits = sync.OnceValue(func() *regexp.Regexp { return rx(`^exit 0[ \t]*$|^return 0[ \t]*$`) })
@@ -100,3 +100,14 @@ func lower(a, b string) bool {
 	y, err2 := strconv.ParseFloat(b, 64)
 	return err == nil && err2 == nil && x < y
 }
+
+// variable is one whose value holds the arguments of a check.
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return rx(`^\s*(?:export )?(\w*(?i:test|check|lint|flags|args|opts)\w*)\s*[:+?]?=\s*(.+)$`)
+})
+
+// present asks whether a program is there at all.
+var present = sync.OnceValue(func() *regexp.Regexp { return rx(`command -v|\bwhich\b|\btype\b|\bhash\b`) })
+
+// calls are commands that run a target of a makefile and the like.
+var calls = sync.OnceValue(func() *regexp.Regexp { return rx(`(?:\$\(MAKE\)|\b(?:make|just|task|rake|nox)\b)`) })

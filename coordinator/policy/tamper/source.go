@@ -84,6 +84,7 @@ func (s *source) find(re *regexp.Regexp, helper bool) {
 		if s.within(from) {
 			continue
 		}
+		helper := helper || s.uncollected(from)
 		u := &unit{helper: helper, file: s, from: s.lead(from), line: s.lineAt(from)}
 		begin := m[1]
 		if s.bare[begin-1] == '{' {
@@ -103,6 +104,24 @@ func (s *source) find(re *regexp.Regexp, helper bool) {
 		}
 		s.units = append(s.units, u)
 	}
+}
+
+// uncollected says that a method of Python stands in a class that no test program
+// looks into.
+func (s *source) uncollected(from int) bool {
+	if s.l.name != "python" || from == 0 || s.bare[from-1] == '\n' {
+		return false
+	}
+	own := indentation(s.bare[strings.LastIndexByte(s.bare[:from], '\n')+1:])
+	for i := s.lineAt(from) - 2; i >= 0; i-- {
+		text := end2(s.bare[s.starts[i]:], "\n")
+		if strings.TrimSpace(text) == "" || indentation(text) >= own {
+			continue
+		}
+		m := class().FindStringSubmatch(text)
+		return m != nil && !strings.HasPrefix(m[1], "Test") && !strings.Contains(m[2], "Test")
+	}
+	return false
 }
 
 func (s *source) within(at int) bool {
@@ -305,7 +324,7 @@ func (s *source) helped(text string) (calls, strong bool) {
 // it, as functions of other files do; strongly, when it gives it something to look
 // at as well.
 func (s *source) passed(text string) (calls, strongly bool) {
-	if s.l.name != "go" || strings.HasPrefix(text, "func ") {
+	if s.l.name != "go" || strings.HasPrefix(text, "func ") || strings.Contains(text, ":= ") || strings.Contains(text, " = ") {
 		return false, false
 	}
 	m := passing().FindStringSubmatch(text)

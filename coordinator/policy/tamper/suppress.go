@@ -17,20 +17,84 @@ var narrow = sync.OnceValue(func() *regexp.Regexp {
 	return rx(`//\s*nolint\b|#\s*noqa\b|#\s*type:\s*ignore|#\s*pyright:\s*ignore|#\s*pragma: no cover|eslint-disable-(?:next-)?line|@ts-(?:ignore|expect-error)|#\[allow\(|@SuppressWarnings|@Suppress\(|rubocop:disable|biome-ignore|shellcheck disable=|NOLINT|//lint:ignore|(?:istanbul|c8|v8) ignore next|#\s*nosec|pylint:\s*disable`)
 })
 
+// testscripts judges the files that are tests as a whole: gone, or with fewer lines
+// that can fail.
+func (c *change) testscripts() {
+	for _, f := range c.files {
+		ext := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+		if ext != "txtar" && ext != "txt" && ext != "feature" || f.Before == nil || !strings.Contains(f.Path, "testdata/script") && ext == "txt" {
+			continue
+		}
+		if f.After == nil {
+			if !c.movedFile(f) {
+				c.say(Finding{Path: f.Path, What: "test removed: " + f.Path, Why: "nothing in the change takes its place", Blocks: true})
+			}
+			continue
+		}
+		had, has := lineSet(expects(), f.Before), lineSet(expects(), f.After)
+		gone := ""
+		came := false
+		for line, n := range had {
+			if has[line] < n && (gone == "" || line < gone) {
+				gone = line
+			}
+		}
+		for line, n := range has {
+			came = came || had[line] < n
+		}
+		if gone != "" && !came && ext != "feature" {
+			c.say(Finding{Path: f.Path, What: "assertion removed: " + gone, Why: "nothing takes its place", Blocks: true})
+		}
+	}
+}
+
+// movedFile says that the content of a file is, in the main, that of a new one.
+func (c *change) movedFile(f File) bool {
+	bag := tokens(string(f.Before))
+	for _, other := range c.files {
+		if other.Before == nil && other.After != nil && likeness(bag, tokens(string(other.After))) > .5 {
+			return true
+		}
+	}
+	return false
+}
+
+func lineSet(re *regexp.Regexp, data []byte) map[string]int {
+	set := map[string]int{}
+	for _, line := range re.FindAllString(string(data), -1) {
+		set[squeeze(line)]++
+	}
+	return set
+}
+
 func (c *change) suppressions() {
 	for _, f := range c.files {
 		if f.After == nil || languageOf(f.Path) == nil {
 			continue
 		}
-		before, after := string(f.Before), string(f.After)
-		at := func(n int, what string, blocks bool) {
-			line := strings.TrimLeft(after[n:], " \t\n")
-			c.say(Finding{Path: f.Path, Line: 1 + strings.Count(after[:n], "\n"), What: what + ": " + end2(line, "\n"), Why: "the linter says nothing there", Blocks: blocks})
+		after := string(f.After)
+		had := map[string]bool{}
+		for line := range strings.Lines(string(f.Before)) {
+			had[squeeze(line)] = true
 		}
-		if n := newMatches(wide(), plain(before), plain(after)); n >= 0 && !generated(after) {
-			at(n, "linter silenced for a file", f.Before != nil)
-		} else if n := newMatches(narrow(), plain(before), plain(after)); n >= 0 && !generated(after) {
-			at(n, "linter silenced", false)
+		made, first, n := generated(after), true, 0
+		for line := range strings.Lines(after) {
+			n++
+			shown := squeeze(line)
+			if shown == "" || had[shown] {
+				continue
+			}
+			if aware().MatchString(line) && !isTest(f.Path, "") {
+				c.say(Finding{Path: f.Path, Line: n, What: "code that knows it is tested: " + shown, Why: "it can do other things then", Blocks: true})
+			}
+			switch {
+			case made:
+			case wide().MatchString(line):
+				c.say(Finding{Path: f.Path, Line: n, What: "linter silenced for a file: " + shown, Why: "the linter says nothing there", Blocks: f.Before != nil})
+			case first && narrow().MatchString(line):
+				c.say(Finding{Path: f.Path, Line: n, What: "linter silenced: " + shown, Why: "the linter says nothing there"})
+				first = false
+			}
 		}
 	}
 }

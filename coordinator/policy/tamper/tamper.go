@@ -60,6 +60,7 @@ func Inspect(files []File, checks []string) []Finding {
 	c.tests()
 	c.scripts()
 	c.configs()
+	c.testscripts()
 	c.suppressions()
 	slices.SortStableFunc(c.found, func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), strings.Compare(a.What, b.What))

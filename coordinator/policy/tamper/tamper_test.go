@@ -3,6 +3,7 @@ package tamper_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestFindingsSayWhatAndWhere(t *testing.T) {
 		{"a new test that is skipped is only shown", tamper.File{Path: "a_test.go", Before: []byte(before), After: []byte(before + "\nfunc TestSub(t *testing.T) {\n\tt.Skip()\n}\n")},
 			[]tamper.Finding{{Path: "a_test.go", Line: 9, What: "new test is skipped: TestSub", Why: "it proves nothing yet"}}},
 		{"one line is silenced", tamper.File{Path: "a.go", Before: []byte("package a\n"), After: []byte("package a\n\nvar x = f() //nolint:errcheck\n")},
-			[]tamper.Finding{{Path: "a.go", Line: 3, What: "linter silenced: //nolint:errcheck", Why: "the linter says nothing there"}}},
+			[]tamper.Finding{{Path: "a.go", Line: 3, What: "linter silenced: var x = f() //nolint:errcheck", Why: "the linter says nothing there"}}},
 		{"check", tamper.File{Path: "check.sh", Before: []byte("set -e\ngo test ./...\n"), After: []byte("set -e\ngo test ./... || true\n")},
 			[]tamper.Finding{
 				{Path: "check.sh", Line: 2, What: "check made weaker: go test ./... || true", Why: "it has || true", Blocks: true},
@@ -52,34 +53,33 @@ func TestAnUnknownScriptIsWatchedWhenItIsACheck(t *testing.T) {
 	}
 }
 
-// What is added to a change never hides what it weakens, the order of files does
-// not matter, and the weakened state as the old one is no weakening.
+// What else is in a change does not hide what it weakens, nor do the order of the
+// files and their line ends; and what does not change weakens nothing.
 func TestProperties(t *testing.T) {
 	weak, honest := corpus(t, "testdata/weak.txtar"), corpus(t, "testdata/honest.txtar")
+	var beside []tamper.File
+	for _, s := range honest {
+		for _, f := range s.files {
+			if slices.Contains([]string{"docs-only", "lockfile", "cargo-deps", "code-only", "go-generated", "deploy-script", "ci-more", "go-comment", "js-new-file"}, s.name) {
+				f.Path = "other/" + f.Path
+				beside = append(beside, f)
+			}
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		w := rapid.SampledFrom(weak).Draw(t, "weak")
-		files := append([]tamper.File(nil), w.files...)
+		files := append(slices.Clone(w.files), rapid.SliceOfDistinct(rapid.SampledFrom(beside), func(f tamper.File) string { return f.Path }).Draw(t, "beside")...)
 		for i := range files {
 			for _, side := range []*[]byte{&files[i].Before, &files[i].After} {
-				if *side != nil && rapid.Bool().Draw(t, "crlf") && !strings.Contains(files[i].Path, "ci/run") {
+				if *side != nil && rapid.Bool().Draw(t, "crlf") {
 					*side = bytes.ReplaceAll(*side, []byte("\n"), []byte("\r\n"))
 				}
 			}
 		}
-		h := rapid.SampledFrom(honest).Draw(t, "honest")
-		for _, f := range h.files {
-			f.Path = "other/" + f.Path
-			if f.Before == nil || !strings.Contains(f.Path, "est") && !strings.Contains(f.Path, "Makefile") { // another test of the same content would be its new place
-				files = append(files, f)
-			}
-		}
 		n := rapid.IntRange(0, len(files)).Draw(t, "turn")
-		files = append(files[n:], files[:n]...)
-		if h.files[0].After == nil || strings.HasPrefix(h.name, "go-") || strings.HasPrefix(h.name, "js-") || strings.HasPrefix(h.name, "py-") || strings.HasPrefix(h.name, "r") || strings.HasPrefix(h.name, "java") || strings.HasPrefix(h.name, "eslint") || strings.HasPrefix(h.name, "shell") {
-			return
-		}
+		files = append(slices.Clone(files[n:]), files[:n]...)
 		if found := tamper.Inspect(files, w.checks); !blocks(found) {
-			t.Fatalf("%s is hidden by %s: %+v", w.name, h.name, found)
+			t.Fatalf("%s is hidden: %+v", w.name, found)
 		}
 	})
 	for _, s := range append(weak, honest...) {
@@ -94,13 +94,13 @@ func TestProperties(t *testing.T) {
 
 func TestLargeChangesEndSoon(t *testing.T) {
 	var before, after strings.Builder
-	for i := range 1500 {
+	for i := range 500 {
 		fmt.Fprintf(&before, "func TestA%d(t *testing.T) {\n\tif got := f(%d); got != %d {\n\t\tt.Errorf(\"got\")\n\t}\n}\n", i, i, i+1)
 		fmt.Fprintf(&after, "func TestB%d(t *testing.T) {\n\tif got := g(%d); got != %d {\n\t\tt.Errorf(\"got\")\n\t}\n}\n", i, i*7, i+9)
 	}
 	files := []tamper.File{{Path: "a_test.go", Before: []byte(before.String()), After: []byte(after.String())}}
 	for _, path := range []string{"Makefile", "package.json", ".golangci.yml", "a.test.ts", "test_a.py", "a_spec.rb", "tests/a.rs", "src/test/java/A.java"} {
-		files = append(files, tamper.File{Path: path, Before: []byte(strings.Repeat("{ \"a\": [(it('x', () => {\n", 3000)), After: []byte(strings.Repeat("test: a b\n\tgo test './...' || (\n", 2500))})
+		files = append(files, tamper.File{Path: path, Before: []byte(strings.Repeat("{ \"a\": [(it('x', () => {\n", 400)), After: []byte(strings.Repeat("test: a b\n\tgo test './...' || (\n", 400))})
 	}
 	start := time.Now()
 	found := tamper.Inspect(files, []string{"make check"})

@@ -1,4 +1,4 @@
-package prompt_test
+package work_test
 
 import (
 	"errors"
@@ -13,31 +13,31 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator/plan"
-	"ralph/coordinator/prompt"
+	"ralph/coordinator/prompt/work"
 )
 
 // full has something in every field.
-func full() prompt.WorkFacts {
-	return prompt.WorkFacts{
-		Task: prompt.WorkTask{
+func full() work.Facts {
+	return work.Facts{
+		Task: work.Task{
 			ID: "US-003", Title: "Log in", Description: "As a user I log in.\n```\n## not a heading of ours\n```",
-			Criteria: []prompt.WorkCriterion{{Text: "a wrong password is refused"}, {Text: "tests pass", Done: true}},
+			Criteria: []work.Criterion{{Text: "a wrong password is refused"}, {Text: "tests pass", Done: true}},
 			Kind:     "feature", Phase: "p1", Epic: "EPIC-1", Labels: []string{"auth"}, Priority: 1, Check: "go test ./auth",
 			Files: []string{"auth/login.go"}, Inputs: []string{"docs/auth.md"}, Outputs: []string{"auth/session.go"}, Metrics: []string{"99 % of logins work"},
 			Notes: "mind the cookies", System: "work test first", Prompt: "use bcrypt", Fallback: "leave a stub page",
 		},
-		Plan: prompt.WorkPlan{Name: "Shop", Description: "A shop for hats.", Branch: "shop", Tracker: "json", Path: "prd.json", Done: 2, Total: 7}, Phase: "implementation",
+		Plan: work.Plan{Name: "Shop", Description: "A shop for hats.", Branch: "shop", Tracker: "json", Path: "prd.json", Done: 2, Total: 7}, Phase: "implementation",
 		Iteration: 4, Attempt: 2, Attempts: 3,
-		LastChecks:  []prompt.Check{{Command: "go test ./auth", ExitCode: 1, Output: "FAIL: TestLogin"}},
+		LastChecks:  []work.Check{{Command: "go test ./auth", ExitCode: 1, Output: "FAIL: TestLogin"}},
 		LastProblem: "the agent gave up", LastAnswer: "I could not find the store",
-		Dependencies: []prompt.WorkDependency{{ID: "US-001", Title: "Store", Result: "made store.go", Commit: "abc123", Files: []string{"store.go"}}},
-		Checks:       []string{"go test ./auth", "make lint"}, Gates: []prompt.WorkGate{{Name: "coverage", Condition: "coverage >= 80", Check: "make cover"}},
+		Dependencies: []work.Dependency{{ID: "US-001", Title: "Store", Result: "made store.go", Commit: "abc123", Files: []string{"store.go"}}},
+		Checks:       []string{"go test ./auth", "make lint"}, Gates: []work.Gate{{Name: "coverage", Condition: "coverage >= 80", Check: "make cover"}},
 		Guidance: []string{"use the blue one"}, Progress: "- US-001 done", Learned: "the store is slow", OwnTree: true,
 	}
 }
 
 func TestWorkTellsEverything(t *testing.T) {
-	text, err := prompt.Work(full(), "")
+	text, err := work.Render(full(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,11 @@ func TestWorkTellsEverything(t *testing.T) {
 }
 
 func TestWorkOfABareTask(t *testing.T) {
-	text, err := prompt.Work(prompt.WorkFacts{Task: prompt.WorkTask{ID: "T-1", Title: "Mend\nit"}, External: true}, "")
+	text, err := work.Render(work.Facts{Task: work.Task{ID: "T-1", Title: "Mend\nit"}, External: true}, "")
 	if err != nil || !strings.HasPrefix(text, "Task T-1: Mend it\n") || len(text) > 900 || strings.Contains(text, "```") || strings.Contains(text, "\n\n\n") {
 		t.Errorf("a bare task (%d bytes, %v):\n%s", len(text), err, text)
 	}
-	if !strings.Contains(text, "\n"+prompt.Promise+"\n") || strings.Contains(text, "call finish") {
+	if !strings.Contains(text, "\n"+work.Promise+"\n") || strings.Contains(text, "call finish") {
 		t.Errorf("an external agent is told the wrong end:\n%s", text)
 	}
 }
@@ -75,9 +75,9 @@ func TestWorkIsBounded(t *testing.T) {
 	f := full()
 	long := strings.Repeat("日本語 line\n", 100_000)
 	f.Task.Description, f.Progress, f.Learned, f.LastAnswer, f.LastProblem, f.Plan.Description = long, long, long, long, "first\n"+long+"\nlast", long
-	f.LastChecks = []prompt.Check{{Command: "x", Output: "begin\n" + long + "the end\n"}}
-	f.Dependencies = make([]prompt.WorkDependency, 10_000)
-	text, err := prompt.Work(f, "")
+	f.LastChecks = []work.Check{{Command: "x", Output: "begin\n" + long + "the end\n"}}
+	f.Dependencies = make([]work.Dependency, 10_000)
+	text, err := work.Render(f, "")
 	if err != nil || len(text) > 200_000 {
 		t.Fatalf("%d bytes, %v", len(text), err)
 	}
@@ -108,12 +108,12 @@ func TestCustomTemplate(t *testing.T) {
 		"functions": {`{{fence "x" .Task.Notes}} {{join .Checks "+"}} {{len .Gates}} {{(index .Gates 0).Name}}`, "```x\nmind the cookies\n``` go test ./auth+make lint 1 coverage"},
 		"else":      {`{{with .Task.Labels}}{{join . ","}}{{else}}{{.Task.ID}}{{end}}`, "auth"},
 	} {
-		got, err := prompt.Work(full(), write(t, x.text))
+		got, err := work.Render(full(), write(t, x.text))
 		if err != nil || got != x.want {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, x.want)
 		}
 	}
-	if text, err := prompt.Work(full(), write(t, prompt.DefaultWork())); err != nil || !strings.Contains(text, "Task US-003") {
+	if text, err := work.Render(full(), write(t, work.Default())); err != nil || !strings.Contains(text, "Task US-003") {
 		t.Errorf("the default as a file of one's own: %v", err)
 	}
 }
@@ -149,8 +149,8 @@ func TestTemplateErrors(t *testing.T) {
 			f.Checks = append(f.Checks, "x")
 		}
 		path := write(t, x.text)
-		_, err := prompt.Work(f, path)
-		var te *prompt.TemplateError
+		_, err := work.Render(f, path)
+		var te *work.TemplateError
 		if !errors.As(err, &te) {
 			t.Errorf("%s: %v is no template error", name, err)
 			continue
@@ -159,10 +159,10 @@ func TestTemplateErrors(t *testing.T) {
 			t.Errorf("%s: line %d, %v; want line %d, %q", name, te.Line, err, x.line, x.want)
 		}
 	}
-	if err := prompt.CheckWork(write(t, "{{if .External}}{{.Nope}}{{end}}")); err == nil {
-		t.Error("CheckWork misses an unknown variable")
+	if err := work.CheckTemplate(write(t, "{{if .External}}{{.Nope}}{{end}}")); err == nil {
+		t.Error("CheckTemplate misses an unknown variable")
 	}
-	if err := prompt.CheckWork(""); err != nil {
+	if err := work.CheckTemplate(""); err != nil {
 		t.Errorf("the default: %v", err)
 	}
 }
@@ -175,11 +175,11 @@ func TestTemplateFiles(t *testing.T) {
 	}
 	began := time.Now()
 	for path, want := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a directory", fifo: "no regular file"} {
-		if _, err := prompt.Work(full(), path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := work.Render(full(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}
-	if _, err := prompt.Work(full(), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := work.Render(full(), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file is %v", err)
 	}
 	if time.Since(began) > 5*time.Second {
@@ -190,9 +190,9 @@ func TestTemplateFiles(t *testing.T) {
 // Every field is documented, and everything that is documented is there.
 func TestWorkVariables(t *testing.T) {
 	told := map[string]bool{}
-	for _, v := range prompt.WorkVariables() {
+	for _, v := range work.Variables() {
 		told[v.Name] = true
-		if _, err := prompt.Work(full(), write(t, "x{{"+v.Name+"}}")); err != nil {
+		if _, err := work.Render(full(), write(t, "x{{"+v.Name+"}}")); err != nil {
 			t.Errorf("%s is documented and cannot be used: %v", v.Name, err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestWorkVariables(t *testing.T) {
 			}
 		}
 	}
-	walk("", reflect.TypeFor[prompt.WorkFacts]())
+	walk("", reflect.TypeFor[work.Facts]())
 }
 
 func FuzzTemplate(f *testing.F) {
@@ -220,8 +220,8 @@ func FuzzTemplate(f *testing.F) {
 		if err := os.WriteFile(path, []byte(s), 0o600); err != nil {
 			t.Skip()
 		}
-		text, err := prompt.Work(full(), path)
-		var te *prompt.TemplateError
+		text, err := work.Render(full(), path)
+		var te *work.TemplateError
 		if err != nil && !errors.As(err, &te) || err == nil && (text == "" || len(text) > 1<<20) {
 			t.Errorf("%q, %v", text, err)
 		}
@@ -230,12 +230,12 @@ func FuzzTemplate(f *testing.F) {
 
 func TestSurroundings(t *testing.T) {
 	fs := afero.NewMemMapFs()
-	if p, l, err := prompt.Surroundings(fs, "/p"); p+l != "" || err != nil {
+	if p, l, err := work.Surroundings(fs, "/p"); p+l != "" || err != nil {
 		t.Errorf("an empty project: %q %q %v", p, l, err)
 	}
 	_ = afero.WriteFile(fs, "/p/RALPH_PROGRESS.md", []byte("newest\n"+strings.Repeat("old\n", 5000)), 0o644)
 	_ = afero.WriteFile(fs, "/p/AGENT.md", []byte(strings.Repeat("old\n", 5000)+"newest\n"), 0o644)
-	p, l, err := prompt.Surroundings(fs, "/p")
+	p, l, err := work.Surroundings(fs, "/p")
 	if err != nil || !strings.HasPrefix(p, "newest\n") || !strings.HasSuffix(l, "old\nnewest\n") || len(p) > 4096 || len(l) > 4096 {
 		t.Errorf("%d %d %v", len(p), len(l), err)
 	}
@@ -246,7 +246,7 @@ func TestWorkOf(t *testing.T) {
 		Gates: []plan.Gate{{Name: "all", Check: "make"}, {Name: "other", Task: "B", Check: "x"}, {Name: "mine", Task: "A", Condition: "a > 1"}},
 		Tasks: []plan.Task{{ID: "E", Kind: "epic"}, {ID: "D", Title: "before", Status: plan.Done, Result: "made it"}, {ID: "F", Status: plan.Failed},
 			{ID: "A", Phase: "p1", After: []string{"D", "F"}, Check: "go test", Criteria: []plan.Criterion{{Text: "c", Done: true}}}}}
-	w := prompt.WorkOf(p, p.Tasks[3], "make check", "go test")
+	w := work.Of(p, p.Tasks[3], "make check", "go test")
 	if w.Plan.Name != "prd.json" || w.Plan.Done != 1 || w.Plan.Total != 3 || w.Phase != "Build it" || len(w.Gates) != 1 || strings.Join(w.Checks, "|") != "go test|make check|make" ||
 		len(w.Dependencies) != 1 || w.Dependencies[0].Result != "made it" || !w.Task.Criteria[0].Done {
 		t.Errorf("%+v", w)
@@ -254,13 +254,13 @@ func TestWorkOf(t *testing.T) {
 }
 
 func TestPlanCreate(t *testing.T) {
-	text, err := prompt.PlanCreate(prompt.PlanFacts{About: "a ```shop```", Target: "prd.md", Check: "go test ./...", Project: "A Go module.", Exists: true})
+	text, err := work.Create(work.CreateFacts{About: "a ```shop```", Target: "prd.md", Check: "go test ./...", Project: "A Go module.", Exists: true})
 	for _, want := range []string{"````user\na ```shop```\n````", "write prd.md, which is there already", "- `go test ./...`", "A Go module.", "ralph plan convert prd.md --to json", "Ask before you write"} {
 		if err != nil || !strings.Contains(text, want) {
 			t.Errorf("it lacks %q (%v):\n%s", want, err, text)
 		}
 	}
-	if text, err := prompt.PlanCreate(prompt.PlanFacts{Target: "prd.md"}); err != nil || !strings.Contains(text, "ask that first") {
+	if text, err := work.Create(work.CreateFacts{Target: "prd.md"}); err != nil || !strings.Contains(text, "ask that first") {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }

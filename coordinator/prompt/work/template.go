@@ -1,6 +1,7 @@
-package prompt
+package work
 
 import (
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,9 @@ import (
 	"unicode/utf8"
 )
 
+//go:embed *.md
+var texts embed.FS
+
 // maxTemplate is the size of a template, in bytes.
 const maxTemplate = 64 << 10
 
@@ -25,6 +29,7 @@ type TemplateError struct {
 	Err          error
 }
 
+// Error is one line: the file, what is wrong, and where.
 func (e *TemplateError) Error() string {
 	at := ""
 	if e.Line > 0 {
@@ -36,6 +41,7 @@ func (e *TemplateError) Error() string {
 	return fmt.Sprintf("prompt template %q: %s%s", e.Path, e.Text, at)
 }
 
+// Unwrap gives the cause.
 func (e *TemplateError) Unwrap() error { return e.Err }
 
 // workTemplate is the template of the prompt of a task: the file, or ours.
@@ -52,7 +58,7 @@ func workTemplate(path string) (*template.Template, error) {
 		return nil, templateError(path, err)
 	}
 	c := typing{path: path, set: t}
-	if err := c.check(reflect.TypeFor[WorkFacts]()); err != nil {
+	if err := c.check(reflect.TypeFor[Facts]()); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -67,9 +73,9 @@ var ownWork = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("work.md").Option("missingkey=error").Funcs(workFuncs()).Parse(string(data))
 })
 
-// DefaultWork is the text of the template that Ralph brings, to begin one's own
+// Default is the text of the template that Ralph brings, to begin one's own
 // with.
-func DefaultWork() string {
+func Default() string {
 	data, _ := texts.ReadFile("work.md") // embedded under this name: it cannot be missing
 	return string(data)
 }

@@ -1,4 +1,4 @@
-package prompt
+package work
 
 import (
 	"slices"
@@ -7,11 +7,11 @@ import (
 	"ralph/coordinator/plan"
 )
 
-// WorkOf is what the prompt of a task says of the task and its plan; checks are
+// Of is what the prompt of a task says of the task and its plan; checks are
 // those of the run. The rest (attempt, guidance, what the project remembers) is the
 // run's to add.
-func WorkOf(p *plan.Plan, t plan.Task, checks ...string) WorkFacts {
-	w := WorkFacts{Task: TaskOf(t), Phase: t.Phase, Plan: WorkPlan{Name: p.Name, Description: p.Description, Branch: p.Branch, Tracker: p.Tracker, Path: p.Path}}
+func Of(p *plan.Plan, t plan.Task, checks ...string) Facts {
+	w := Facts{Task: TaskOf(t), Phase: t.Phase, Plan: Plan{Name: p.Name, Description: p.Description, Branch: p.Branch, Tracker: p.Tracker, Path: p.Path}}
 	for _, ph := range p.Phases {
 		if ph.ID == t.Phase && ph.Name != "" {
 			w.Phase = ph.Name
@@ -31,7 +31,7 @@ func WorkOf(p *plan.Plan, t plan.Task, checks ...string) WorkFacts {
 	}
 	for _, id := range t.After {
 		if d, ok := p.Find(id); ok && d.Status == plan.Done {
-			w.Dependencies = append(w.Dependencies, WorkDependency{ID: d.ID, Title: d.Title, Result: d.Result})
+			w.Dependencies = append(w.Dependencies, Dependency{ID: d.ID, Title: d.Title, Result: d.Result})
 		}
 	}
 	checks = append([]string{t.Check}, checks...)
@@ -40,7 +40,7 @@ func WorkOf(p *plan.Plan, t plan.Task, checks ...string) WorkFacts {
 		case own && g.Check != "" && g.Condition == "":
 			checks = append(checks, g.Check)
 		case own || g.Task == "" && g.Phase == t.Phase:
-			w.Gates = append(w.Gates, WorkGate{Name: g.Name, Condition: g.Condition, Check: g.Check})
+			w.Gates = append(w.Gates, Gate{Name: g.Name, Condition: g.Condition, Check: g.Check})
 		}
 	}
 	for _, c := range checks {
@@ -52,11 +52,11 @@ func WorkOf(p *plan.Plan, t plan.Task, checks ...string) WorkFacts {
 }
 
 // TaskOf is a task of a plan as its prompt tells it.
-func TaskOf(t plan.Task) WorkTask {
-	w := WorkTask{ID: t.ID, Title: t.Title, Description: t.Description, Kind: t.Kind, Phase: t.Phase, Epic: t.Epic, Labels: t.Labels, Priority: t.Priority,
+func TaskOf(t plan.Task) Task {
+	w := Task{ID: t.ID, Title: t.Title, Description: t.Description, Kind: t.Kind, Phase: t.Phase, Epic: t.Epic, Labels: t.Labels, Priority: t.Priority,
 		Check: t.Check, Inputs: t.Inputs, Outputs: t.Outputs, Metrics: t.Metrics, Notes: t.Notes, System: t.System, Prompt: t.Prompt, Fallback: t.Fallback}
 	for _, c := range t.Criteria {
-		w.Criteria = append(w.Criteria, WorkCriterion(c))
+		w.Criteria = append(w.Criteria, Criterion(c))
 	}
 	return w
 }

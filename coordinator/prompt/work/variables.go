@@ -1,4 +1,4 @@
-package prompt
+package work
 
 // Variable is one thing that a template of a task's prompt can name.
 type Variable struct {
@@ -6,8 +6,8 @@ type Variable struct {
 	About string
 }
 
-// WorkVariables lists what a template can name, in the order of WorkFacts.
-func WorkVariables() []Variable {
+// Variables lists what a template can name, in the order of Facts.
+func Variables() []Variable {
 	return []Variable{
 		{".Task.ID", "the id of the task"},
 		{".Task.Title", "its title, one line"},

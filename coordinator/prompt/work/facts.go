@@ -1,4 +1,14 @@
-package prompt
+// Package work makes the prompt of a task of a plan, and the opening of the
+// conversation in which a plan is made.
+//
+// It owns the template that Ralph brings, what a template of the user's can name,
+// and the bounds of what goes in. Text of plans, checks and files stands in fences
+// that it cannot close. It refuses a template that names what there is not, also
+// where a run would not come by.
+//
+//	f := work.Of(p, task, check)
+//	text, err := work.Render(f, "")
+package work
 
 import (
 	"fmt"
@@ -22,11 +32,11 @@ const (
 // task is complete.
 const Promise = "<promise>COMPLETE</promise>"
 
-// WorkFacts is what the prompt of a task of a plan is made of, and what a custom
-// template can name. WorkVariables documents them.
-type WorkFacts struct {
-	Task  WorkTask
-	Plan  WorkPlan
+// Facts is what the prompt of a task of a plan is made of, and what a custom
+// template can name. Variables documents them.
+type Facts struct {
+	Task  Task
+	Plan  Plan
 	Phase string // of the plan, in words; "" for none
 
 	Iteration int // of the run, from 1; 0 in a preview
@@ -39,9 +49,9 @@ type WorkFacts struct {
 	LastProblem string
 	LastAnswer  string
 
-	Dependencies []WorkDependency // merged already
-	Checks       []string         // commands that Ralph runs afterwards
-	Gates        []WorkGate
+	Dependencies []Dependency // merged already
+	Checks       []string     // commands that Ralph runs afterwards
+	Gates        []Gate
 	Guidance     []string // what the user said during this run, oldest first
 	Progress     string   // of RALPH_PROGRESS.md, the newest of it
 	Learned      string   // of AGENT.md, the newest of it
@@ -49,14 +59,14 @@ type WorkFacts struct {
 	// External says that the agent is another program, which has no finish tool
 	// and declares the end by the line Promise.
 	External bool
-	Promise  string // filled in by Work
+	Promise  string // filled in by Render
 	OwnTree  bool   // Ralph commits and merges what is changed
 }
 
-// WorkTask is the task of a WorkFacts.
-type WorkTask struct {
+// Task is the task of a Facts.
+type Task struct {
 	ID, Title, Description string
-	Criteria               []WorkCriterion
+	Criteria               []Criterion
 	Kind, Phase, Epic      string
 	Labels                 []string
 	Priority               int
@@ -69,33 +79,43 @@ type WorkTask struct {
 	Fallback               string // what to do when it cannot be done, in words
 }
 
-// WorkCriterion is one acceptance criterion.
-type WorkCriterion struct {
+// Check is a check that failed. What is in the middle of a long output is
+// missing: then Output is its beginning and Rest its end.
+type Check struct {
+	Command      string
+	ExitCode     int
+	TimedOut     bool
+	Output, Rest string
+	Bytes        int64 // of the whole output
+}
+
+// Criterion is one acceptance criterion.
+type Criterion struct {
 	Text string
 	Done bool
 }
 
-// WorkPlan is the plan of a WorkFacts.
-type WorkPlan struct {
+// Plan is the plan of a Facts.
+type Plan struct {
 	Name, Description, Branch string
 	Tracker, Path             string
 	Done, Total               int // tasks
 }
 
-// WorkDependency is a task that the work builds on.
-type WorkDependency struct {
+// Dependency is a task that the work builds on.
+type Dependency struct {
 	ID, Title, Result, Commit string
 	Files                     []string // that it changed
 }
 
-// WorkGate is a quality gate of the plan.
-type WorkGate struct{ Name, Condition, Check string }
+// Gate is a quality gate of the plan.
+type Gate struct{ Name, Condition, Check string }
 
-// Work renders what the agent of a task is told. custom is the path of the
+// Render renders what the agent of a task is told. custom is the path of the
 // user's own template, "" for the one that Ralph brings; it is read anew each
 // time. A file that is missing or no text, and a template that does not parse or
 // names an unknown variable, are a *TemplateError.
-func Work(w WorkFacts, custom string) (string, error) {
+func Render(w Facts, custom string) (string, error) {
 	t, err := workTemplate(custom)
 	if err != nil {
 		return "", err
@@ -111,24 +131,24 @@ func Work(w WorkFacts, custom string) (string, error) {
 	return text, nil
 }
 
-// CheckWork says what Work would find wrong with a custom template, before
+// CheckTemplate says what Render would find wrong with a custom template, before
 // anything runs.
-func CheckWork(custom string) error {
+func CheckTemplate(custom string) error {
 	_, err := workTemplate(custom)
 	return err
 }
 
 // bounded is w with texts that fit, and are valid UTF-8.
-func (w WorkFacts) bounded() WorkFacts {
+func (w Facts) bounded() Facts {
 	w.Promise = Promise
 	w.Attempt = max(w.Attempt, 1)
 	t := &w.Task
 	t.Title = oneLine(t.Title)
 	t.Description, t.Prompt, t.System = cut(t.Description, maxDescription), cut(t.Prompt, maxDescription), cut(t.System, maxDescription)
 	t.Notes, t.Fallback = cut(t.Notes, maxGuidance), cut(t.Fallback, maxResult)
-	criteria := make([]WorkCriterion, 0, len(t.Criteria))
+	criteria := make([]Criterion, 0, len(t.Criteria))
 	for _, c := range t.Criteria {
-		criteria = append(criteria, WorkCriterion{Text: oneLine(c.Text), Done: c.Done})
+		criteria = append(criteria, Criterion{Text: oneLine(c.Text), Done: c.Done})
 	}
 	t.Criteria = criteria
 	t.Files, t.Inputs, t.Outputs, t.Metrics = lines(t.Files), lines(t.Inputs), lines(t.Outputs), lines(t.Metrics)
@@ -140,7 +160,7 @@ func (w WorkFacts) bounded() WorkFacts {
 		checks = append(checks, c.bounded())
 	}
 	w.LastChecks = checks
-	deps := make([]WorkDependency, 0, len(w.Dependencies))
+	deps := make([]Dependency, 0, len(w.Dependencies))
 	for _, d := range w.Dependencies[:min(len(w.Dependencies), maxListed)] {
 		d.Title, d.Result, d.Files = oneLine(d.Title), cut(d.Result, maxResult), lines(d.Files)
 		deps = append(deps, d)
