@@ -408,8 +408,11 @@ func featureName(ctx context.Context, t plan.Tracker) string {
 // openPlan opens the tracker that settings name, or the one that is there. path
 // is the plan's file, relative to the root.
 func (c *Coordinator) openPlan(ctx context.Context, s loop.Settings) (t plan.Tracker, path string, err error) {
-	o := plan.Options{Root: c.opt.Root, FS: c.opt.FS, Tracker: s.Tracker, Path: s.Plan, Epics: s.Epics, Book: planBook{c.book}, Proc: c.own,
+	o := plan.Options{Root: c.opt.Root, FS: c.opt.FS, Tracker: s.Tracker, Path: s.Plan, Epics: s.Epics, Proc: c.own,
 		Getenv: c.opt.Getenv, Environ: os.Environ(), Now: c.now, Warn: c.warn}
+	if c.book.opened() != nil { // else the plan is only looked at
+		o.Book = planBook{c.book}
+	}
 	if _, path, _, err = plan.Detect(o); err != nil {
 		return nil, "", err
 	}

@@ -217,7 +217,7 @@ func (c *change) markers(p pair) {
 		say(n, "focused test", "all other tests are left out", true)
 	}
 	if n := newMatches(l.never, b.view(), a.view()); n >= 0 {
-		line := squeeze(end2(a.code()[n:], "\n"))
+		line := squeeze(until(a.code()[n:], "\n"))
 		say(n, "failures are swallowed", line+" hides what fails", !strings.Contains(line, "xit") || conditionOf(a.code(), n) == "")
 	}
 }
@@ -401,7 +401,7 @@ func shared(path string) bool {
 
 func (c *change) outside(a *source, before, after view, blocks bool) {
 	say := func(n int, what, why string) {
-		c.say(Finding{Path: a.path, Line: a.lineAt(n), What: what + ": " + squeeze(end2(after.code[n:], "\n")), Why: why, Blocks: blocks})
+		c.say(Finding{Path: a.path, Line: a.lineAt(n), What: what + ": " + squeeze(until(after.code[n:], "\n")), Why: why, Blocks: blocks})
 	}
 	if n := newMatches(a.l.skips, before, after); n >= 0 {
 		if cond := conditionOf(after.code, n); cond == "" || alwaysTrue().MatchString(cond) {

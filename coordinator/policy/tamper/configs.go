@@ -53,7 +53,7 @@ func (c *change) configs() {
 // in the change has taken its place, or nothing has.
 func (c *change) unconfigured(f File, before []entry) {
 	base := strings.Trim(strings.ToLower(path.Base(f.Path)), ".")
-	tool := end2(strings.NewReplacer("rc", ".", "-", ".", "ignore", ".").Replace(base), ".")
+	tool := until(strings.NewReplacer("rc", ".", "-", ".", "ignore", ".").Replace(base), ".")
 	for _, other := range c.files {
 		text := strings.ToLower(other.Path + "\n" + string(other.After))
 		if other.After != nil && tuned(other.Path) && (strings.Contains(text, tool) || strings.Contains(strings.ToLower(other.Path), "pyproject") || strings.Contains(strings.ToLower(other.Path), "eslint") || strings.Contains(strings.ToLower(other.Path), "biome")) {
@@ -69,8 +69,7 @@ func (c *change) unconfigured(f File, before []entry) {
 // entries judges the settings that differ.
 func (c *change) entries(f File, before, after []entry) {
 	old, now := map[string]string{}, map[string]string{}
-	items, left := map[entry]int{}, map[string]int{}
-	grown := map[string]int{}
+	items := map[entry]int{}
 	bare := func(e entry) entry { e.line = 0; return e }
 	for _, e := range before {
 		old[e.id()] = e.value
@@ -79,11 +78,7 @@ func (c *change) entries(f File, before, after []entry) {
 	for _, e := range after {
 		now[e.id()] = e.value
 		items[bare(e)]++
-		if e.key == "" {
-			grown[e.where]++
-		}
 	}
-	_ = left
 	say := func(e entry, what, why string, blocks bool) {
 		shown := e.where
 		if e.key != "" {
@@ -205,7 +200,7 @@ func entries(name, text string) []entry {
 	if strings.HasSuffix(name, "ignore") {
 		section = "ignore"
 	}
-	package1 := strings.HasSuffix(strings.ToLower(name), "package.json")
+	manifest := strings.HasSuffix(strings.ToLower(name), "package.json")
 	for i, raw := range strings.Split(text, "\n") {
 		line := raw
 		if !script {
@@ -230,7 +225,7 @@ func entries(name, text string) []entry {
 		for _, a := range around {
 			where += ">" + a.key
 		}
-		if package1 && strings.HasPrefix(where, ">scripts") {
+		if manifest && strings.HasPrefix(where, ">scripts") {
 			continue // commands are judged as such
 		}
 		for _, e := range settings(t) {
@@ -275,7 +270,7 @@ func inline(e entry) []entry {
 	var list []entry
 	for _, part := range strings.Split(strings.Trim(e.value, "[]{} "), ",") {
 		for _, s := range settings(strings.TrimSpace(part)) {
-			s.where, s.line = strings.TrimPrefix(e.where+">"+e.key, ""), e.line
+			s.where, s.line = e.where+">"+e.key, e.line
 			s.value = strings.Trim(s.value, `"'{}[] `)
 			list = append(list, s)
 		}

@@ -49,7 +49,7 @@ func (c *change) runs(f File) string {
 	if first == nil {
 		first = f.After
 	}
-	shebang := strings.HasPrefix(string(first), "#!") && strings.Contains(end2(string(first), "\n"), "sh")
+	shebang := strings.HasPrefix(string(first), "#!") && strings.Contains(until(string(first), "\n"), "sh")
 	switch {
 	case named:
 		return "shell"
@@ -201,7 +201,7 @@ func weaker(before, after, file string) string {
 // softened judges what makes failures of a whole file go unseen.
 func (c *change) softened(f File, kind string, before, after script) {
 	at := func(n int, what, why string) {
-		c.say(Finding{Path: f.Path, Line: 1 + strings.Count(after.text[:n], "\n"), What: what + ": " + squeeze(end2(after.text[n:], "\n")), Why: why, Blocks: true})
+		c.say(Finding{Path: f.Path, Line: 1 + strings.Count(after.text[:n], "\n"), What: what + ": " + squeeze(until(after.text[n:], "\n")), Why: why, Blocks: true})
 	}
 	for _, re := range []*regexp.Regexp{soft(), dashed()} {
 		n := newMatches(re, plain(before.text), plain(after.text))
@@ -209,7 +209,7 @@ func (c *change) softened(f File, kind string, before, after script) {
 			continue
 		}
 		begin := strings.LastIndexByte(after.text[:n], '\n') + 1
-		if line := end2(after.text[begin:], "\n"); toolOf(line) != "" || !harmless().MatchString(line) {
+		if line := until(after.text[begin:], "\n"); toolOf(line) != "" || !harmless().MatchString(line) {
 			at(begin, "failure ignored", "it cannot fail any more")
 		}
 	}
@@ -298,7 +298,7 @@ func commandsOf(kind, text string) script {
 		}
 		if m := makeTarget().FindStringSubmatch(line); kind == "make" && m != nil {
 			target = m[1]
-			s.targets[target] = append(s.targets[target], strings.Fields(end2(m[2], ";"))...)
+			s.targets[target] = append(s.targets[target], strings.Fields(until(m[2], ";"))...)
 			continue
 		}
 		key := target

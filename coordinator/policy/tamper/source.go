@@ -114,7 +114,7 @@ func (s *source) uncollected(from int) bool {
 	}
 	own := indentation(s.bare[strings.LastIndexByte(s.bare[:from], '\n')+1:])
 	for i := s.lineAt(from) - 2; i >= 0; i-- {
-		text := end2(s.bare[s.starts[i]:], "\n")
+		text := until(s.bare[s.starts[i]:], "\n")
 		if strings.TrimSpace(text) == "" || indentation(text) >= own {
 			continue
 		}
@@ -294,7 +294,7 @@ func (s *source) assertions(code, raw string, line int) []assertion {
 		if s.l.name == "go" {
 			if cond := guard(lines, i); cond != "" {
 				whole = cond
-				a.text = squeeze(cond) + " => " + squeeze(end2(text, "("))
+				a.text = squeeze(cond) + " => " + squeeze(until(text, "("))
 			}
 		} else {
 			whole = statement(lines, i)
@@ -333,7 +333,8 @@ func (s *source) passed(text string) (calls, strongly bool) {
 
 func (s *source) trivialIn(text string) bool { return s.l.trivial.MatchString(text) || same(text) }
 
-func end2(text, separator string) string { return text[:end(text, separator)] }
+// until is the text before the separator.
+func until(text, separator string) string { return text[:end(text, separator)] }
 
 // guard is the condition of Go's `if … { t.Error(…)`, on this line or one of the
 // two before.

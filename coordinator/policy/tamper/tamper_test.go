@@ -94,13 +94,13 @@ func TestProperties(t *testing.T) {
 
 func TestLargeChangesEndSoon(t *testing.T) {
 	var before, after strings.Builder
-	for i := range 500 {
+	for i := range 300 {
 		fmt.Fprintf(&before, "func TestA%d(t *testing.T) {\n\tif got := f(%d); got != %d {\n\t\tt.Errorf(\"got\")\n\t}\n}\n", i, i, i+1)
 		fmt.Fprintf(&after, "func TestB%d(t *testing.T) {\n\tif got := g(%d); got != %d {\n\t\tt.Errorf(\"got\")\n\t}\n}\n", i, i*7, i+9)
 	}
 	files := []tamper.File{{Path: "a_test.go", Before: []byte(before.String()), After: []byte(after.String())}}
 	for _, path := range []string{"Makefile", "package.json", ".golangci.yml", "a.test.ts", "test_a.py", "a_spec.rb", "tests/a.rs", "src/test/java/A.java"} {
-		files = append(files, tamper.File{Path: path, Before: []byte(strings.Repeat("{ \"a\": [(it('x', () => {\n", 400)), After: []byte(strings.Repeat("test: a b\n\tgo test './...' || (\n", 400))})
+		files = append(files, tamper.File{Path: path, Before: []byte(strings.Repeat("{ \"a\": [(it('x', () => {\n", 200)), After: []byte(strings.Repeat("test: a b\n\tgo test './...' || (\n", 200))})
 	}
 	start := time.Now()
 	found := tamper.Inspect(files, []string{"make check"})

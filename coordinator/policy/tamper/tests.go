@@ -346,7 +346,7 @@ func (c *change) fresh(u *unit) {
 // the decorator's own argument. "" for none.
 func conditionOf(text string, at int) string {
 	begin := strings.LastIndexByte(text[:at], '\n') + 1
-	line := end2(text[begin:], "\n")
+	line := until(text[begin:], "\n")
 	if ifs().MatchString(line) {
 		return line
 	}
