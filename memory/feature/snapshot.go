@@ -98,7 +98,7 @@ type Iteration struct {
 	DurationMS    float64   `json:"durationMs"`
 	Error         string    `json:"error,omitempty"`
 	StartedAt     time.Time `json:"startedAt"`
-	EndedAt       time.Time `json:"endedAt"` // zero while it goes on
+	EndedAt       time.Time `json:"endedAt,omitzero"` // zero, and left out, while it goes on
 }
 
 // Tokens counts tokens.
