@@ -119,7 +119,15 @@ func (c *Crew) unproven(m *member, problem string) string {
 	if weak := c.look(m).Weakened; len(weak) > 0 {
 		return "its checks pass, but it made them prove less: " + strings.Join(weak, "; ") + " (its work is kept; only you can merge it)"
 	}
-	return "its check failed: " + firstLine(problem)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case m.mends != "" && strings.HasPrefix(problem, "conflict markers"):
+		return firstLine(problem)
+	case m.check != "":
+		return "its check failed: " + firstLine(m.check)
+	}
+	return "its check failed"
 }
 
 // started notes that a member works.
