@@ -184,6 +184,8 @@ func (c *Coordinator) runFacts() string {
 	return b.String()
 }
 
+const hintRunGoesOn = "`ralph run --continue` goes on with it, exactly where it was"
+
 // ran takes what a run came to into the outcome.
 func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 	if p.thrown != nil {
@@ -197,7 +199,7 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 	o := &p.out
 	p.planned = &TaskCount{Done: out.Counts.Done, Failed: out.Counts.Failed, Skipped: out.Counts.Skipped, Open: out.Counts.Open}
 	o.Answer, o.Reason, o.Verified = runAnswer(out), out.Reason, out.Verified
-	remain := "`ralph run --continue` goes on with it"
+	remain := hintRunGoesOn
 	switch {
 	case out.Status == feature.Completed:
 		o.Status = StatusCompleted

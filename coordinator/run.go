@@ -191,6 +191,9 @@ func (p *piece) work(ctx context.Context) {
 		if err := p.plan(ctx); err != nil {
 			p.fail(err)
 		}
+		if p.out.Status == StatusInterrupted {
+			p.out.Failure.Hint = hintRunGoesOn
+		}
 		return
 	}
 	if err := p.prepare(ctx); err != nil {

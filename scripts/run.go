@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
@@ -250,8 +249,8 @@ func (inv *invocation) goOnRun(ctx context.Context, before feature.Listed) error
 	s.Feature, s.Continue, s.New, s.DryRun = before.Name, true, false, false
 	inv.note(fmt.Sprintf("the run %q goes on: session %s, %s, %d of %d tasks done", before.Name, before.SessionID, iterationsText(before.Iteration, s.MaxIterations),
 		before.Tasks.Completed, before.Tasks.Total))
-	if n := len(before.ActiveTaskIDs); n > 0 && before.Status == feature.Interrupted {
-		inv.noteOnce("begun and not finished: " + oneLine(strings.Join(before.ActiveTaskIDs[:min(n, 20)], ", "), 200))
+	if begun := begunOf(before.Snapshot); len(begun) > 0 {
+		inv.noteOnce(begunText(begun))
 	}
 	return inv.performRun(ctx, s)
 }

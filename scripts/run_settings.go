@@ -140,10 +140,28 @@ func runLines(s feature.Snapshot, now time.Time) []string {
 	if s.ExitReason != "" {
 		lines = append(lines, "why: "+oneLine(s.ExitReason, 200))
 	}
-	if n := len(s.ActiveTaskIDs); n > 0 {
-		lines = append(lines, "begun and not finished: "+oneLine(strings.Join(s.ActiveTaskIDs[:min(n, 20)], ", "), 200))
+	if begun := begunOf(s); len(begun) > 0 {
+		lines = append(lines, begunText(begun))
 	}
 	return lines
+}
+
+// begunOf are the tasks of a run that were begun and are not finished: those at
+// work when it was cut off, and those whose last iteration was stopped in order.
+func begunOf(s feature.Snapshot) []string {
+	begun := slices.Clone(orEmpty(s.ActiveTaskIDs))
+	seen := map[string]bool{}
+	for _, it := range slices.Backward(s.Iterations) {
+		if !seen[it.TaskID] && it.Status == string(feature.Interrupted) && !slices.Contains(begun, it.TaskID) {
+			begun = append(begun, it.TaskID)
+		}
+		seen[it.TaskID] = true
+	}
+	return begun
+}
+
+func begunText(ids []string) string {
+	return "begun and not finished: " + oneLine(strings.Join(ids[:min(len(ids), 20)], ", "), 200)
 }
 
 // howEnded is how a run that can go on was left, in a word.

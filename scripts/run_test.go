@@ -418,6 +418,13 @@ func TestRunStatus(t *testing.T) {
 		state string
 		again bool // it can go on
 	}{
+		"stopped": {func(s *feature.Snapshot) {
+			s.Status, s.ActiveTaskIDs = feature.Interrupted, nil
+			for _, id := range []string{"US-3", "US-4", "US-1"} {
+				s.Iterations = append(s.Iterations, feature.Iteration{Iteration: 7, Status: "interrupted", TaskID: id})
+			}
+			s.Iterations = append(s.Iterations, feature.Iteration{Iteration: 8, Status: "completed", TaskID: "US-1"})
+		}, "interrupted", true},
 		"cut off":   {nil, "interrupted", true},
 		"pausing":   {func(s *feature.Snapshot) { s.Status = feature.Pausing }, "interrupted", true},
 		"paused":    {func(s *feature.Snapshot) { s.Status, s.ExitReason = feature.Paused, "40 iterations are used up" }, "paused", true},
@@ -444,7 +451,7 @@ func TestRunStatus(t *testing.T) {
 			if (r != nil) != c.again {
 				t.Fatalf("recovery: %v", d["recovery"])
 			}
-			if c.again && (r["from"] != "001" || r["iteration"] != 7.0 || len(r["tasks"].([]any)) != 2 || r["feature"] != "auth" || (r["lost"] != "") != (c.state == "interrupted")) {
+			if c.again && (r["from"] != "001" || r["iteration"] != 7.0 || len(r["tasks"].([]any)) != 2 || r["feature"] != "auth" || (r["lost"] != "") != (c.state == "interrupted" && name != "stopped")) {
 				t.Errorf("%v", r)
 			}
 			if n := run["tasks"].(map[string]any); n["done"] != 2.0 || n["skipped"] != 1.0 || n["total"] != 5.0 || n["open"] != 2.0 {

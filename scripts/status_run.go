@@ -2,7 +2,6 @@ package scripts
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +52,7 @@ func (inv *invocation) ranLast(d *statusDocument, l feature.Listed, alive bool) 
 		r := d.Recovery
 		r.From, r.Iteration, r.Feature, r.Session = optional(s.SessionID), s.Iteration, optional(s.Feature), optional(s.SessionID)
 		r.Lost = lostText(s)
-		r.Tasks = slices.Clone(orEmpty(s.ActiveTaskIDs))
+		r.Tasks = begunOf(s)
 	}
 	if d.Last != nil && d.Last.At != nil && d.Last.At.After(s.UpdatedAt) && !same {
 		return // something else was done since
