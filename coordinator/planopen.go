@@ -68,18 +68,8 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 			return nil, &Error{Op: "run", Path: name, Err: err, Status: StatusUsage, Hint: "name a feature with letters, digits, - and _"}
 		}
 		name = clean
-		if l, err := feature.Load(c.features(), name); err == nil && l.Snapshot.Status.Resumable() && !s.New {
-			if !s.Continue {
-				return nil, &Error{Op: "run", Path: name, Err: fmt.Errorf("it is %s at iteration %d", l.Snapshot.Status, l.Snapshot.Iteration), Status: StatusNeedsInput, Hint: "--continue goes on with it, --new begins anew"}
-			}
-			snap := l.Snapshot
-			resume = &snap
-			s.Plan, s.Tracker = cmp.Or(s.Plan, snap.Tracker.PlanPath), cmp.Or(s.Tracker, snap.Tracker.Plugin)
-			if len(s.Epics) == 0 {
-				s.Epics = snap.Tracker.EpicIDs
-			}
-		} else if s.Continue {
-			return nil, &Error{Op: "continue", Path: name, Err: errors.New("there is no run of this name that can go on"), Status: StatusUsage, Hint: "ralph status says what can be gone on with; --new begins anew"}
+		if resume, err = c.takenUp(name, &s); err != nil {
+			return nil, err
 		}
 	}
 	for _, who := range []string{s.Agent, s.Fallback} {
@@ -97,6 +87,9 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 	c.errands.planned(path)
 	if name == "" {
 		name = featureName(ctx, tracker)
+		if resume, err = c.takenUp(name, &s); err != nil {
+			return nil, err
+		}
 	}
 	store, err := feature.Open(c.features(), name)
 	if err != nil {
@@ -109,6 +102,27 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 	}
 	c.book.enlist(ctx, registry.Entry{Feature: name, AgentPlugin: cmp.Or(s.Agent, agentName), TrackerPlugin: tracker.Name(), PlanPath: path, EpicIDs: s.Epics})
 	return &openedRun{l, store}, nil
+}
+
+// takenUp is the snapshot of the run of a name that goes on, nil for a new one;
+// settings that it has and nobody gave are put into s.
+func (c *Coordinator) takenUp(name string, s *loop.Settings) (*feature.Snapshot, error) {
+	l, err := feature.Load(c.features(), name)
+	switch {
+	case err != nil || !l.Snapshot.Status.Resumable() || s.New:
+		if s.Continue {
+			return nil, &Error{Op: "continue", Path: name, Err: errors.New("there is no run of this name that can go on"), Status: StatusUsage, Hint: "ralph status says what can be gone on with; --new begins anew"}
+		}
+		return nil, nil
+	case !s.Continue:
+		return nil, &Error{Op: "run", Path: name, Err: fmt.Errorf("it is %s at iteration %d", l.Snapshot.Status, l.Snapshot.Iteration), Status: StatusNeedsInput, Hint: "--continue goes on with it, --new begins anew, --feature names another"}
+	}
+	snap := l.Snapshot
+	s.Plan, s.Tracker = cmp.Or(s.Plan, snap.Tracker.PlanPath), cmp.Or(s.Tracker, snap.Tracker.Plugin)
+	if len(s.Epics) == 0 {
+		s.Epics = snap.Tracker.EpicIDs
+	}
+	return &snap, nil
 }
 
 // loopOptions joins a loop with what the coordinator has.
@@ -216,7 +230,9 @@ func (c *Coordinator) runSettings(s loop.Settings) loop.Settings {
 	set := func(key string) bool { return c.cfg.Origin(key).Source != "default" }
 	number := func(to *float64, key string, value float64) {
 		if *to == 0 && set(key) {
-			*to = value
+			if *to = value; value == 0 {
+				*to = -1 // an explicit zero, and not nothing
+			}
 		}
 	}
 	number(&s.ConfidenceThreshold, "confidence_threshold", r.ConfidenceThreshold)
@@ -231,7 +247,9 @@ func (c *Coordinator) runSettings(s loop.Settings) loop.Settings {
 	s.Parallel, s.MaxIterations = cmp.Or(s.Parallel, r.Parallel), cmp.Or(s.MaxIterations, r.MaxIterations)
 	s.Parallel, s.MaxIterations = max(s.Parallel, 0), max(s.MaxIterations, 0) // a face says none by -1
 	s.MaxTokens, s.MaxCostUSD, s.Timeout = cmp.Or(s.MaxTokens, c.cfg.MaxTokens), cmp.Or(s.MaxCostUSD, c.cfg.MaxCostUSD), cmp.Or(s.Timeout, c.cfg.Timeout)
-	s.Model, s.Sandbox = cmp.Or(s.Model, c.Endpoint().Model), cmp.Or(s.Sandbox, c.cfg.Sandbox)
+	if s.Sandbox = cmp.Or(s.Sandbox, c.cfg.Sandbox); builtin(s.Agent) {
+		s.Model = cmp.Or(s.Model, c.Endpoint().Model) // another program has its own
+	}
 	if len(s.Epics) == 0 {
 		s.Epics = slices.Clone(r.Epic)
 	}

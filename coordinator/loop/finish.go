@@ -326,7 +326,7 @@ func (e *engine) snapshot(status feature.Status) (feature.Snapshot, error) {
 	}
 	s.Iterations = slices.Clone(e.finished)
 	s.Tokens = feature.Tokens{Input: int64(e.s.Usage.Input), Output: int64(e.s.Usage.Output), CachedInput: int64(e.s.Usage.CachedInput)}
-	s.Agent = feature.Agent{Plugin: set.Agent, Model: set.Model, Fallback: set.Fallback, Prompt: set.Prompt, Sandbox: set.Sandbox, Parallel: set.Parallel}
+	s.Agent = feature.Agent{Plugin: first(set.Agent, "ralph"), Model: set.Model, Fallback: set.Fallback, Prompt: set.Prompt, Sandbox: set.Sandbox, Parallel: set.Parallel}
 	s.Tracker = feature.Tracker{Plugin: e.p.Tracker, EpicIDs: slices.Clone(set.Epics), PlanPath: first(set.Plan, e.p.Path), TotalTasks: e.counts.Total, Tasks: slices.Clone(e.listed)}
 	s.StartedAt, s.UpdatedAt, s.PausedAt, s.EndedAt, s.ExitReason = e.started, now, nil, nil, ""
 	switch status {
