@@ -211,10 +211,10 @@ func TestPauseProceed(t *testing.T) {
 		want(t, "status", l.View().Status, feature.Paused)
 		want(t, "kept", r.last().Status, feature.Paused)
 		want(t, "worked", r.worked(), "A/1 B/1")
+		l.Guide("mind the gap")
 		if err := l.Proceed(); err != nil {
 			t.Fatal(err)
 		}
-		l.Guide("mind the gap")
 		out := end()
 		want(t, "status", out.Status, feature.Completed)
 		contains(t, "prompt", r.orders[2].Prompt, "mind the gap")

@@ -18,7 +18,7 @@ import (
 
 const (
 	// look is how often a plan is looked at while nothing happens.
-	look = 3 * time.Second
+	look = time.Second
 	// leastSleep keeps a clock that stands still from turning a wait into a spin.
 	leastSleep = 10 * time.Millisecond
 	// afterTime bounds what is done once the context of a run has ended.
