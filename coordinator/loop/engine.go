@@ -67,6 +67,7 @@ type engine struct {
 
 	status   feature.Status
 	reason   string
+	halted   bool      // a human wants nothing to begin, as was heard last
 	paused   time.Time // since when nothing is at work because of a pause
 	started  time.Time // of the run
 	since    time.Time // of this process
@@ -291,21 +292,14 @@ func (e *engine) boundary(ctx context.Context) {
 // mayBegin says that attempts may begin at all.
 func (e *engine) mayBegin() bool {
 	unanswerable := e.o.Ask == nil && len(e.questions) > 0
-	return e.end == nil && !e.l.halted() && !e.blocked() && !unanswerable && e.unread == nil
-}
-
-// halted says that a human wants nothing to begin.
-func (l *Loop) halted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.pausing
+	return e.end == nil && !e.halted && !e.blocked() && !unanswerable && e.unread == nil
 }
 
 // settleStatus says how the run stands now, and keeps the time of its pauses.
 func (e *engine) settleStatus() {
 	was, now := e.status, e.now()
 	switch {
-	case !e.l.halted():
+	case !e.halted:
 		e.status = feature.Running
 	case len(e.at) > 0:
 		e.status = feature.Pausing
@@ -335,6 +329,7 @@ func (e *engine) worked() time.Duration {
 // obey takes what others have said.
 func (e *engine) obey(ctx context.Context) {
 	o := e.l.heard()
+	e.halted = o.pausing
 	for _, b := range o.begun {
 		for i, a := range e.s.Active {
 			if a.Task == b.task && a.Iteration == b.iteration {

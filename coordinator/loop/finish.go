@@ -15,7 +15,7 @@ import (
 // rest is asked when nothing is at work: whether anything will come by itself, and
 // how the run ends otherwise.
 func (e *engine) rest(ctx context.Context) {
-	if e.l.halted() || len(e.questions) > 0 || e.unread != nil || e.wait != nil {
+	if e.halted || len(e.questions) > 0 || e.unread != nil || e.wait != nil {
 		return
 	}
 	for _, id := range e.byPhase(e.ranked.ready()) {
