@@ -154,6 +154,9 @@ func (c *Coordinator) situationText() string {
 	for _, x := range live.Agents {
 		fmt.Fprintf(&b, "Agent %s: %s, %s, since %s, last: %s\n", x.ID, x.State, x.Label, x.Since.Format(time.TimeOnly), x.Doing)
 	}
+	if run := c.runStanding(); run != "" {
+		b.WriteString(run + "\n")
+	}
 	for _, x := range live.Background {
 		fmt.Fprintf(&b, "In the background: %s: %s\n", x.ID, x.Command)
 	}

@@ -145,7 +145,9 @@ func (p *piece) answer(ctx context.Context, list []agent.Message) {
 			if run != nil && m.Inbox != "" {
 				run.Guide(strings.TrimSuffix(m.Text, urgentNote))
 			}
-			m.Text += "\n\n" + noteTitle + "\n" + c.runFacts()
+			if standing := c.runStanding(); standing != "" {
+				m.Text += "\n\n" + noteTitle + "\n" + standing + besideRun
+			}
 			p.talk = append(p.talk, m)
 			if err := p.record(ctx, m); err != nil {
 				c.warn("state: " + hinted(err))
@@ -155,31 +157,48 @@ func (p *piece) answer(ctx context.Context, list []agent.Message) {
 			c.warn("no model is there to answer; the tasks that begin from now on are told what you said")
 			return
 		}
-		end := p.loop.Run(ctx, p.talk)
-		p.add(end)
-		p.urgent = false
-		c.quiet.end()
-		if end.Err != nil && ctx.Err() == nil {
-			c.warn("your message was not answered: " + hinted(end.Err))
-			return
-		}
-		if ctx.Err() != nil {
+		if !p.reply(ctx) {
 			return
 		}
 		list = p.came(ctx)
 	}
 }
 
-// runFacts says how the run stands, for a model that is asked beside it.
-func (c *Coordinator) runFacts() string {
-	v := c.planning.view()
-	if v == nil {
-		return "No plan is being worked."
+// reply has the model go on with the conversation; false says that it did not.
+func (p *piece) reply(ctx context.Context) bool {
+	end := p.loop.Run(ctx, p.talk)
+	p.add(end)
+	p.urgent = false
+	p.c.quiet.end()
+	if end.Err != nil && ctx.Err() == nil {
+		p.c.warn("your message was not answered: " + hinted(end.Err))
 	}
+	return end.Err == nil && ctx.Err() == nil
+}
+
+// helpers waits for the agents that the conversation beside a run has begun.
+func (p *piece) helpers(ctx context.Context) {
+	for p.loop != nil && ctx.Err() == nil {
+		if more, err := p.await(ctx); err != nil || !more || !p.reply(ctx) {
+			return // a stop is told by its own way
+		}
+	}
+}
+
+// besideRun is what the model reads after a message that came during a run.
+const besideRun = " Children work on its tasks. What the user just said is told to those that begin from now on; message_agent tells one that works already. Answer the user."
+
+// runStanding says how the run of a plan stands, "" when none goes on.
+func (c *Coordinator) runStanding() string {
+	run := c.planning.loop()
+	if run == nil {
+		return ""
+	}
+	v := run.View()
 	var b strings.Builder
-	fmt.Fprintf(&b, "A plan is being worked beside this conversation (%s, iteration %d): %d tasks done, %d open, %d failed, %d skipped. Children work on its tasks; what the user just said is told to those that begin from now on. Answer the user; message_agent tells a child that works already.", v.Status, v.Iteration, v.Counts.Done, v.Counts.Open, v.Counts.Failed, v.Counts.Skipped)
+	fmt.Fprintf(&b, "A plan is being worked (%s, iteration %d): %d tasks done, %d open, %d failed, %d skipped.", v.Status, v.Iteration, v.Counts.Done, v.Counts.Open, v.Counts.Failed, v.Counts.Skipped)
 	for _, r := range v.Active {
-		fmt.Fprintf(&b, "\n- %s %s: agent %s", r.ID, r.Title, r.Agent)
+		fmt.Fprintf(&b, " At work: %s %s (agent %s).", r.ID, r.Title, r.Agent)
 	}
 	return b.String()
 }
@@ -195,6 +214,7 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 		if late, ok := p.waiting(ctx); ok {
 			p.answer(ctx, []agent.Message{late})
 		}
+		p.helpers(ctx)
 	}
 	o := &p.out
 	p.planned = &TaskCount{Done: out.Counts.Done, Failed: out.Counts.Failed, Skipped: out.Counts.Skipped, Open: out.Counts.Open}

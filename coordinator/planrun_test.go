@@ -121,3 +121,31 @@ func TestAStoppedRunGoesOnWithGo(t *testing.T) {
 		t.Errorf("the snapshot is %+v", s)
 	}
 }
+
+// What is said during a run is answered beside it, and heard by what begins later.
+func TestARunIsSteered(t *testing.T) {
+	t.Parallel()
+	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: test -e one.txt\n- [ ] **T-2** Write two\n  - after: T-1\n  - check: test -e two.txt\n")
+	k.part("write_one", calls(shell("until test -e ../../../go; do sleep 0.01; done")), put("one.txt", "x\n"), finished("one"))
+	k.part("write_two", put("two.txt", "x\n"), finished("two"))
+	k.part("ralph", text("I tell the others."))
+	c := p.open()
+	defer p.shut(c)
+	done := started(c, t.Context(), coordinator.Job{Chat: true, Loop: &loop.Settings{Feature: "play"}})
+	p.until("the tool runs", func(e agent.Event) bool { return e.Type == agent.EventToolStart })
+	m := say(c, interrupts.ClassSteer, "write in capitals")
+	p.until("it is answered", func(e agent.Event) bool { return e.Type == agent.EventMessage && e.Agent == "ralph" })
+	p.until("delivered", inbox(m.ID(), "delivered"))
+	if v := c.Live().Loop; v == nil || len(v.Active) != 1 || v.Active[0].ID != "T-1" {
+		t.Errorf("the run is %+v", v)
+	}
+	p.write("go", "")
+	out := <-done
+	p.want(out, coordinator.StatusCompleted)
+	if heard := k.heard("ralph"); !strings.Contains(heard, "write in capitals") || !strings.Contains(heard, "At work: T-1 Write one") {
+		t.Errorf("ralph heard\n%s", heard)
+	}
+	if heard := k.heard("write_two"); !strings.Contains(heard, "write in capitals") {
+		t.Errorf("the next one heard\n%s", heard)
+	}
+}
