@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,6 +157,9 @@ func (b *book) openSession(ctx context.Context) error {
 	so := session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String,
 		Config: session.RuntimeConfig{MaxIterations: b.c.cfg.Run.MaxIterations, ConfidenceThreshold: b.c.cfg.Run.ConfidenceThreshold,
 			HumanIntervention: b.c.cfg.Run.HumanIntervention, LearningRate: b.c.cfg.Run.LearningRate}}
+	if o.Holder == "run" {
+		so.Kind, so.Dir = cmp.Or(b.c.cfg.Run.Feature, so.Kind), b.c.cfg.Run.SessionDir
+	}
 	s, err := session.Resume(so, o.Session)
 	if err != nil {
 		return err

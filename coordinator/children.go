@@ -25,7 +25,7 @@ func (c *Coordinator) newCrew() *crew.Crew {
 		Dir: c.book.agentsDir, Quarantine: func() string { return filepath.Join(c.stateDir(), "quarantine") },
 		Equip: c.equip, Prove: c.prove, Inspect: c.inspect, Retries: c.cfg.CheckRetries,
 		Landing: func(ctx context.Context) { c.changes.begin(context.WithoutCancel(ctx)) },
-		Budget:  c.purse, Emit: c.events.emit, Warn: c.warn, Behind: c.behind, Over: c.unheard, Redact: c.redactor.Bytes,
+		Budget:  c.purse, Emit: c.errands.named(c.events.emit), Warn: c.warn, Behind: c.behind, Over: c.unheard, Redact: c.redactor.Bytes,
 	}
 	if o.Trees = c.trees; c.loc != nil {
 		o.Repository = c.loc.Root
@@ -103,7 +103,7 @@ func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, erro
 		Price: c.price, MaxOutputTokens: c.cfg.MaxOutputTokens,
 	}
 	last := func() []agent.Message { return c.childInbox(ctx, a.ID, interrupts.ClassLater) }
-	return &crew.Gear{Loop: loop, System: c.redactor.String(system), Task: task, Last: last, Close: func(ctx context.Context) {
+	return &crew.Gear{Loop: loop, System: c.redactor.String(system), Task: task, Last: last, Drive: e.drive(a.ID), Close: func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, restTime)
 		defer cancel()
 		client.Forget(a.ID)
@@ -406,7 +406,9 @@ func (c *Coordinator) takeUp(ctx context.Context) {
 		if err := c.crew.Adopt(ctx, c.agentDirs()); err != nil {
 			c.warn("the trees of agents: " + hinted(err))
 		}
-		c.warn(fmt.Sprintf("%s at work when Ralph was cut off: %s; /agents shows them, /resume NAME goes on with one", count(len(cut), "agent"), few(cut)))
+		if c.opt.Holder != "run" { // a run goes on with them by itself
+			c.warn(fmt.Sprintf("%s at work when Ralph was cut off: %s; /agents shows them, /resume NAME goes on with one", count(len(cut), "agent"), few(cut)))
+		}
 	}
 }
 

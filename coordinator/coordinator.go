@@ -86,7 +86,7 @@ type Coordinator struct {
 	mu           sync.Mutex
 	endpoint     model.Endpoint
 	modelOptions model.Options
-	client       *model.Client // nil with Options.NoModel
+	client       *model.Client // nil without a model
 	system       systemPrompt
 	facts        prompt.Facts      // that system was made of
 	rules        []prompt.Document // of the repository, as the model was told last
@@ -136,7 +136,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	c.pausing, c.quiet = &pause{}, &pause{}
 	c.events = &emitter{run: o.RunID, now: o.Now, eyes: c.eyes.see, keep: c.book.keepEvent, mask: mask{redactor: c.redactor}}
 	if !o.NoModel {
-		if err := c.openModel(ctx); err != nil {
+		if err := c.openModel(ctx); err != nil && !c.spared(err) {
 			return nil, err
 		}
 	}
@@ -271,7 +271,7 @@ func (c *Coordinator) SetModel(name string) {
 	}
 }
 
-// answers is the client of the present endpoint, nil with Options.NoModel.
+// answers is the client of the present endpoint, nil without one.
 func (c *Coordinator) answers() *model.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,6 +37,7 @@ type errand struct {
 	agent   string
 	checks  []loop.CheckRun
 	finish  *agent.Finish
+	kept    bool // its agent had declared and proven it before Ralph was cut off
 	urged   bool // it was told that it has to declare its end
 	calls   int
 	args    map[string]string // of the calls that run
@@ -66,6 +67,20 @@ func (s *errands) find(name string) *errand {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open[name]
+}
+
+// named has emit see the task of the plan on what is told of the agent that works
+// on it, in place of the errand, and nothing on one that resolves a conflict of its.
+func (s *errands) named(emit func(agent.Event)) func(agent.Event) {
+	return func(e agent.Event) {
+		if e.TaskID != "" {
+			if open := s.find(e.TaskID); open != nil && !open.works(e.Agent) {
+				e.TaskID = ""
+			}
+			e.TaskID = e.TaskID[:max(0, strings.LastIndexByte(e.TaskID, '/'))] // of TASK/ITERATION
+		}
+		emit(e)
+	}
 }
 
 // worker is who worked on a task last; set, when it is not empty, is who does now.
@@ -128,6 +143,30 @@ func (e *errand) watch(emit func(agent.Event)) func(agent.Event) {
 	}
 }
 
+// drive runs an agent's loop and keeps what it declares, also when that is not
+// that it is done; nil without an errand.
+func (e *errand) drive(id string) func(context.Context, *agent.Loop, []agent.Message) agent.End {
+	if e == nil {
+		return nil
+	}
+	return func(ctx context.Context, l *agent.Loop, talk []agent.Message) agent.End {
+		end := l.Run(ctx, talk)
+		e.ended(id, end)
+		return end
+	}
+}
+
+// ended keeps what an agent declares; what one says that resolves a conflict of
+// the work is no matter.
+func (e *errand) ended(id string, end agent.End) {
+	if !e.works(id) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.finish, e.final = end.Finish, end.Final.Text
+}
+
 // saw writes what an agent does into the iteration's file.
 func (e *errand) saw(ev agent.Event) {
 	e.mu.Lock()
@@ -157,13 +196,10 @@ const urge = noteTitle + "\nYou ended without calling finish, so the task does n
 // proveErrand says whether the work of a task of the plan is complete by evidence:
 // its agent declared it, and every check passes in its tree.
 func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, end agent.End) (failed string, err error) {
+	e.ended(a.ID, end)
+	silent := e.works(a.ID) && end.Finish == nil
 	e.mu.Lock()
-	own := e.agent == "" || e.agent == a.ID // else it resolves a conflict of that
-	if own {
-		e.finish, e.final = end.Finish, end.Final.Text
-	}
 	urged, foreign := e.urged, e.foreign != nil
-	silent := own && end.Finish == nil
 	e.urged = e.urged || silent
 	e.mu.Unlock()
 	switch {
@@ -238,6 +274,9 @@ func checkRun(command string, res proc.Result) loop.CheckRun {
 // inspect names what in the changes of an agent makes a check or a test prove
 // less, or changes the plan.
 func (c *Coordinator) inspect(ctx context.Context, a crew.Agent) ([]string, error) {
+	if c.trees == nil {
+		return nil, nil // in the one tree of all, nobody knows whose change it is
+	}
 	edits, err := c.trees.Edits(ctx, a.ID)
 	if err != nil {
 		return nil, err
@@ -249,9 +288,10 @@ func (c *Coordinator) inspect(ctx context.Context, a crew.Agent) ([]string, erro
 			list = append(list, e.Path+": this is the plan, which only Ralph and the user change")
 			continue
 		}
-		if !e.Big {
-			files = append(files, tamper.File{Path: e.Path, Before: e.Before, After: e.After})
+		if e.Big { // what checks the work is not hidden by its length
+			e.Before, e.After = append([]byte{}, e.Before...), []byte{0}
 		}
+		files = append(files, tamper.File{Path: e.Path, Before: e.Before, After: e.After})
 	}
 	for _, f := range tamper.Inspect(files, c.checksOf(a)) {
 		switch {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,11 @@ import (
 	"time"
 
 	"ralph/coordinator/crew"
+	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
 	"ralph/workers/agent"
 	"ralph/workers/external"
+	"ralph/workers/model"
 	"ralph/workers/proc"
 	"ralph/workers/sandbox"
 )
@@ -28,6 +31,44 @@ func (c *Coordinator) adapter(name string) (external.Adapter, error) {
 		return external.Adapter{}, err
 	}
 	return external.Find(all, name)
+}
+
+// spared says that the work can do without the model that could not be chosen, and
+// tells what is missing then.
+func (c *Coordinator) spared(err error) bool {
+	var none *model.Error
+	who := c.cfg.Run.Agent
+	if !c.opt.ModelOptional || builtin(who) || !errors.As(err, &none) {
+		return false
+	}
+	c.warn(fmt.Sprintf("Ralph has no model of its own (%v): %s works on the tasks without, a conflict between two of them waits for you, and what you say meanwhile is told to the next tasks, but not answered", none, who))
+	return true
+}
+
+// installed refuses a run whose agents are not there. What is not the run's only
+// agent is warned of.
+func (c *Coordinator) installed(s loop.Settings) error {
+	for _, who := range []string{s.Agent, s.Fallback} {
+		if builtin(who) {
+			continue
+		}
+		a, err := c.adapter(who)
+		if err != nil {
+			return &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph doctor --agents lists those that are there; `agents:` in the user's config adds others"}
+		}
+		if err := c.unheld(a.Name); err != nil {
+			return err
+		}
+		hint, err := external.Installed(a, os.Environ(), c.opt.Root)
+		switch {
+		case err == nil:
+		case who == s.Agent && s.Fallback != "" && s.Fallback != who:
+			c.warn(fmt.Sprintf("%v; agent %s is there for it (hint: %s)", err, s.Fallback, hint))
+		default:
+			return &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: hint}
+		}
+	}
+	return nil
 }
 
 // equipForeign makes what a child works with whose work another program does: it
@@ -92,14 +133,22 @@ func (c *Coordinator) drive(ctx context.Context, l *agent.Loop, e *errand, st *s
 	return foreignEnd(end, res, time.Since(began))
 }
 
+// unheld refuses a program that would run without the sandbox that was asked for.
+func (c *Coordinator) unheld(name string) error {
+	held := c.confined()
+	if held.Complete || c.cfg.Sandbox == string(policy.SandboxOff) {
+		return nil
+	}
+	return &Error{Op: "run agent", Path: name, Err: fmt.Errorf("it cannot be confined here: %s", held), Status: StatusDenied,
+		Hint: "--sandbox off runs it without: the flag is your consent"}
+}
+
 // leash is what a program may touch: the tree of its agent and its own state, and
 // the network, without which it could not work. temp is a directory for its
 // files, which the caller removes.
 func (c *Coordinator) leash(st *station, adapter external.Adapter) (call sandbox.Call, temp string, err error) {
-	held := c.confined()
-	if !held.Complete && c.cfg.Sandbox != string(policy.SandboxOff) {
-		return call, "", &Error{Op: "run agent", Path: adapter.Name, Err: fmt.Errorf("it cannot be confined here: %s", held), Status: StatusDenied,
-			Hint: "--sandbox off runs it without: the flag is your consent"}
+	if err := c.unheld(adapter.Name); err != nil {
+		return call, "", err
 	}
 	room := filepath.Join(c.stateDir(), "runs")
 	if err = os.MkdirAll(room, 0o700); err == nil {
@@ -117,12 +166,12 @@ func (c *Coordinator) leash(st *station, adapter external.Adapter) (call sandbox
 
 // foreignEnd is the end of a run of a program as that of a loop.
 func foreignEnd(end agent.End, res external.Result, took time.Duration) agent.End {
-	end.Final = agent.Message{Role: agent.RoleAssistant, Text: res.Final}
-	if res.Final != "" {
+	end.Final = agent.Message{Role: agent.RoleAssistant, Text: external.Said(res)}
+	if end.Final.Text != "" {
 		end.Transcript = append(end.Transcript, end.Final)
 	}
 	if res.Declared {
-		end.Finish = &agent.Finish{Status: agent.FinishDone, Summary: firstLine(res.Final), Confidence: 0.5}
+		end.Finish = &agent.Finish{Status: agent.FinishDone, Summary: cmp.Or(firstLine(end.Final.Text), "the task is complete"), Confidence: 0.5}
 	}
 	s := &end.Spent
 	s.Turns += max(res.Turns, 1)
@@ -138,6 +187,8 @@ func foreignEnd(end agent.End, res external.Result, took time.Duration) agent.En
 		s.CostUSD = &sum
 	}
 	end.Calls, end.Failed, end.Denied = res.ToolCalls, res.ToolErrors, len(res.Denied)
-	end.Err = res.Err
+	if end.Err = res.Err; res.Err != nil && res.Hint != "" {
+		end.Err = &Error{Op: "work", Err: res.Err, Hint: res.Hint, Status: StatusConfigError}
+	}
 	return end
 }

@@ -8,6 +8,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/workers/agent"
 	"ralph/workers/proc"
 	"ralph/workers/sandbox"
 )
@@ -79,5 +80,87 @@ echo "<promise>COMPLETE</promise>"
 	}
 	if p.read("README.new") != "" || p.read("tool/escaped") != "" {
 		t.Error("it wrote into the user's tree")
+	}
+}
+
+// What a program says goes into a commit's message, whatever it is.
+func TestAnotherProgramSaysAnything(t *testing.T) {
+	t.Parallel()
+	p := foreign(t, "cat > /dev/null\necho good > one.txt\nprintf 'a\\000b\\033[31mred\\n'\necho '<promise>COMPLETE</promise>'\n")
+	out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other", Retries: -1}})
+	p.want(out, coordinator.StatusCompleted)
+	text := p.git("log", "-1", "--format=%B")
+	if strings.ContainsAny(text, "\x00\x1b") || strings.Contains(text, "promise") || !strings.Contains(text, "red") {
+		t.Errorf("the message %q", text)
+	}
+}
+
+// What is not there, or is not what it is taken for, is not tried again: the run
+// ends with what to do, and its tasks are as they were.
+func TestAnotherProgramIsNotThere(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ script, agent, hint string }{
+		"not installed":  {"exit 1\n", "absent", "PATH"},
+		"another":        {"echo 'error: unknown option --foo' >&2\nexit 2\n", "other", "command"},
+		"no interpreter": {"exit 127\n", "other", "interpreter"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := foreign(t, tc.script)
+			p.userConfig += "  absent:\n    command: [no-such-program-of-ralph]\n"
+			out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: tc.agent}})
+			p.want(out, coordinator.StatusConfigError)
+			if out.Failure == nil || !strings.Contains(out.Failure.Hint, tc.hint) || out.Tasks.Open != 1 || out.Tasks.Failed != 0 {
+				t.Errorf("%+v, %+v", out.Failure, out.Tasks)
+			}
+			if tries := strings.Count(p.types(), string(agent.EventTaskStart)); tries > 1 {
+				t.Errorf("it was tried %d times", tries)
+			}
+		})
+	}
+}
+
+// A fallback is another program: it gets neither the model nor the arguments of
+// the first.
+func TestTheFallbackHasItsOwn(t *testing.T) {
+	t.Parallel()
+	p := foreign(t, "echo \"$@\" > args.txt\necho 'error: unknown option' >&2\nexit 2\n")
+	second := filepath.Join(p.root, "tool", "second")
+	if err := os.WriteFile(second, []byte("#!/bin/sh\ncat > /dev/null\necho \"args: $@\" > args.txt\necho good > one.txt\necho '<promise>COMPLETE</promise>'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.userConfig += "    model: its-own\n  second:\n    command: [" + second + ", '--model={model}']\n    input: stdin\n"
+	out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other", Fallback: "second", Model: "of-the-first"}})
+	p.want(out, coordinator.StatusCompleted)
+	if got := p.read("args.txt"); got != "args: --model=\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A program has its own model: no endpoint of Ralph's is needed, nor is its model
+// handed on.
+func TestAnotherProgramNeedsNoEndpoint(t *testing.T) {
+	t.Parallel()
+	p := foreign(t, "cat > /dev/null\necho \"$@\" > args.txt\necho good > one.txt\necho '<promise>COMPLETE</promise>'\n")
+	p.userConfig = strings.Replace(p.userConfig, "]\n", ", '{model}']\n", 1)
+	p.flags["base_url"], p.flags["agent"] = []string{"http://127.0.0.1:1/v1"}, []string{"other"}
+	delete(p.flags, "model")
+	opt := p.options()
+	opt.Config.Model = ""
+	if c, err := coordinator.Open(t.Context(), opt); err == nil {
+		p.shut(c)
+		t.Fatal("there is a model")
+	}
+	opt = p.options()
+	opt.Config.Model, opt.ModelOptional = "", true
+	c, err := coordinator.Open(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := c.Run(t.Context(), coordinator.Job{Task: "run", Loop: &loop.Settings{}})
+	p.shut(c)
+	p.want(out, coordinator.StatusCompleted)
+	if got := p.read("args.txt"); got != "\n" || !p.warned("no model of its own") {
+		t.Errorf("it got the model %q; %v", got, out.Warnings)
 	}
 }

@@ -28,6 +28,9 @@ type Options struct {
 	// NoModel opens the project without choosing a model: nothing will be run,
 	// as for an undo.
 	NoModel bool
+	// ModelOptional goes on without a model where none can be chosen, when the
+	// agent of the configuration is a program that has its own.
+	ModelOptional bool
 	// Holder says what kind of Ralph holds the project: "chat", "one-shot".
 	Holder string
 	// Session asks for a session directory: "" for none, "new" for a fresh one,

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"ralph/coordinator/loop"
@@ -18,13 +21,64 @@ type planBook struct{ b *book }
 
 var errNoStore = errors.New("the project's state is not open")
 
-// Tasks returns the tasks of RALPH_TASKS.md.
+// actorPrefix begins the names of those who claim tasks.
+const actorPrefix = "ralph/"
+
+// Tasks returns the tasks of RALPH_TASKS.md. Where the file names the child that
+// works on one, or did last, that is the claim of its session.
 func (x planBook) Tasks() ([]markdown.Task, error) {
 	s := x.b.opened()
 	if s == nil {
 		return nil, errNoStore
 	}
-	return s.Tasks()
+	tasks, err := s.Tasks()
+	for i := range tasks {
+		t := &tasks[i]
+		switch {
+		case t.Agent == "" || t.Status == markdown.Done || strings.Contains(t.Agent, actorPrefix):
+		case x.b.c.errands.worker(t.ID, "") == t.Agent:
+			t.Agent = actorPrefix + x.b.c.SessionID()
+		case x.b.c.child(t.Agent):
+			t.Agent = actorPrefix + t.Agent
+		}
+	}
+	return tasks, err
+}
+
+// child says that a name is that of an agent of Ralph's in this project, now or
+// earlier, and not of a program that works tasks.
+func (c *Coordinator) child(name string) bool {
+	if _, err := c.adapter(name); err == nil || builtin(name) || strings.ContainsAny(name, "/\\ ") {
+		return false
+	}
+	if _, ok := c.crew.Find(name); ok {
+		return true
+	}
+	dirs := c.agentDirs()
+	if c.loc != nil { // each has a branch while its work is not merged
+		dirs = append(dirs, filepath.Join(c.loc.CommonDir, "refs", "heads", strings.TrimSuffix(actorPrefix, "/")))
+	}
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	})
+}
+
+// nameWorker has RALPH_TASKS.md name the child that works on a task, where the
+// plan asks for no agent of its own.
+func (c *Coordinator) nameWorker(o loop.Order, id string) {
+	s := c.book.opened()
+	if s == nil || o.Whole == nil || o.Whole.Tracker != "markdown" || !c.child(id) {
+		return
+	}
+	tasks, err := s.Tasks()
+	i := slices.IndexFunc(tasks, func(t markdown.Task) bool { return t.ID == o.Task.ID })
+	if err != nil || i < 0 || !strings.HasPrefix(tasks[i].Agent, actorPrefix) {
+		return // the loop finds out by itself what is wrong
+	}
+	if _, err := (planBook{c.book}).SetTask(o.Task.ID, markdown.Edit{Agent: id}); err != nil && !errors.Is(err, markdown.ErrNoTask) {
+		c.warn("state: " + hinted(err))
+	}
 }
 
 // SetTask changes one of them, durably.
@@ -32,6 +86,9 @@ func (x planBook) SetTask(id string, e markdown.Edit) (markdown.Task, error) {
 	s := x.b.opened()
 	if s == nil {
 		return markdown.Task{}, errNoStore
+	}
+	if who := x.b.c.errands.worker(id, ""); e.Agent == actorPrefix+x.b.c.SessionID() && x.b.c.child(who) {
+		e.Agent = who // it goes on
 	}
 	t, err := s.SetTask(id, e)
 	if err == nil {
@@ -70,7 +127,8 @@ func (b *book) taskEnded(t loop.TaskEnd) error {
 	if b.session != nil {
 		b.session.Count()
 	}
-	b.mu.Unlock()
+	b.flush() // without a conversation nothing else writes the journal
+	b.leave()
 	return s.Progress(e)
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
@@ -19,6 +20,7 @@ import (
 	"ralph/memory/session/iteration"
 	"ralph/workers"
 	"ralph/workers/agent"
+	"ralph/workers/external"
 	"ralph/workers/model"
 )
 
@@ -44,6 +46,7 @@ func (h planHands) Do(ctx context.Context, o loop.Order) loop.Report {
 	if err != nil {
 		return e.close(c, loop.Report{Status: string(crew.Failed), Problem: err.Error(), Err: err, Kind: string(kinds.Execution), Took: c.now().Sub(began)})
 	}
+	c.nameWorker(o, id)
 	if o.Begun != nil {
 		o.Begun(id)
 	}
@@ -73,6 +76,14 @@ func (c *Coordinator) known(name string) string {
 func (h planHands) assign(ctx context.Context, e *errand) (id string, before crew.Agent, err error) {
 	c, o := h.c, e.order
 	order := crew.Order{Name: o.Task.Title, Label: strings.TrimSpace(o.Task.ID + " " + o.Task.Title), Task: o.Prompt, Errand: e.name, Limit: workers.Limit{Turns: c.cfg.MaxTurns}}
+	if o.Cut {
+		if a, ok := c.crew.Bearer(e.name); ok {
+			o.Resume = a.ID
+		}
+		if a, ok := c.crew.Find(o.Resume); ok && o.Resume != "" && h.kept(ctx, e, a) {
+			return a.ID, before, nil
+		}
+	}
 	for _, last := range []string{o.Resume, c.errands.worker(o.Task.ID, "")} {
 		a, ok := c.crew.Find(last)
 		if last == "" || !ok || len(a.Weakened) > 0 || o.Resume == "" && o.Attempt == 1 {
@@ -96,6 +107,34 @@ func (h planHands) assign(ctx context.Context, e *errand) (id string, before cre
 		c.errands.worker(o.Task.ID, id)
 	}
 	return id, before, err
+}
+
+// kept says that the work of a cut-off iteration is complete, and not done again:
+// its agent had proven it, and it is merged, or is now. The checks are run once
+// more, in the user's tree.
+func (h planHands) kept(ctx context.Context, e *errand, a crew.Agent) bool {
+	c := h.c
+	if a.State != crew.Done || len(a.Weakened) > 0 || changedTask(a, e.order) != "" {
+		return false
+	}
+	if a.Landing != crew.Merged && a.Landing != crew.Unchanged {
+		if _, err := c.crew.Merge(ctx, a.ID); err != nil {
+			return false
+		}
+	}
+	e.is(a.ID)
+	for _, command := range e.order.Checks {
+		res, why, err := c.checkFor(ctx, c.station, command)
+		if err != nil || why != "" {
+			return false
+		}
+		e.checked(command, res)
+	}
+	e.mu.Lock()
+	e.kept = true
+	e.mu.Unlock()
+	c.errands.worker(e.order.Task.ID, a.ID)
+	return true
 }
 
 // changedTask is what an agent that goes on is told when its task reads otherwise
@@ -150,8 +189,11 @@ func (e *errand) report(c *Coordinator, a, before crew.Agent) loop.Report {
 			r.Summary = f.Summary
 		}
 	}
-	r.Declared = r.Declared && a.State == crew.Done
+	r.Declared = (r.Declared || e.kept) && a.State == crew.Done
 	r.Verified = a.State == crew.Done && len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, loop.CheckRun.Failed)
+	if e.foreign != nil {
+		r.Final = e.foreign.Final // with the promise, which is the evidence
+	}
 	r.Err = c.crew.Fault(a.ID)
 	e.blame(&r)
 	return r
@@ -174,11 +216,16 @@ func (e *errand) blame(r *loop.Report) {
 		switch mod.Kind {
 		case model.KindRateLimit:
 			r.Kind = string(kinds.Resource)
-		case model.KindAuth, model.KindNoModel, model.KindModelNotFound:
-			r.Kind = string(kinds.Permission)
+		case model.KindAuth, model.KindNoModel, model.KindModelNotFound, model.KindQuota:
+			r.Kind, r.Down = string(kinds.Permission), true
+		case model.KindUnreachable, model.KindServer:
+			r.Down = true
 		}
 	case e.foreign != nil && e.foreign.Err != nil:
 		r.Kind, r.Quota, r.RetryAfter = string(e.foreign.Kind), e.foreign.Quota, e.foreign.RetryAfter
+		if r.Futile = errors.Is(r.Err, external.ErrMissing) || errors.Is(r.Err, external.ErrMismatch); r.Futile {
+			r.Kind = string(kinds.Dependency)
+		}
 	case len(r.Weakened) > 0, slices.ContainsFunc(r.Checks, loop.CheckRun.Failed), errors.Is(r.Err, errUndeclared):
 		r.Kind = string(kinds.Validation)
 	case r.Err != nil:
@@ -268,14 +315,18 @@ func (h planHands) here(tool string) bool {
 // shellWord says that a word is the shell's own, or begins what it has to parse.
 func shellWord(w string) bool {
 	switch w {
-	case "test", "[", "!", "cd", "if", "for", "while", "(", "{", "set", "true", "false", "exit", ":", ".", "export", "eval":
+	case "test", "[", "[[", "!", "cd", "if", "for", "while", "until", "case", "select", "set", "unset", "true", "false", "exit", "return", ":", ".", "source", "export", "eval", "exec",
+		"read", "echo", "printf", "command", "builtin", "type", "hash", "trap", "ulimit", "umask", "shift", "shopt", "let", "local", "declare", "typeset", "readonly", "alias", "wait", "jobs", "kill", "pwd", "time", "function", "mapfile", "getopts", "pushd", "popd":
 		return true
 	}
 	return strings.ContainsAny(w, "=$(){}'\"")
 }
 
 func firstWord(command string) string {
-	word, _, _ := strings.Cut(strings.TrimSpace(command), " ")
+	word := strings.TrimSpace(command)
+	if i := strings.IndexFunc(word, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(";&|<>", r) }); i >= 0 {
+		return word[:i]
+	}
 	return word
 }
 

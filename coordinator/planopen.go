@@ -72,10 +72,8 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 			return nil, err
 		}
 	}
-	for _, who := range []string{s.Agent, s.Fallback} {
-		if _, err := c.adapter(who); err != nil && !builtin(who) {
-			return nil, &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph doctor --agents lists those that are there; `agents:` in the user's config adds others"}
-		}
+	if err := c.installed(s); err != nil {
+		return nil, err
 	}
 	if err := work.CheckTemplate(c.workTemplate()); err != nil {
 		return nil, &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph plan prompt TASK shows what a template makes; --help lists what it can name"}
@@ -149,7 +147,7 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 	}
 	if c.opt.Ask != nil {
 		o.Ask = func(ctx context.Context, q loop.Question) (string, error) {
-			answer, err := c.gate.human(ctx, "", agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: q.Text}, Question{Kind: "question", Text: q.Text, Options: q.Options})
+			answer, err := c.gate.human(ctx, "", agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: q.Text}, Question{Kind: "question", Text: askedText(q)})
 			if err == nil {
 				c.events.emit(agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: answer, Status: "answered"})
 			}
@@ -157,6 +155,15 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 		}
 	}
 	return o
+}
+
+// askedText is a question with the answers that mean something. Any other is an
+// instruction, and none at all is no consent, so that it is not asked as a choice.
+func askedText(q loop.Question) string {
+	if len(q.Options) == 0 {
+		return q.Text
+	}
+	return q.Text + " (" + strings.Join(q.Options, ", ") + ", or how to go on instead)"
 }
 
 func (c *Coordinator) features() feature.Options {

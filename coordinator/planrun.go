@@ -216,6 +216,9 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 		}
 		p.helpers(ctx)
 	}
+	if out.Status == feature.Interrupted && errors.Is(context.Cause(ctx), errTimeout) {
+		out.Reason = errTimeout.Error()
+	}
 	o := &p.out
 	p.planned = &TaskCount{Done: out.Counts.Done, Failed: out.Counts.Failed, Skipped: out.Counts.Skipped, Open: out.Counts.Open}
 	o.Answer, o.Reason, o.Verified = runAnswer(out), out.Reason, out.Verified

@@ -149,3 +149,42 @@ func TestARunIsSteered(t *testing.T) {
 		t.Errorf("the next one heard\n%s", heard)
 	}
 }
+
+// A Ralph that is killed after the work of a task has come, and before it knows so,
+// does not have it done again.
+func TestWorkThatHasComeIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: grep -q good one.txt\n")
+	k.part("write_one", put("one.txt", "good\n"), finished("one"))
+	p.want(p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play"}}), coordinator.StatusCompleted)
+	landed := p.git("rev-parse", "HEAD")
+
+	path := filepath.Join(".ralph", "sessions", "play.json")
+	var s map[string]any
+	if err := json.Unmarshal([]byte(p.read(path)), &s); err != nil {
+		t.Fatal(err)
+	}
+	s["status"], s["endedAt"], s["activeTaskIds"] = "running", nil, []string{"T-1"}
+	s["iterations"].([]any)[0].(map[string]any)["endedAt"] = nil
+	state := s["run"].(map[string]any)
+	state["tasks"], state["active"] = m{}, []any{m{"task": "T-1", "title": "Write one", "iteration": 1, "attempt": 1, "since": s["startedAt"]}}
+	data, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(path, string(data))
+	p.write("RALPH_TASKS.md", strings.NewReplacer("[x]", "[ ]", "status: done", "status: in_progress").Replace(p.read("RALPH_TASKS.md")))
+
+	p.session = "001"
+	out := p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play", Continue: true}})
+	p.want(out, coordinator.StatusCompleted)
+	if now := p.git("rev-parse", "HEAD"); now != landed {
+		t.Errorf("HEAD was %s and is %s:\n%s", landed, now, p.git("log", "--format=%s"))
+	}
+	if got := p.snapshot("play"); got.Iteration != 1 || got.Tasks.Completed != 1 || !strings.Contains(p.read("RALPH_TASKS.md"), "[x]") || !out.Verified {
+		t.Errorf("verified %v: %+v\n%s", out.Verified, got, p.read("RALPH_TASKS.md"))
+	}
+	if dirs, err := filepath.Glob(p.path(".ralph/sessions/session-001-*/agents/*")); err != nil || len(dirs) != 1 {
+		t.Errorf("agents: %v, %v", dirs, err)
+	}
+}

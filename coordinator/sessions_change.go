@@ -43,7 +43,10 @@ func (s *Sessions) toArchive(st retention.State, named []string) (actions []rete
 			return nil, err
 		}
 		a, err := retention.Named(x)
-		if err != nil {
+		switch {
+		case errors.Is(err, retention.ErrElsewhere):
+			return nil, &Error{Op: "archive session", Path: x.ID, Err: retention.ErrElsewhere, Status: StatusUsage, Hint: "move its directory yourself, and remove the link in .ralph/sessions"}
+		case err != nil:
 			return nil, &Error{Op: "archive session", Path: x.ID, Err: retention.ErrLive, Status: StatusLocked, Hint: "end it first: ralph stop"}
 		}
 		if a == nil {

@@ -74,13 +74,11 @@ func (k *ink) above() []string {
 	return append(rows, k.r.AtWork(k.atWork, time.Now())...)
 }
 
-// runs notes the run that is under way, nil for none; planned says that one is, or
-// is about to be.
-func (k *ink) runs(run *render.Run, planned bool) {
+// runs notes the run that is under way, nil for none.
+func (k *ink) runs(run *render.Run) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.run = run
-	k.r.Planned(planned)
 }
 
 // agents notes who is at work.

@@ -128,7 +128,7 @@ func (s *Shell) continueRun() {
 func (s *Shell) autonomy(prepare func(context.Context) (coordinator.Job, error)) {
 	s.ink.begin(s.mind.Changes.Totals())
 	s.course.stopped, s.course.told = false, loop.Counts{}
-	s.ink.runs(nil, true)
+	s.ink.runs(nil)
 	s.start(labelRun, true, func(ctx context.Context) func() {
 		job, err := prepare(ctx)
 		if err != nil {
@@ -143,7 +143,7 @@ func (s *Shell) autonomy(prepare func(context.Context) (coordinator.Job, error))
 // notBegun says why there is no run.
 func (s *Shell) notBegun(err error) {
 	s.ink.end()
-	s.ink.runs(nil, false)
+	s.ink.runs(nil)
 	_, stopped := interrupts.AsStop(err)
 	if stopped || errors.Is(err, errNothingBegun) || errors.Is(err, context.Canceled) {
 		s.note(errNothingBegun.Error())
@@ -155,7 +155,7 @@ func (s *Shell) notBegun(err error) {
 // runEnded shows what came of a run, and how it goes on when it can.
 func (s *Shell) runEnded(job coordinator.Job, out coordinator.Outcome, live coordinator.Live) {
 	s.standing = live
-	s.ink.runs(nil, false)
+	s.ink.runs(nil)
 	if job.DryRun && out.Answer != "" {
 		s.ink.say(func(r *render.Renderer) string { return r.Facts("what a run would do", out.Answer) })
 	}
@@ -165,7 +165,11 @@ func (s *Shell) runEnded(job coordinator.Job, out coordinator.Outcome, live coor
 	if v == nil || job.DryRun {
 		return
 	}
-	s.note(runStanding(v))
+	told := *v
+	if out.Failure != nil && strings.HasPrefix(out.Failure.Message, v.Reason) || out.Reason == v.Reason {
+		told.Reason = "" // it stands above
+	}
+	s.note(runStanding(&told))
 	if left(live) != nil && out.Failure == nil && !s.course.stopped {
 		s.note(howToRunOn(v))
 	}
@@ -208,8 +212,11 @@ func runName(v *loop.View) string {
 // runStanding says in a line how a run stands.
 func runStanding(v *loop.View) string {
 	verb := " is "
-	if v.Status == feature.Interrupted || v.Status == feature.Cancelled {
+	switch v.Status {
+	case feature.Interrupted, feature.Cancelled:
 		verb = " was "
+	case feature.Failed:
+		verb = " has "
 	}
 	text := runName(v) + verb + string(v.Status) + atIteration(v) + ": " + tallied(v.Counts)
 	switch {

@@ -58,6 +58,7 @@ func working(ctx context.Context, f *fake, _ string) coordinator.Outcome {
 	ok := true
 	f.link.Eyes(agent.Event{Type: agent.EventDecision, TaskID: "US-2", Status: "execute", Text: "0.86 ≥ 0.7"})
 	f.link.Eyes(agent.Event{Type: agent.EventTaskStart, TaskID: "US-2", Text: "Retry the upload", Attempt: 2})
+	f.link.Eyes(agent.Event{Type: agent.EventChildStart, TaskID: "US-2", Agent: "auth", Text: "US-2 Retry the upload", Reason: "ralph"})
 	f.link.Eyes(agent.Event{Type: agent.EventTaskEnd, TaskID: "US-1", Status: "done", Text: "parts are on disk", OK: &ok})
 	<-ctx.Done()
 	return coordinator.Outcome{}
@@ -363,6 +364,7 @@ func TestRunInPlainMode(t *testing.T) {
 		f.run = course1(time.Now())
 		f.mu.Unlock()
 		f.link.Eyes(agent.Event{Type: agent.EventTaskStart, TaskID: "US-2", Text: "Retry the upload", Attempt: 2})
+		f.link.Eyes(agent.Event{Type: agent.EventChildStart, TaskID: "US-2", Agent: "auth", Text: "US-2 Retry the upload", Reason: "ralph"})
 		<-ctx.Done()
 		return coordinator.Outcome{}
 	}, func(o *Options) { o.Plain = true }, withRoot(library(t)))
@@ -374,7 +376,7 @@ func TestRunInPlainMode(t *testing.T) {
 	c.Has("the plan is prd.json (json), EPIC-1")
 	c.Type("/run\n")
 	s := c.Has("run: 5 of 12 done, 1 failed, 1 skipped, 2 at work; next US-4")
-	if strings.Contains(s, "█") || !strings.Contains(s, "US-2 begins: Retry the upload  try 2") {
+	if strings.Contains(s, "█") || !strings.Contains(s, "US-2 begins: Retry the upload  auth - try 2") {
 		t.Errorf("a plain terminal shows\n%s", s)
 	}
 	c.f.mu.Lock()

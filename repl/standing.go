@@ -63,8 +63,7 @@ func (s *Shell) seen(live coordinator.Live) {
 	}
 	s.standing = live
 	s.ink.agents(childrenOf(live.Agents))
-	run, w := shown(live), s.running()
-	s.ink.runs(run, run != nil || w != nil && w.label == labelRun)
+	s.ink.runs(shown(live))
 	s.progress(live)
 	s.knows(live.Agents)
 	s.mu.Lock()

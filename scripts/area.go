@@ -67,6 +67,9 @@ func (a *area) put(text string, lines []string) {
 		if was > 1 {
 			fmt.Fprintf(&b, "\x1b[%dA", was-1)
 		}
+		if a.at != columns { // rows that the terminal has wrapped are not to be joined again
+			b.WriteString("\x1b[J")
+		}
 		// What the text does not cover of the old block is erased line by line.
 		text = strings.ReplaceAll(text, "\n", "\x1b[K\n")
 	}

@@ -69,7 +69,7 @@ func (c *caller) shower() (func(json.RawMessage) error, error) {
 		show := func(raw json.RawMessage, _ agent.Event) error { return inv.out.print(string(escapeHidden(raw)) + "\n") }
 		return events(show), inv.out.printJSON(start)
 	}
-	p := &progress{area: area{w: inv.out}, now: inv.Now, began: inv.Now(), verbose: inv.cfg.Verbose, says: true, calls: map[string]string{}, done: make(chan struct{})}
+	p := &progress{area: area{w: inv.out}, now: inv.Now, began: inv.Now(), verbose: inv.cfg.Verbose, says: true, calls: map[string]string{}, tries: map[string]int{}, done: make(chan struct{})}
 	p.warning = func(text string) { p.line("ralph: warning: %s", visible.Text(text)) }
 	show := func(_ json.RawMessage, e agent.Event) error {
 		p.event(e)

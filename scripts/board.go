@@ -15,7 +15,7 @@ import (
 const (
 	// maxBoard bounds the lines of the table of a run.
 	maxBoard = 12
-	// quietFor is how long the plain lines of a run may say nothing.
+	// quietFor is for how long the plain lines do not say how a run stands.
 	quietFor = time.Minute
 )
 
@@ -25,8 +25,7 @@ const (
 type board struct {
 	ask  func() *loop.View // how the run stands; nil while there is none
 	view *loop.View
-	said time.Time   // when a line was printed last
-	told loop.Counts // what the last plain line said
+	said time.Time // when a plain line said it last
 }
 
 // lines are the table: the tasks at work, what is waited for, and the bar at the
@@ -152,26 +151,20 @@ func waitText(w loop.Wait, now time.Time) string {
 	return text
 }
 
-// plain says in a line how the run stands where there is no table: when the counts
-// changed, and when nothing was said for long.
+// plain says in a line how the run stands where there is no table, when that was
+// not said for long: what begins and ends has its own lines.
 func (p *progress) plain(b *board) {
 	if p.area.width != nil || b.view == nil || p.suspended > 0 || p.quiet {
 		return
 	}
 	now := p.now()
-	changed := b.view.Counts != b.told
 	if b.said.IsZero() {
 		b.said = now
 	}
-	if !changed && now.Sub(b.said) < quietFor {
-		return
+	if now.Sub(b.said) >= quietFor {
+		b.said = now
+		p.line("ralph: %s", plainText(*b.view, now))
 	}
-	first := b.told == (loop.Counts{})
-	b.told = b.view.Counts
-	if first && b.view.Counts.Done+b.view.Counts.Failed+b.view.Counts.Skipped == 0 && now.Sub(b.said) < quietFor {
-		return // nothing has happened yet
-	}
-	p.line("ralph: %s", plainText(*b.view, now))
 }
 
 // plainText is how a run stands in a line for a log.

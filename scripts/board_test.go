@@ -163,12 +163,12 @@ func TestAreaNarrower(t *testing.T) {
 func TestBoardOnATerminal(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	v := busy(3, now)
-	p := &progress{now: func() time.Time { return now }, began: now, calls: map[string]string{}, board: &board{ask: func() *loop.View { return v }}}
+	p := &progress{now: func() time.Time { return now }, began: now, calls: map[string]string{}, tries: map[string]int{}, board: &board{ask: func() *loop.View { return v }}}
 	_, shown := screen(&p.area, 40, 12)
 	p.look()
 	p.event(agent.Event{Type: agent.EventTaskEnd, TaskID: "T-9", Status: "done", Text: "nine", Agent: "ralph"})
 	got := shown()
-	wantText(t, got, "ralph: T-9 done nine\n  T-1  Retry the", "T-3", "[#####----] 5/12 · 1 failed · 3 at work")
+	wantText(t, got, "ralph: T-9 done: nine\n  T-1  Retry the", "T-3", "[#####----] 5/12 · 1 failed · 3 at work")
 	for l := range strings.Lines(got) {
 		if width(strings.TrimRight(l, "\n")) > 39 && !strings.HasPrefix(l, "ralph:") {
 			t.Errorf("%q", l)
@@ -184,12 +184,12 @@ func TestBoardOnATerminal(t *testing.T) {
 	wantText(t, shown(), "5/12")
 	p.done = make(chan struct{})
 	p.close()
-	if got := shown(); got != "ralph: T-9 done nine" {
+	if got := shown(); got != "ralph: T-9 done: nine" {
 		t.Errorf("%q", got)
 	}
 }
 
-// Elsewhere a line tells when the counts change, and now and then.
+// Elsewhere a line tells now and then how the run stands; what ends has its own.
 func TestBoardInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards out and v
@@ -221,7 +221,12 @@ func TestBoardInALog(t *testing.T) {
 		mu.Lock()
 		v.Counts.Done, v.Counts.Open = 1, 2
 		mu.Unlock()
-		time.Sleep(time.Second)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if said() != "" {
+			t.Errorf("said before a minute is over: %q", said())
+		}
+		time.Sleep(21 * time.Second)
 		synctest.Wait()
 		if got := said(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "ralph: 1 of 3 tasks done; at work: T-1 ") || strings.Contains(got, "\x1b") {
 			t.Errorf("%q", got)
@@ -288,4 +293,26 @@ func TestNotifier(t *testing.T) {
 			t.Error("a way to ask came of nothing")
 		}
 	})
+}
+
+// After another width the rows of the block are erased before they are drawn over:
+// a terminal that wrapped them would join them with those below when it gets wide
+// again, and the block would then take a line of the text above with it.
+func TestAreaIsDrawnAnewAfterAnotherWidth(t *testing.T) {
+	var out bytes.Buffer
+	columns := 80
+	a := &area{w: &out, width: func() int { return columns }}
+	a.draw([]string{strings.Repeat("x", 79), "bar"})
+	out.Reset()
+	a.draw([]string{"y", "bar"})
+	if first, _, _ := strings.Cut(out.String(), "y"); strings.Contains(first, "\x1b[J") {
+		t.Errorf("it flickers: %q", out.String())
+	}
+	a.draw([]string{strings.Repeat("x", 79), "bar"})
+	out.Reset()
+	columns = 50
+	a.draw([]string{"y", "bar"})
+	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[2A\x1b[J") {
+		t.Errorf("%q", got)
+	}
 }

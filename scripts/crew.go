@@ -87,6 +87,10 @@ func (p *progress) helper(e agent.Event) bool {
 	return e.Agent != "" && e.Agent != orWord(p.main, mainAgent)
 }
 
+// longRetry is the wait before an agent asks its model again that a person should
+// know of.
+const longRetry = 5 * time.Second
+
 // child shows what a person should know of an agent beside the main one. What it
 // says and calls is shown only to those who want to see all.
 func (p *progress) child(e agent.Event) {
@@ -95,9 +99,15 @@ func (p *progress) child(e agent.Event) {
 	switch e.Type {
 	case agent.EventChildStart:
 		p.agents++
+		if e.TaskID != "" {
+			p.taskBegins(e)
+			break
+		}
 		p.line("ralph: agent %s begins: %s", who, oneLine(e.Text, 100))
 	case agent.EventChildEnd:
-		p.line("ralph: agent %s %s", who, childText(e))
+		if e.TaskID == "" { // else the end of its task tells it
+			p.line("ralph: agent %s %s", who, childText(e))
+		}
 		if !landing(e.Status) {
 			p.agents = max(p.agents-1, 0)
 		}
@@ -117,7 +127,11 @@ func (p *progress) child(e agent.Event) {
 		if all {
 			p.line("  %s: check %s: %s", who, oneLine(e.Text, 100), p.verdict(e))
 		}
-	case agent.EventRetry, agent.EventCompact, agent.EventTaskStart, agent.EventTaskEnd:
+	case agent.EventRetry:
+		if all || e.WaitMS >= longRetry.Milliseconds() {
+			p.line("ralph: agent %s waits %s: %s", who, spanText(time.Duration(e.WaitMS)*time.Millisecond), oneLine(e.Reason, 100))
+		}
+	case agent.EventCompact, agent.EventTaskStart, agent.EventTaskEnd:
 		// its own affair
 	case agent.EventPermission:
 		if e.Status == "denied" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,9 @@ func (inv *invocation) viewPlan(c *cobra.Command) (*planView, error) {
 	}
 	for _, w := range v.Warnings {
 		inv.showWarning(w.String())
+	}
+	if strings.Contains(v.why, "choose with --plan") {
+		inv.note("the plan: " + v.why)
 	}
 	return v, nil
 }

@@ -42,6 +42,7 @@ type progress struct {
 	main      string            // the agent that was given the task
 	agents    int               // others at work
 	calls     map[string]string // what each running call does
+	tries     map[string]int    // of the tasks of a plan; 0: that it is tried again was told
 	reasoning strings.Builder
 }
 
@@ -49,7 +50,7 @@ type progress struct {
 func (inv *invocation) newProgress() *progress {
 	p := &progress{
 		area: area{w: inv.Stderr}, now: inv.Now, began: inv.Now(), warning: inv.showWarningOnce,
-		quiet: inv.cfg.Quiet, verbose: inv.cfg.Verbose, calls: map[string]string{}, done: make(chan struct{}),
+		quiet: inv.cfg.Quiet, verbose: inv.cfg.Verbose, calls: map[string]string{}, tries: map[string]int{}, done: make(chan struct{}),
 	}
 	if f, ok := inv.Stderr.(*os.File); ok && !p.quiet && inv.out.terminal && isTerminal(f) &&
 		inv.Getenv("NO_COLOR") == "" && inv.Getenv("TERM") != "dumb" {
@@ -164,9 +165,6 @@ func (p *progress) line(format string, args ...any) {
 	if p.quiet {
 		return
 	}
-	if p.board != nil {
-		p.board.said = p.now()
-	}
 	p.area.above(fmt.Sprintf(format+"\n", args...))
 }
 
@@ -236,16 +234,19 @@ func (p *progress) rare(e agent.Event) {
 			p.line("ralph: asked: %s", oneLine(e.Text, 120))
 		}
 	case agent.EventRetry:
-		p.line("ralph: try %d failed: %s; next in %s", e.Attempt, oneLine(e.Reason, 120),
-			spanText(time.Duration(e.WaitMS)*time.Millisecond))
+		p.retry(e)
 	case agent.EventInbox:
 		p.line("ralph: %s", inboxText(e))
 	case agent.EventCompact:
 		p.line("ralph: %s", oneLine(orWord(e.Text, "the conversation was compacted"), 120))
 	case agent.EventGate:
 		p.line("ralph: check %s: %s", oneLine(e.Text, 100), p.verdict(e))
-	case agent.EventTaskStart, agent.EventTaskEnd:
-		p.line("ralph: %s %s %s", visible.Text(e.TaskID), orWord(visible.Text(e.Status), "begins"), oneLine(orWord(e.Text, e.Reason), 100))
+	case agent.EventTaskStart: // it is shown with the agent that begins
+		if _, told := p.tries[e.TaskID]; !told {
+			p.tries[e.TaskID] = max(e.Attempt, 1)
+		}
+	case agent.EventTaskEnd:
+		p.taskEnd(e)
 	case agent.EventBreaker:
 		p.line("ralph: breaker %s", strings.TrimSpace(oneLine(e.Status, 40)+" "+oneLine(orWord(e.Text, e.Reason), 160)))
 	case agent.EventDecision:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/afero"
@@ -79,6 +80,9 @@ func (inv *invocation) runPlan(ctx context.Context, c *cobra.Command) error {
 		return err
 	}
 	if inv.cfg.DryRun {
+		if err := inv.unfit(ctx); err != nil {
+			return err
+		}
 		inv.cfg.Session = ""
 		return inv.performRun(ctx, inv.runSettings())
 	}
@@ -96,6 +100,9 @@ func (inv *invocation) runPlan(ctx context.Context, c *cobra.Command) error {
 	}
 	if goOn {
 		return inv.goOnRun(ctx, *before)
+	}
+	if err := inv.unfit(ctx); err != nil {
+		return err
 	}
 	s := inv.runSettings()
 	// Whoever did not say it, and was not asked, does not want to lose a run whose
@@ -123,9 +130,14 @@ func (inv *invocation) runFlags(c *cobra.Command) error {
 		}
 	}
 	// All tasks are something else than those of an epic without a name.
-	for flag, empty := range map[string]bool{"epic": len(r.Epic) == 0, "plan": r.Plan == "", "feature": r.Feature == ""} {
+	for flag, empty := range map[string]bool{"epic": len(r.Epic) == 0, "plan": r.Plan == "", "feature": r.Feature == "", "session-dir": r.SessionDir == ""} {
 		if c.Flags().Changed(flag) && empty {
 			return usage("ralph plan show lists plan and epics; leave the flag out to work on all of it", "--%s: the value is empty", flag)
+		}
+	}
+	if r.SessionDir = inv.sessionDirFlag(); r.SessionDir != "" {
+		if info, err := os.Stat(r.SessionDir); err == nil && !info.IsDir() {
+			return usage("name a directory; it is made when it is not there", "--session-dir: %s is not a directory", r.SessionDir)
 		}
 	}
 	for _, flag := range []struct {

@@ -32,6 +32,9 @@ func (inv *invocation) runSettings() loop.Settings {
 			take()
 		}
 	}
+	if s.Agent != "" && s.Agent != "ralph" && s.Agent != "builtin" && !strings.HasPrefix(inv.cfg.Origin("model").Source, "flag") {
+		s.Model = "" // that of Ralph's own endpoint is not for another program
+	}
 	return s
 }
 
@@ -39,7 +42,7 @@ func (inv *invocation) runSettings() loop.Settings {
 // a run that goes on; files are what they were when it began, or have changed for
 // what begins anew.
 func (inv *invocation) overRun(s loop.Settings) loop.Settings {
-	now := inv.runSettings()
+	now, agent := inv.runSettings(), s.Agent
 	for key, take := range map[string]func(){
 		"plan": func() { s.Plan = now.Plan }, "tracker": func() { s.Tracker = now.Tracker }, "epic": func() { s.Epics = now.Epics }, "select": func() { s.Select = now.Select },
 		"parallel": func() { s.Parallel = now.Parallel }, "max_iterations": func() { s.MaxIterations = now.MaxIterations },
@@ -54,6 +57,9 @@ func (inv *invocation) overRun(s loop.Settings) loop.Settings {
 		if inv.explicit(key) {
 			take()
 		}
+	}
+	if s.Agent != agent {
+		s.Model = now.Model // what the run had was another's
 	}
 	// What the coordinator takes from the configuration where the run has none must
 	// not bring back what the run was begun without.

@@ -85,8 +85,20 @@ func (b *bench) job() coordinator.Job {
 	return b.fake.jobs[0]
 }
 
-func TestRunSettings(t *testing.T) {
+// planBench is a bench in a project with plans: a run looks at its plan before it
+// opens anything.
+func planBench(t *testing.T) *bench {
+	t.Helper()
 	b := newBench(t)
+	plan := `[{"id": "T-1", "title": "one", "priority": 1, "epic": "E-1"}, {"id": "T-2", "title": "two", "epic": "E-2"}, {"id": "T-3", "title": "three", "epic": "E-9"}]`
+	b.file("prd.json", plan)
+	b.file("other.json", plan)
+	b.file("RALPH_TASKS.md", "- [ ] **T-1** one\n")
+	return b
+}
+
+func TestRunSettings(t *testing.T) {
+	b := planBench(t)
 	b.env["RALPH_FALLBACK_AGENT"] = "codex"
 	if code := b.run("run", "--plan", "prd.json", "--epic", "E-1", "--epic", "E-2", "--feature", "auth", "--parallel", "3", "--max-iterations", "9", "--agent", "claude",
 		"--on-error", "skip", "--require-check", "--select", "priority <= 2", "--risk-tolerance", "0.3", "--max-cost", "1.5", "--timeout", "10m", "--check", "make test", "--json"); code != 0 {
@@ -103,14 +115,14 @@ func TestRunSettings(t *testing.T) {
 	}
 	checkResult(t, lastLine(b.out.String()))
 	// What nobody set is left to the plan.
-	b = newBench(t)
+	b = planBench(t)
 	b.run("run")
 	if s := b.job().Loop; s.ConfidenceThreshold != 0 || s.LearningRate != 0 || s.RiskTolerance != 0 || s.HumanIntervention != "" || s.MaxIterations != 300 || s.MaxTurns != 0 {
 		t.Errorf("%+v", s)
 	}
 	// A path of a flag is where the user stands, of the project where the work is.
-	b = newBench(t)
-	b.file("sub/plan.json", "{}")
+	b = planBench(t)
+	b.file("sub/plan.json", `[{"id": "T-1", "title": "one"}]`)
 	at := b.dir
 	b.dir = filepath.Join(at, "sub")
 	b.run("-C", at, "run", "--plan", "plan.json")
@@ -129,7 +141,7 @@ func TestRunUsage(t *testing.T) {
 		{[]string{"run", "--paralel", "3"}, "did you mean --parallel?"}, {[]string{"run", "--max-iterations", "many"}, "many"}, {[]string{"run", "--human-intervention", "sometimes"}, "sometimes"},
 		{[]string{"run", "--confidence-threshold", "7"}, "confidence_threshold"},
 	} {
-		b := newBench(t)
+		b := planBench(t)
 		if code := b.run(c.args...); code != 2 {
 			t.Errorf("%q: exit %d", c.args, code)
 		}
@@ -166,7 +178,7 @@ func TestResumeOrNew(t *testing.T) {
 		"another one, continue":  {args: []string{"--feature", "docs", "--continue"}, code: 1},
 		"the same plan":          {args: []string{"--plan", "prd.json"}, code: 5},
 		"another plan":           {args: []string{"--plan", "other.json"}},
-		"another tracker":        {args: []string{"--tracker", "beads"}},
+		"another tracker":        {args: []string{"--tracker", "markdown"}},
 		"other epics":            {args: []string{"--epic", "E-9"}},
 		"only shown, cut off":    {args: []string{"--dry-run"}},
 		"named, new":             {args: []string{"--feature", "auth", "--new"}, feature: "auth"},
@@ -174,7 +186,7 @@ func TestResumeOrNew(t *testing.T) {
 		"named, other plan only": {args: []string{"--feature", "auth", "--plan", "other.json"}, code: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := planBench(t)
 			var snap feature.Snapshot
 			if !c.none {
 				snap = b.snapshot("auth", c.edit)
@@ -209,7 +221,7 @@ func TestResumeOrNew(t *testing.T) {
 
 // A setting that is given now counts before that of the run that goes on.
 func TestGoOnWithOtherSettings(t *testing.T) {
-	b := newBench(t)
+	b := planBench(t)
 	b.snapshot("auth", nil)
 	b.env["RALPH_MODEL"] = "m-env"
 	b.env["RALPH_MAX_TOKENS"] = "0"
@@ -225,7 +237,7 @@ func TestGoOnWithOtherSettings(t *testing.T) {
 
 // The session of a run may be gone: the plan and git know what is done.
 func TestGoOnWithoutSession(t *testing.T) {
-	b := newBench(t)
+	b := planBench(t)
 	snap := b.snapshot("auth", nil)
 	if err := os.RemoveAll(filepath.Join(b.dir, filepath.FromSlash(snap.SessionDir))); err != nil {
 		t.Fatal(err)
@@ -241,7 +253,7 @@ func TestGoOnWithoutSession(t *testing.T) {
 
 func TestRunAsks(t *testing.T) {
 	for answer, goOn := range map[string]bool{"\n": true, "resume\n": true, "new\n": false, "2\n": false} {
-		b := newBench(t)
+		b := planBench(t)
 		b.snapshot("auth", nil)
 		ptmx, tty, err := pty.Open()
 		if err != nil {
@@ -279,7 +291,7 @@ func TestRunAsks(t *testing.T) {
 }
 
 func TestSecondRun(t *testing.T) {
-	b := newBench(t)
+	b := planBench(t)
 	b.snapshot("auth", nil)
 	b.held()
 	for _, args := range [][]string{{"run"}, {"run", "--continue"}, {"run", "--new", "--json"}} {
@@ -297,7 +309,7 @@ func TestSecondRun(t *testing.T) {
 }
 
 func TestForeignSnapshot(t *testing.T) {
-	b := newBench(t)
+	b := planBench(t)
 	text := `{"tool":"another","feature":"auth"}`
 	path := b.file(".ralph/sessions/auth.json", text)
 	for _, args := range [][]string{{"run", "--feature", "auth"}, {"run", "--feature", "auth", "--continue"}, {"run", "--feature", "auth", "--new"}, {"resume", "auth"}} {
@@ -322,11 +334,12 @@ func TestRunOutcomes(t *testing.T) {
 	for status, want := range map[coordinator.Status]int{coordinator.StatusCompleted: 0, coordinator.StatusFailed: 1, coordinator.StatusConfigError: 3, coordinator.StatusNeedsInput: 5,
 		coordinator.StatusLimit: 6, coordinator.StatusRetryLater: 75, coordinator.StatusTimeout: 124, coordinator.StatusInterrupted: 130} {
 		for _, form := range []string{"text", "json", "jsonl"} {
-			b := newBench(t)
+			b := planBench(t)
+			took := int64(1500)
 			b.fake.work = func(_ context.Context, j coordinator.Job) coordinator.Outcome {
 				b.fake.emit(agent.Event{Type: agent.EventStart, Root: b.dir})
 				b.fake.emit(agent.Event{Type: agent.EventTaskStart, TaskID: "T-1", Text: "one"})
-				b.fake.emit(agent.Event{Type: agent.EventTaskEnd, TaskID: "T-1", Status: "done", Text: "one"})
+				b.fake.emit(agent.Event{Type: agent.EventTaskEnd, TaskID: "T-1", Status: "done", Text: "one", Output: "merged 01234567, check passed", DurationMS: &took})
 				return coordinator.Outcome{Status: status, Reason: "2 tasks remain", Answer: "2 tasks remain\nopen (2): T-2, T-3", Tasks: coordinator.TaskCount{Done: 1, Open: 2}, SessionID: "001"}
 			}
 			if code := b.run("run", "--output", form); code != want {
@@ -337,7 +350,7 @@ func TestRunOutcomes(t *testing.T) {
 				if b.out.String() != "2 tasks remain\nopen (2): T-2, T-3\n" {
 					t.Errorf("%q", b.out.String())
 				}
-				b.wantErr("ralph: T-1 done one")
+				b.wantErr("ralph: T-1 done: one (merged 01234567, check passed, 1.5s)")
 			case "jsonl":
 				checkEvents(t, b.out.String())
 			default:
@@ -354,7 +367,7 @@ func TestRunOutcomes(t *testing.T) {
 }
 
 func TestRunDryRun(t *testing.T) {
-	b := newBench(t)
+	b := planBench(t)
 	steps := []loop.Step{{Order: 1, Layer: 1, ID: "T-1", Title: "Lay the ground", Phase: "planning", Reasons: []string{"on the critical path", "priority 0"}, Unblocks: []string{"T-2", "T-3"}},
 		{Order: 2, Layer: 2, ID: "T-2", Title: "Build 日本語\x1b[31m", After: []string{"T-1"}, Reasons: []string{"priority 2"}}, {ID: "T-9", Title: "Old", Left: "it needs T-8, which failed"}}
 	b.fake.work = func(_ context.Context, j coordinator.Job) coordinator.Outcome {
@@ -390,7 +403,7 @@ func TestResumeRun(t *testing.T) {
 		"not named": {code: 5}, "completed": {edit: func(s *feature.Snapshot) { s.Status = feature.Completed }, word: "auth", code: 1}, "unknown": {word: "nosuch", code: 2}, "outside": {word: "../auth", code: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := planBench(t)
 			b.snapshot("auth", c.edit)
 			args := []string{"resume"}
 			if c.word != "" {
@@ -434,7 +447,7 @@ func TestRunStatus(t *testing.T) {
 		}, "failed", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := planBench(t)
 			b.snapshot("auth", c.edit)
 			if code := b.run("status", "--json"); code != 0 {
 				t.Fatalf("exit %d: %s", code, b.err.String())
@@ -471,7 +484,7 @@ func TestRunStatus(t *testing.T) {
 
 // What was done after a run says how the project stands; the run can still go on.
 func TestStatusAfterAnotherTask(t *testing.T) {
-	b := newBench(t)
+	b := planBench(t)
 	b.snapshot("auth", func(s *feature.Snapshot) { s.Status = feature.Paused })
 	line := fmt.Sprintf(`{"type":"result","status":"completed","reason":"done","run_id":"r-9","started_at":%q,"duration_ms":10}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	b.file(".ralph/runs.jsonl", line+"\n")
@@ -483,7 +496,7 @@ func TestStatusAfterAnotherTask(t *testing.T) {
 }
 
 func TestStatusOfALiveRun(t *testing.T) {
-	b := newBench(t)
+	b := planBench(t)
 	since := time.Now().Add(-time.Minute).UTC()
 	view := &loop.View{Feature: "auth", Status: feature.Running, Phase: "implementation", Iteration: 8, MaxIterations: 40, Tracker: "json", Plan: "prd.json", Epics: []string{}, StartedAt: since,
 		Counts: loop.Counts{Done: 2, Open: 3, Total: 5}, Active: []loop.Row{{ID: "US-3", Title: "Three", Status: "in_progress", Agent: "three", Attempt: 2, Since: since}}, Next: []loop.Row{}, Recent: []loop.Row{},

@@ -71,12 +71,21 @@ func (c *Crew) adopt(t trees.Tree, dirs []string) error {
 
 // match has what is known of an agent of an earlier Ralph agree with its tree.
 func (c *Crew) match(ctx context.Context, m *member, t trees.Tree, there bool) {
+	if there && t.Base == "" && t.Head == "" { // the rest of one that was being removed
+		if err := c.o.Trees.Remove(ctx, m.ID, false); err != nil {
+			c.o.Warn(fmt.Sprintf("the tree of agent %s stays behind: %v", m.ID, err))
+		}
+		t, there = trees.Tree{}, false
+	}
 	c.mu.Lock()
 	m.past = false
 	m.Worktree, m.root, m.Branch = t.Dir, t.Root, strings.TrimPrefix(t.Branch, "refs/heads/")
 	if !there {
-		if m.Landing == Merging { // its tree goes when its work has come
+		switch { // its tree goes when its work has come
+		case m.Landing == Merging:
 			m.State, m.Landing, m.Problem = Done, Merged, ""
+		case (m.Landing == Merged || m.Landing == Unchanged) && m.State == Interrupted:
+			m.State, m.Problem = Done, ""
 		}
 		c.mu.Unlock()
 		return
@@ -88,6 +97,9 @@ func (c *Crew) match(ctx context.Context, m *member, t trees.Tree, there bool) {
 	taken := t.Merged != "" && t.Merged == t.Head && t.Merged != t.Base
 	switch {
 	case m.Landing == Merged || m.Landing == Unchanged:
+		if m.State == Interrupted { // before it could be written that it is done
+			m.State, m.Problem = Done, ""
+		}
 	case taken && t.Waits:
 		m.State, m.Landing = Done, Held
 	case taken:

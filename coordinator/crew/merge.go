@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/prompt"
+	"ralph/memory/visible"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
@@ -62,9 +63,10 @@ func (c *Crew) save(ctx context.Context, m *member) {
 	c.shut(m)
 }
 
-// message is the message of a commit of an agent's work.
+// message is the message of a commit of an agent's work. Nothing that a plan or a
+// model wrote reaches the terminal of whoever reads the history as more than text.
 func message(a Agent, note string) string {
-	subject := a.Label
+	subject := visible.Line(a.Label)
 	if note != "" {
 		subject += " (" + note + ")"
 	}
@@ -73,7 +75,7 @@ func message(a Agent, note string) string {
 		if r := []rune(text); len(r) > 2000 {
 			text = string(r[:2000]) + "…"
 		}
-		body = "\n\n" + text
+		body = "\n\n" + visible.Text(text)
 	}
 	return subject + body
 }
@@ -387,13 +389,15 @@ func (c *Crew) goOn(id string, set func(*member)) error {
 	set(m)
 	m.State, m.resumed, m.untold, m.fault = Waiting, true, false, nil
 	m.Since, m.Problem, m.Landing = c.o.Now().UTC(), "", Unmerged
-	m.budget, m.round = c.o.Budget(), c.round
+	if m.budget = c.o.Budget(); m.round != c.round { // else what it did counts for the same work
+		m.before, m.did = agent.Spent{Turns: m.Turns, Usage: m.Usage, CostUSD: m.CostUSD}, Tally{}
+	}
+	m.round = c.round
 	if m.Errand == "" {
 		m.Parent = c.o.Top
 	} else {
 		m.budget = m.budget.Share(m.limit)
 	}
-	m.before, m.did = agent.Spent{Turns: m.Turns, Usage: m.Usage, CostUSD: m.CostUSD}, Tally{}
 	c.mu.Unlock()
 	c.keep(m)
 	c.schedule()

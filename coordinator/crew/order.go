@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"ralph/workers"
@@ -58,6 +59,19 @@ func (c *Crew) Continue(id, text string, o Order) error {
 	return c.goOn(id, func(m *member) {
 		m.goText, m.Label, m.Errand, m.limit, m.fresh = text, label(o.Label), o.Errand, o.Limit, false
 	})
+}
+
+// Bearer is the agent that had an errand last, and not one that resolves a
+// conflict of its work.
+func (c *Crew) Bearer(errand string) (Agent, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range slices.Backward(c.members) {
+		if m.Errand == errand && m.mends == "" {
+			return c.shown(m), true
+		}
+	}
+	return Agent{}, false
 }
 
 // Settled waits until an agent has ended and nobody resolves a conflict of its

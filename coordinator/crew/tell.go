@@ -33,7 +33,7 @@ func (c *Crew) tellEnd(a Agent) {
 	if text == "" {
 		text = firstLine(a.Problem)
 	}
-	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, Status: string(a.State), OK: &ok, Text: text, Reason: firstLine(a.Problem), Usage: &usage, CostUSD: a.CostUSD, Ref: a.Branch})
+	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, TaskID: a.Errand, Status: string(a.State), OK: &ok, Text: text, Reason: firstLine(a.Problem), Usage: &usage, CostUSD: a.CostUSD, Ref: a.Branch})
 }
 
 // tellLanding emits how far the work of an agent has come into the user's tree,
@@ -49,6 +49,6 @@ func (c *Crew) tellLanding(m *member) {
 	c.mu.Unlock()
 	if tell {
 		ok := a.Landing == Merged
-		c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, Status: string(a.Landing), OK: &ok, Text: a.Problem, Ref: a.Commit})
+		c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, TaskID: a.Errand, Status: string(a.Landing), OK: &ok, Text: a.Problem, Ref: a.Commit})
 	}
 }

@@ -36,7 +36,7 @@ func (c *Crew) work(ctx context.Context, m *member) error {
 		return fmt.Errorf("make a tree: %w", err)
 	}
 	a := c.look(m)
-	c.o.Emit(agent.Event{Type: agent.EventChildStart, Agent: a.ID, Text: a.Label, Reason: a.Parent, Ref: a.Branch})
+	c.o.Emit(agent.Event{Type: agent.EventChildStart, Agent: a.ID, TaskID: a.Errand, Text: a.Label, Reason: a.Parent, Ref: a.Branch})
 	gear, err := c.o.Equip(ctx, c.look(m))
 	if err != nil {
 		return err

@@ -41,6 +41,10 @@ const maxFeedbackBytes = 16 << 10
 // else is against it.
 func (e *engine) begin(ctx context.Context, t *plan.Task) {
 	now := e.now()
+	if e.s.Settings.RequireCheck && len(e.checks(t)) == 0 {
+		e.giveUp(t, "no check is known for it, and --require-check asks for one")
+		return
+	}
 	if ok, wait := e.breaker.Allow(now, t.ID); !ok {
 		if wait > 0 {
 			e.waitFor("breaker", "", now.Add(wait))
@@ -85,6 +89,7 @@ func (e *engine) claim(ctx context.Context, t *plan.Task) bool {
 	k := e.s.task(t.ID)
 	switch {
 	case err == nil:
+		delete(e.marks, t.ID)
 		return true
 	case ctx.Err() != nil:
 	case errors.Is(err, plan.ErrTaken):
@@ -94,7 +99,7 @@ func (e *engine) claim(ctx context.Context, t *plan.Task) bool {
 		e.p.Stamp, e.dirty = "", true // it is read again
 	default:
 		k.NotBefore, e.dirty = e.now().Add(takenTime), true
-		e.cannotMark(err)
+		e.cannotMark(t.ID, err)
 	}
 	return false
 }
@@ -110,11 +115,11 @@ func (e *engine) order(t *plan.Task) Order {
 	who, _ := e.worker(t, k)
 	o := Order{Iteration: k.Iteration, Attempt: k.Attempts + 1, Task: *t, Agent: who, Model: e.s.Settings.Model, Whole: e.p,
 		Phase: e.phaseOf(t), MaxIterations: e.s.Settings.MaxIterations, Feedback: k.Feedback, Checks: e.checks(t)}
-	if o.Iteration == 0 {
+	if o.Cut = o.Iteration > 0; !o.Cut {
 		o.Iteration = e.s.Iteration + 1
 	}
-	if who == e.s.Settings.Fallback && who != e.s.Settings.Agent {
-		o.Model = "" // a fallback has its own
+	if who != e.s.Settings.Agent {
+		o.Model = "" // the fallback, and the agent of a task, have their own
 	}
 	if k.Worker == who {
 		o.Resume = k.Agent
@@ -225,6 +230,7 @@ func (e *engine) settle(ctx context.Context, r result) {
 	if ctx.Err() != nil {
 		return // what is owed is paid once the stop is over
 	}
+	e.report()
 	// The outcome is durable before the plan is told of it: whatever is cut off
 	// between the two is made up for at the next start.
 	e.save(e.status)
@@ -243,6 +249,7 @@ func (e *engine) pay(ctx context.Context) error {
 		default:
 			return fmt.Errorf("mark task %s %s: %w", o.Task, o.Mark.Status, err)
 		}
+		delete(e.marks, o.Task)
 		e.s.Owed, e.dirty = slices.Delete(e.s.Owed, 0, 1), true
 	}
 	return nil
@@ -254,7 +261,7 @@ func (e *engine) payUp(ctx context.Context) {
 		return
 	}
 	if err := e.pay(ctx); err != nil && ctx.Err() == nil {
-		e.cannotMark(err)
+		e.cannotMark(e.s.Owed[0].Task, err)
 	}
 }
 

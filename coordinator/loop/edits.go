@@ -79,10 +79,15 @@ func (e *engine) askPlan(text string) {
 
 // cannotMark is what is done when the plan does not take a change: it is tried
 // again, and then a human has to look.
-func (e *engine) cannotMark(err error) {
+func (e *engine) cannotMark(id string, err error) {
 	e.p.Stamp = "" // it is read again, which also pays what is owed
-	if e.marks++; e.marks < mostReads {
-		e.retryAt = e.now().Add(readWait << e.marks)
+	e.marks[id]++
+	n := 0
+	for _, times := range e.marks {
+		n += times
+	}
+	if n < mostReads {
+		e.retryAt = e.now().Add(readWait << n)
 		e.o.Warn("the plan did not take a change, which is tried again: " + err.Error())
 		return
 	}

@@ -36,6 +36,7 @@ type engine struct {
 
 	tracker  plan.Tracker
 	p        *plan.Plan          // as it was read last
+	remarked map[string]bool     // what was warned about in plans
 	scope    map[string]bool     // the tasks of this run
 	nodes    []graph.Node        // of the plan as it was read
 	needs    map[string][]string // what each task waits for
@@ -75,8 +76,8 @@ type engine struct {
 	dirty    bool // something is not in the snapshot
 	unsaved  int  // how often in a row that could not be written
 	unread   error
-	reads    int // how often in a row the plan could not be read
-	marks    int // how often in a row it took no change
+	reads    int            // how often in a row the plan could not be read
+	marks    map[string]int // how often in a row it took no change of a task
 	retryAt  time.Time
 	known    map[string]folder.TaskStatus // what the files say of tasks
 	recent   []Row
@@ -102,7 +103,7 @@ type ending struct {
 
 func newEngine(l *Loop) *engine {
 	return &engine{l: l, o: &l.o, tracker: l.o.Tracker, at: map[string]*worker{}, reports: make(chan result), answers: make(chan answer, 1),
-		known: map[string]folder.TaskStatus{}, choices: map[string]int{}, failures: map[string][]int{}, status: feature.Initializing}
+		remarked: map[string]bool{}, marks: map[string]int{}, known: map[string]folder.TaskStatus{}, choices: map[string]int{}, failures: map[string][]int{}, status: feature.Initializing}
 }
 
 func (e *engine) now() time.Time { return e.o.Now().UTC() }
@@ -197,6 +198,9 @@ func (e *engine) takeUp(lost string) {
 			r.Lost = join(r.Lost, "task "+a.Task+" is not in the plan any more")
 		}
 	}
+	for _, t := range e.o.Resume.Tracker.Tasks {
+		e.known[t.ID] = "" // it may have been removed meanwhile
+	}
 	e.s.Active = []active{}
 	for _, id := range slices.Sorted(maps.Keys(e.s.Tasks)) { // those that were stopped in order
 		if e.s.Tasks[id].Iteration > 0 && !slices.Contains(r.Tasks, id) {
@@ -208,8 +212,16 @@ func (e *engine) takeUp(lost string) {
 			e.finished[i].Status, e.finished[i].EndedAt = interrupted, e.o.Resume.UpdatedAt
 		}
 	}
-	for _, t := range e.s.Tasks { // that it is resumed is the human's word
-		t.Held, t.Refused = "", ""
+	for id, k := range e.s.Tasks { // that it is resumed is the human's word
+		k.Held, k.Refused = "", ""
+		t, ok := e.find(id)
+		switch {
+		case !ok || k.Question == "" || !t.Status.Open():
+		case e.o.Ask != nil:
+			e.handOn(id, t.Title, k)
+		default:
+			k.Question = "" // its agent is told to decide itself
+		}
 	}
 	for name, stands := range e.s.Gates {
 		if stands != gatePassed && stands != gateAccepted {

@@ -15,6 +15,9 @@ import (
 // rest is asked when nothing is at work: whether anything will come by itself, and
 // how the run ends otherwise.
 func (e *engine) rest(ctx context.Context) {
+	if e.remaining() == 0 { // there is nothing left that a breaker could keep from being begun
+		e.drop(func(q *question) bool { return q.Kind == askBreaker })
+	}
 	if e.halted || len(e.questions) > 0 || e.unread != nil || e.wait != nil {
 		return
 	}
@@ -139,7 +142,10 @@ func (e *engine) whyNot(t *plan.Task) string {
 	}
 	switch e.stands[t.ID] {
 	case plan.InProgress:
-		return first("is worked by "+t.Assignee, "is in progress elsewhere")
+		if who := first(t.Assignee, t.Agent); who != "" {
+			return "is worked by " + who
+		}
+		return "is in progress elsewhere"
 	case plan.Blocked:
 		return "is blocked in the plan"
 	}

@@ -39,6 +39,7 @@ const (
 const (
 	landedMerged    = "merged"
 	landedUnchanged = "unchanged"
+	landedHeld      = "held"
 )
 
 // Report is what one attempt at a task came to, as the hands saw it. What the
@@ -61,6 +62,8 @@ type Report struct {
 	Took                  time.Duration
 	Kind                  string        // of the error, in the words of the package fault; "" for none
 	Quota                 bool          // the agent may not work now
+	Futile                bool          // nor will it, however often it is tried: its program is not there, or is another than it is taken for
 	RetryAfter            time.Duration // for how long; 0: not known
+	Down                  bool          // its endpoint could not be asked: that says nothing about the task
 	Err                   error
 }

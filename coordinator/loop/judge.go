@@ -28,6 +28,7 @@ type judgement struct {
 	kind     fault.Kind
 	verified bool
 	feedback string // for the next attempt
+	futile   bool   // another attempt of the same agent comes to the same
 }
 
 // judge says what an attempt came to. What the agent says of its work counts only
@@ -89,7 +90,7 @@ func failure(r Report, f fault.Facts, why, feedback string) judgement {
 			feedback += "\nIt said of itself: " + r.Summary
 		}
 	}
-	return judgement{end: endFailed, why: why, kind: fault.Classify(f), feedback: clip(feedback, maxFeedbackBytes)}
+	return judgement{end: endFailed, why: why, kind: fault.Classify(f), feedback: clip(feedback, maxFeedbackBytes), futile: r.Futile}
 }
 
 // first is the first of the texts that says something.

@@ -224,6 +224,9 @@ func (l *Loop) View() View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.view
+	if l.pausing && v.Status == feature.Running {
+		v.Status = feature.Pausing // whoever asked for it is not told otherwise
+	}
 	v.Epics, v.Active, v.Next, v.Recent = slices.Clone(v.Epics), slices.Clone(v.Active), slices.Clone(v.Next), slices.Clone(v.Recent)
 	return v
 }

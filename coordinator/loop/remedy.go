@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -68,8 +69,12 @@ func (e *engine) apply(ctx context.Context, w *worker, r Report, j judgement) {
 // remember counts what an attempt came to, and lets the breaker and what is
 // learned know. It says whether the breaker asks for another way.
 func (e *engine) remember(w *worker, k *taskState, r Report, j judgement) (adjust bool) {
+	if j.futile { // nothing was tried
+		k.Failures++
+		return false
+	}
 	c := &e.s.Tally
-	void := j.end != endDone && j.end != endFailed
+	void := j.end != endDone && j.end != endFailed || r.Down
 	if !void {
 		c.Ended++
 		for _, check := range r.Checks {
@@ -87,11 +92,14 @@ func (e *engine) remember(w *worker, k *taskState, r Report, j judgement) (adjus
 		k.Last = print
 	}
 	checked := len(r.Checks) > 0
-	switch j.end {
-	case endDone:
+	switch {
+	case r.Down:
+		c.Errors++
+		k.Failures++
+	case j.end == endDone:
 		c.InARow = 0
 		e.s.Limits[w.order.Agent] = 0
-	case endFailed:
+	case j.end == endFailed:
 		c.Failed++
 		c.Errors++
 		c.InARow++
@@ -99,7 +107,7 @@ func (e *engine) remember(w *worker, k *taskState, r Report, j judgement) (adjus
 	}
 	again := false
 	if j.end == endFailed {
-		_, does := e.respond(&w.task, k, j.kind, r.RetryAfter)
+		_, does := e.respond(&w.task, k, j.kind, j.futile, r.RetryAfter)
 		again = does.Strategy == fault.Retry || does.Strategy == fault.Alternative
 	}
 	// A check that sends the work back is how the loop goes; it says nothing about
@@ -111,7 +119,7 @@ func (e *engine) remember(w *worker, k *taskState, r Report, j judgement) (adjus
 		adjust = adjust || t.Action == breaker.AdjustPromptAndRetry
 	}
 	e.closedAgain()
-	if j.end == endDone || j.end == endFailed && !again {
+	if j.end == endDone || j.end == endFailed && !again && !r.Down {
 		e.s.History.Learn(w.task.Kind, e.phaseOf(&w.task), w.task.Labels, j.end == endDone)
 	}
 	return adjust
@@ -157,7 +165,7 @@ func (e *engine) over(w *worker, k *taskState, r Report, s plan.Status, j judgem
 	m := e.mark(s, first(r.Summary, r.Final))
 	m.Commit = r.Commit
 	if s != plan.Done {
-		m.Result, m.Note = clip(j.why, 2<<10), j.why
+		m.Result = j.why
 	}
 	m.Result = clip(firstLine(m.Result), 500)
 	e.s.owe(id, m)
@@ -168,11 +176,21 @@ func (e *engine) over(w *worker, k *taskState, r Report, s plan.Status, j judgem
 func (e *engine) leave(t *plan.Task, why string) {
 	k := e.s.task(t.ID)
 	k.Over, k.Why, k.Print = plan.Skipped, why, ""
-	m := e.mark(plan.Skipped, why)
+	e.s.owe(t.ID, e.mark(plan.Skipped, why))
+	e.stands[t.ID] = plan.Skipped
+	e.tellLeft(t, plan.Skipped, why)
+}
+
+// giveUp fails a task that was not begun.
+func (e *engine) giveUp(t *plan.Task, why string) {
+	k := e.s.task(t.ID)
+	k.Over, k.Why, k.Print = plan.Failed, why, ""
+	m := e.mark(plan.Failed, why)
 	m.Note = why
 	e.s.owe(t.ID, m)
-	e.stands[t.ID] = plan.Skipped
-	e.tellLeft(t, why)
+	e.stands[t.ID], e.stale, e.dirty = plan.Failed, true, true
+	e.o.Warn(fmt.Sprintf("task %s is not begun: %s", t.ID, why))
+	e.tellLeft(t, plan.Failed, why)
 }
 
 // interrupt leaves an attempt as it is: it goes on with the same iteration.
@@ -223,8 +241,15 @@ func (e *engine) asksHuman(w *worker, k *taskState, j judgement) {
 		}
 		return
 	}
-	e.raise(askAgent, id, fmt.Sprintf("%s (%s) asks: %s", id, w.task.Title, text), nil, func(_ context.Context, _, said string) {
-		k.Feedback = ""
+	k.Question = text
+	e.handOn(id, w.task.Title, k)
+}
+
+// handOn asks the human what the agent of a task asks.
+func (e *engine) handOn(id, title string, k *taskState) {
+	text := k.Question
+	e.raise(askAgent, id, fmt.Sprintf("%s (%s) asks: %s", id, title, text), nil, func(_ context.Context, _, said string) {
+		k.Feedback, k.Question = "", ""
 		k.Guidance = say(k.Guidance, "You asked: "+clip(text, 2<<10)+"\nThe user answers: "+first(said, "go on as you think best"))
 	})
 }
@@ -242,19 +267,28 @@ func (e *engine) again(w *worker, k *taskState) bool {
 
 // respond is what was asked for about a failure, and what is done about it: a retry
 // ends with the retries.
-func (e *engine) respond(t *plan.Task, k *taskState, kind fault.Kind, after time.Duration) (wanted, does fault.Response) {
+func (e *engine) respond(t *plan.Task, k *taskState, kind fault.Kind, futile bool, after time.Duration) (wanted, does fault.Response) {
 	rules := fault.Rules{Flag: e.s.Settings.OnError, Task: t.OnFailure, Plan: e.p.Strategies, Retries: math.MaxInt,
 		Alternative: !k.Tried && (t.Fallback != "" || e.s.Settings.Fallback != "")}
 	wanted = fault.Respond(kind, rules, k.Failures, after)
 	rules.Retries = e.retries()
+	if futile {
+		rules.Retries = 0
+	}
 	return wanted, fault.Respond(kind, rules, k.Failures, after)
 }
 
 // fail does about a failed attempt what was asked for.
 func (e *engine) fail(ctx context.Context, w *worker, k *taskState, r Report, j judgement) {
 	t := &w.task
-	wanted, does := e.respond(t, k, j.kind, r.RetryAfter)
+	wanted, does := e.respond(t, k, j.kind, j.futile, r.RetryAfter)
+	if r.Landing == landedHeld && (does.Strategy == fault.Retry || does.Strategy == fault.Alternative) {
+		does.Strategy = fault.Escalate // it waits for the user's own change, and doing it again does not help
+	}
 	switch {
+	case j.futile && does.Strategy != fault.Alternative && w.order.Agent == e.s.Settings.Agent:
+		e.unable(w, k, r, j)
+		return
 	case does.Strategy == fault.Retry:
 		e.retry(w, k, j, does)
 		return
@@ -264,6 +298,9 @@ func (e *engine) fail(ctx context.Context, w *worker, k *taskState, r Report, j 
 			k.Guidance = say(k.Guidance, "What was tried first did not work. Do this instead: "+t.Fallback)
 		}
 		e.retry(w, k, j, does)
+		return
+	case r.Down:
+		e.down(w, k, r, j)
 		return
 	case does.Strategy == fault.Escalate && !e.alone():
 		e.escalate(w, k, j, wanted)
@@ -282,6 +319,28 @@ func (e *engine) fail(ctx context.Context, w *worker, k *taskState, r Report, j 
 	e.over(w, k, r, status, j)
 	if does.Strategy == fault.Abort && e.end == nil {
 		e.end = &ending{status: feature.Failed, reason: fmt.Sprintf("task %s failed, and that ends the run: %s", t.ID, j.why)}
+	}
+}
+
+// unable ends a run whose agent cannot work at all: no task is to blame for that,
+// so they stay open.
+func (e *engine) unable(w *worker, k *taskState, r Report, j judgement) {
+	e.tellFailure(w, k, j, fault.Abort, false)
+	k.Attempts, k.Failures = w.order.Attempt-1, max(0, k.Failures-1)
+	e.s.owe(w.task.ID, e.mark(plan.Pending, ""))
+	if e.end == nil {
+		e.end = &ending{status: feature.Paused, reason: j.why, err: cmp.Or(r.Err, errors.New(j.why))}
+	}
+}
+
+// down ends a run, which can go on, because its agents cannot be asked: no other
+// task would fare better.
+func (e *engine) down(w *worker, k *taskState, r Report, j judgement) {
+	e.tellFailure(w, k, j, fault.Abort, false)
+	k.Failures, k.Iteration, k.Attempts = 0, w.order.Iteration, w.order.Attempt-1
+	e.s.owe(w.task.ID, e.mark(plan.Interrupted, ""))
+	if e.end == nil {
+		e.end = &ending{status: feature.Paused, reason: "the model cannot be asked: " + j.why, err: r.Err}
 	}
 }
 

@@ -68,7 +68,28 @@ func (e *engine) adopt(p *plan.Plan) error {
 		e.needs[n.ID] = n.After
 	}
 	e.layPhases()
+	e.remark(p)
 	return nil
+}
+
+// mostRemarks bounds what is warned about in the plans of a run.
+const mostRemarks = 20
+
+// remark tells what is to be warned about in a plan: how it was read, what another
+// opinion is. Each is told once, wherever its line has moved to.
+func (e *engine) remark(p *plan.Plan) {
+	for _, w := range p.Warnings {
+		key := w.Task + "\x00" + w.Text
+		if e.remarked[key] || len(e.remarked) > mostRemarks {
+			continue
+		}
+		e.remarked[key] = true
+		if len(e.remarked) > mostRemarks {
+			e.o.Warn("there is more to warn about in the plan: ralph plan check")
+			return
+		}
+		e.o.Warn(w.String())
+	}
 }
 
 // indexOf finds the tasks of a plan by their ids.

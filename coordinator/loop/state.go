@@ -74,6 +74,7 @@ type taskState struct {
 	Other     bool      `json:"other,omitempty"`     // the fallback works it from now on
 	Feedback  string    `json:"feedback,omitempty"`
 	Guidance  []string  `json:"guidance,omitempty"`
+	Question  string    `json:"question,omitempty"` // of its agent, that has no answer yet
 	NotBefore time.Time `json:"not_before,omitzero"`
 
 	// Over is what it came to in this run: done, failed, skipped; "" as long as it is

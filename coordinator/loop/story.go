@@ -77,6 +77,16 @@ func (e *engine) track() {
 	if len(list) > 0 {
 		e.o.Files.Tasks(list...)
 	}
+	var gone []string
+	for id := range e.known {
+		if _, ok := e.find(id); !ok && e.at[id] == nil {
+			gone = append(gone, id)
+			delete(e.known, id)
+		}
+	}
+	if len(gone) > 0 {
+		e.o.Files.Forget(gone...)
+	}
 }
 
 // tellChoice records a decision about a task, and what it was decided from.
@@ -159,11 +169,30 @@ func (e *engine) tellEnd(w *worker, r Report, j judgement, k *taskState) {
 		e.o.Files.Log(folder.Event{Type: folder.TaskComplete, TaskID: id, TaskName: t.Title, Result: how, Duration: took, Details: evidence(w, r, j)})
 	}
 	e.emit(agent.Event{Type: agent.EventTaskEnd, TaskID: id, Text: t.Title, Status: how, Reason: j.why, OK: yes(j.end == endDone), Attempt: w.order.Attempt,
-		Ref: r.Agent, DurationMS: millis(e.now().Sub(w.since)), Turn: w.order.Iteration})
+		Output: proof(r, j), Ref: r.Agent, DurationMS: millis(e.now().Sub(w.since)), Turn: w.order.Iteration})
 	if over || j.end == endInterrupted {
 		e.ends = append(e.ends, TaskEnd{ID: id, Title: t.Title, Status: how, Why: j.why, Verified: j.verified, Iteration: w.order.Iteration, Attempts: w.order.Attempt, Report: r})
 	}
 	e.note(Row{ID: id, Title: t.Title, Status: how, Agent: cmp.Or(r.Agent, w.order.Agent), Attempt: w.order.Attempt, Since: e.now(), Reason: j.why})
+}
+
+// proof says in a few words what became of the work of a task that is done, and
+// what showed that it is.
+func proof(r Report, j judgement) string {
+	if j.end != endDone {
+		return ""
+	}
+	landed, checked := "nothing changed", "not checked"
+	if r.Landing == landedMerged {
+		landed = strings.TrimSpace("merged " + r.Commit[:min(len(r.Commit), 8)])
+	}
+	switch {
+	case j.verified && len(r.Checks) == 1:
+		checked = "check passed"
+	case j.verified:
+		checked = fmt.Sprintf("%d checks passed", len(r.Checks))
+	}
+	return landed + ", " + checked
 }
 
 // note keeps what a View shows of what is over, the newest first.
@@ -199,9 +228,9 @@ func (e *engine) tellOver(w *worker, k *taskState) {
 }
 
 // tellLeft tells that a task is not begun because of another.
-func (e *engine) tellLeft(t *plan.Task, why string) {
-	e.ends = append(e.ends, TaskEnd{ID: t.ID, Title: t.Title, Status: string(plan.Skipped), Why: why})
-	e.tellEnded(t.ID, t.Title, plan.Skipped, why)
+func (e *engine) tellLeft(t *plan.Task, s plan.Status, why string) {
+	e.ends = append(e.ends, TaskEnd{ID: t.ID, Title: t.Title, Status: string(s), Why: why})
+	e.tellEnded(t.ID, t.Title, s, why)
 }
 
 // tellGone tells that a task is not in the plan any more.

@@ -58,8 +58,8 @@ func detect(o Options) (tracker, path, why string, err error) {
 		for _, name := range usual(kind) {
 			p := o.place(name)
 			info, ok := p.look()
-			if !ok || kind == "beads" && !info.IsDir() {
-				continue
+			if !ok || kind == "beads" && !info.IsDir() && info.Mode()&fs.ModeSymlink == 0 {
+				continue // a link is followed, or refused, where the data is located
 			}
 			if found = append(found, p.rel); tracker == "" {
 				tracker, path = kind, p.rel

@@ -21,6 +21,7 @@ import (
 
 	"ralph/memory"
 	"ralph/memory/durable"
+	"ralph/workers/proc"
 )
 
 // write puts files into a new directory.
@@ -486,5 +487,23 @@ func TestEpicsAndGraph(t *testing.T) {
 	odd.Nodes()
 	if ids, err := odd.Within([]string{"x"}); err != nil || !ids["z"] {
 		t.Errorf("%v %v", ids, err)
+	}
+}
+
+// TestDetectLinkedBeads: a .beads that is a link is the plan, not overlooked in
+// favour of another; one that leads out of the project is refused when opened.
+func TestDetectLinkedBeads(t *testing.T) {
+	root, outside := write(t, map[string]string{"real/issues.jsonl": "x", prdFile: "x"}), write(t, map[string]string{"issues.jsonl": "x"})
+	for target, want := range map[string]string{"real": "", outside: "outside the project", "nowhere": "no beads data"} {
+		if err := errors.Join(os.RemoveAll(filepath.Join(root, beadsDir)), os.Symlink(target, filepath.Join(root, beadsDir))); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Root: root, Proc: proc.New(proc.Options{})}
+		if tracker, path, why, err := Detect(o); err != nil || tracker != "beads" || path != beadsDir || !strings.Contains(why, prdFile) {
+			t.Errorf("%s: %q %q %q %v", target, tracker, path, why, err)
+		}
+		if _, err := Open(t.Context(), o); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", target, err, want)
+		}
 	}
 }

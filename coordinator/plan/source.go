@@ -329,6 +329,10 @@ func (f *fileTracker) refused(id string, err error, hint string) error {
 func (f *fileTracker) Release(ctx context.Context, actor string) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// What a Ralph was about to write that was killed meanwhile.
+	if err := durable.Sweep(f.fs, filepath.Dir(f.abs), filepath.Base(f.abs)); err != nil {
+		return nil, f.fail("give back tasks", err)
+	}
 	if err := f.look(ctx); err != nil {
 		return nil, err
 	}

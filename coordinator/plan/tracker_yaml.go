@@ -223,6 +223,9 @@ func (l *loopRead) task(n *tree.Node, i int, phase, id string) {
 	if p := o.pair("task_id"); t.ID == "" && (p == nil || p.Value.Kind == tree.Null) {
 		o.fault(n, "has no task_id")
 	}
+	if n.Shared() {
+		o.fault(n, "stands behind an alias or a merge (&, *, <<): its status could not be written without changing another; write it out")
+	}
 	if t.Title = strings.TrimSpace(o.text("name")); t.Title == "" && !o.broken("name") {
 		o.fault(n, "has no name")
 	}

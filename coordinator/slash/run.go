@@ -40,7 +40,7 @@ func RunKeys() []config.Key {
 	var runs, others []config.Key
 	for _, k := range config.Keys() {
 		switch {
-		case k.Flag == "":
+		case k.Flag == "", k.Name == "session_dir": // the chat has its session
 		case k.Scope == config.ScopeRun:
 			runs = append(runs, k)
 		case slices.Contains([]string{"model", "sandbox", "check", "check_retries", "dry_run", "max_turns", "max_tokens", "max_cost", "timeout"}, k.Name):
@@ -148,7 +148,7 @@ func settings(given map[string][]string) (loop.Settings, error) {
 	}
 	s := loop.Settings{Feature: r.Feature, Plan: r.Plan, Tracker: r.Tracker, Epics: r.Epic, Select: r.Select, Agent: r.Agent, Fallback: r.FallbackAgent,
 		OnError: r.OnError, Model: c.Model, Check: c.Check, Prompt: r.Prompt, RequireCheck: r.RequireCheck, DryRun: c.DryRun, Continue: r.Continue, New: r.New,
-		MaxTokens: c.MaxTokens, MaxCostUSD: c.MaxCostUSD, Timeout: c.Timeout, SessionDir: r.SessionDir, Parallel: r.Parallel}
+		MaxTokens: c.MaxTokens, MaxCostUSD: c.MaxCostUSD, Timeout: c.Timeout, Parallel: r.Parallel}
 	// These have a default, which is not what was given.
 	for name, set := range map[string]func(){
 		"max_iterations":       func() { s.MaxIterations = none(r.MaxIterations) },

@@ -75,7 +75,7 @@ func TestRunKeys(t *testing.T) {
 		seen[k.Flag] = true
 	}
 	for _, name := range []string{"epic", "plan", "tracker", "parallel", "max-iterations", "select", "agent", "fallback-agent", "feature", "dry-run", "continue", "new",
-		"confidence-threshold", "human-intervention", "learning-rate", "risk-tolerance", "on-error", "require-check", "session-dir", "check", "sandbox", "max-cost"} {
+		"confidence-threshold", "human-intervention", "learning-rate", "risk-tolerance", "on-error", "require-check", "check", "sandbox", "max-cost"} {
 		if !seen[name] {
 			t.Errorf("/run does not take --%s", name)
 		}

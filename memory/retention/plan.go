@@ -23,6 +23,9 @@ var ErrTaken = errors.New("something else stands there")
 // ErrLive is matched when a session is worked in.
 var ErrLive = errors.New("somebody works in it")
 
+// ErrElsewhere is matched when a session is kept where the user wanted it.
+var ErrElsewhere = errors.New("it is kept outside `.ralph`, and stays where it is")
+
 // Policy says at what age what becomes of a session. Ages count from its end;
 // 0 means never.
 type Policy struct {
@@ -74,7 +77,7 @@ func Plan(st State, p Policy, now time.Time) []Action {
 	for _, s := range st.Sessions {
 		age := now.Sub(s.Ended())
 		switch {
-		case s.Live || s.Err != nil || s.Resumable():
+		case s.Live || s.Err != nil || s.Resumable() || s.Elsewhere:
 			continue
 		case !s.Archived && p.ArchiveAfter > 0 && age >= p.ArchiveAfter:
 			actions = append(actions, archive(s, fmt.Sprintf("%s %s ago, more than %s", s.Status, days(age), days(p.ArchiveAfter))))
@@ -101,6 +104,8 @@ func Named(s Session) (*Action, error) {
 		return nil, nil
 	case s.Live:
 		return nil, fmt.Errorf("archive session %s: %w", s.ID, ErrLive)
+	case s.Elsewhere:
+		return nil, fmt.Errorf("archive session %s: %w", s.ID, ErrElsewhere)
 	}
 	a := archive(s, "named")
 	return &a, nil

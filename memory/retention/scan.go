@@ -41,7 +41,10 @@ type Session struct {
 	Name     string
 	Path     string // of the directory, relative to `.ralph`, with slashes
 	Archived bool
-	Kind     string // chat, run or imported
+	// Elsewhere says that Path is a link: the directory is where the user wanted it,
+	// and stays there.
+	Elsewhere bool
+	Kind      string // chat, run or imported
 
 	Status     session.Status // as the file says
 	Phase      string
@@ -125,7 +128,7 @@ func raw(name string) bool {
 
 // Scan looks at the sessions and runs of a project; none when it has no
 // `.ralph`. It reads each session's metadata and no other file. Links are
-// left out.
+// left out, but for those to sessions that were made elsewhere.
 func Scan(fsys afero.Fs, stateDir string) (State, error) {
 	var st State
 	for _, in := range []string{sessionsDir, archiveDir} {
@@ -135,10 +138,17 @@ func Scan(fsys afero.Fs, stateDir string) (State, error) {
 		}
 		for _, info := range infos {
 			m := sessionName().FindStringSubmatch(info.Name())
-			if m == nil || !info.IsDir() {
+			if m == nil {
 				continue
 			}
-			st.Sessions = append(st.Sessions, scanSession(fsys, stateDir, path.Join(in, info.Name()), m[1], in == archiveDir))
+			at := filepath.Join(stateDir, filepath.FromSlash(in), info.Name())
+			home := session.Home(fsys, at, stateDir)
+			if !info.IsDir() && home == at {
+				continue
+			}
+			s := scanSession(fsys, home, path.Join(in, info.Name()), m[1], in == archiveDir)
+			s.Elsewhere = home != at
+			st.Sessions = append(st.Sessions, s)
 		}
 	}
 	slices.SortStableFunc(st.Sessions, func(a, b Session) int { return number(a.ID) - number(b.ID) })
@@ -231,9 +241,8 @@ func measure(fsys afero.Fs, name string, depth int) (size int64, newest time.Tim
 	return size, newest, err
 }
 
-func scanSession(fsys afero.Fs, stateDir, rel, id string, archived bool) Session {
+func scanSession(fsys afero.Fs, dir, rel, id string, archived bool) Session {
 	s := Session{ID: id, Path: rel, Archived: archived, Kind: "chat"}
-	dir := filepath.Join(stateDir, filepath.FromSlash(rel))
 	infos, err := entries(fsys, dir)
 	if err != nil {
 		s.Err = err

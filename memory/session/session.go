@@ -54,6 +54,10 @@ type Options struct {
 	FS afero.Fs
 	// StateDir is the project's `.ralph`, absolute.
 	StateDir string
+	// Dir is where the directory of a new session is made, absolute; "" means
+	// `.ralph/sessions`. A session elsewhere is found by a link there, and has its
+	// number from the project.
+	Dir string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Kind names a session that has no name of its own: "chat", "run".
@@ -132,17 +136,19 @@ func Create(o Options, name string) (*Session, error) {
 	if err := durable.MkdirAll(o.FS, numbers, 0o700); err != nil {
 		return nil, err
 	}
-	number, err := claim(o.FS, o.root(), numbers)
-	if err != nil {
-		return nil, err
-	}
 	if name = o.cleaned(name); name == "" {
 		name = o.Kind
 	}
-	s := &Session{o: o, dir: filepath.Join(o.root(), fmt.Sprintf("session-%03d-%s", number, slug(name)))}
-	s.meta = newMetadata(fmt.Sprintf("%03d", number), name, o.Now(), o.Config)
-	if err := durable.MkdirAll(o.FS, s.dir, 0o700); err != nil {
-		return nil, err
+	s := &Session{o: o}
+	for made := false; !made; {
+		number, err := claim(o.FS, o.root(), numbers)
+		if err != nil {
+			return nil, err
+		}
+		s.meta = newMetadata(fmt.Sprintf("%03d", number), name, o.Now(), o.Config)
+		if made, err = s.make(number, name); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.writeMeta(); err != nil {
 		return nil, err
@@ -250,7 +256,7 @@ func Open(o Options, which string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{o: o, dir: filepath.Join(o.root(), info.Dir), meta: info.Meta}
+	s := &Session{o: o, dir: Home(o.FS, filepath.Join(o.root(), info.Dir), o.StateDir), meta: info.Meta}
 	if info.Err != nil {
 		s.meta = newMetadata(info.ID, info.Dir, time.Time{}, o.Config)
 	}

@@ -359,9 +359,13 @@ func OfHelper(e agent.Event) bool { return e.Agent != "" && e.Agent != mainAgent
 // little: what it does is in the tree.
 func (r *Renderer) child(e agent.Event) string {
 	who := SafeLine(e.Agent)
-	if r.planned && (e.Type == agent.EventChildStart && e.From == "" || e.Type == agent.EventChildEnd && crew.Landing(e.Status) == crew.Merged) {
+	switch {
+	case e.TaskID == "":
+	case e.Type == agent.EventChildStart:
 		r.children[e.Agent] = true
-		return "" // the lines of its task tell it
+		return r.taskStart(e)
+	case e.Type == agent.EventChildEnd:
+		return "" // the end of its task tells it
 	}
 	switch e.Type {
 	case agent.EventChildStart:

@@ -28,7 +28,8 @@ type Renderer struct {
 	calls  map[string]agent.Event
 	// children are the agents whose start was told.
 	children map[string]bool
-	planned  bool // children work the tasks of a plan
+	// tries are those of the tasks of a plan; 0: that one is tried again was told.
+	tries map[string]int
 }
 
 // kind tells the model's text from the lines about its work, so that a blank row
@@ -49,7 +50,7 @@ func New(o Options) *Renderer {
 	return &Renderer{
 		o:     o,
 		md:    markdown{theme: o.Theme, ascii: o.ASCII, width: o.Width - 1},
-		calls: map[string]agent.Event{}, children: map[string]bool{},
+		calls: map[string]agent.Event{}, children: map[string]bool{}, tries: map[string]int{},
 	}
 }
 
@@ -109,10 +110,6 @@ func (r *Renderer) apart(line string) string {
 	r.last = kindLine
 	return line
 }
-
-// Planned says whether a plan is worked: then the lines of its tasks tell where
-// their agents begin and where their work goes.
-func (r *Renderer) Planned(yes bool) { r.planned = yes }
 
 // Begin forgets what was printed before: another turn, or something that is not
 // of the work, comes now.

@@ -203,10 +203,16 @@ func (r *Renderer) ofRun(e agent.Event) (line string, ok bool) {
 	text, id := SafeLine(firstRow(e.Text)), SafeLine(e.TaskID)
 	switch e.Type {
 	case agent.EventTaskStart:
-		return r.taskStart(e, id, text), true
+		if _, told := r.tries[e.TaskID]; !told {
+			r.tries[e.TaskID] = max(e.Attempt, 1)
+		}
+		return "", true // it is shown with the agent that begins
 	case agent.EventTaskEnd:
 		return r.taskEnd(e, id, text), true
 	case agent.EventDecision:
+		if e.Status == "execute" || e.Status == "retry" {
+			return "", true // it begins, and /why says how that was decided
+		}
 		return r.mark(markNote, r.dim(decision(e, id, text))), true
 	case agent.EventBreaker:
 		kind := markWarning
@@ -231,6 +237,7 @@ func (r *Renderer) ofRun(e agent.Event) (line string, ok bool) {
 		if e.TaskID == "" || OfHelper(e) {
 			return "", false // a request
 		}
+		r.tries[e.TaskID] = 0
 		what := id
 		if e.Attempt > 0 {
 			what += fmt.Sprintf(" try %d failed", e.Attempt)
@@ -262,29 +269,27 @@ func decision(e agent.Event, id, text string) string {
 	return reasoned(strings.TrimSpace(id+" "+what), text, why)
 }
 
-func (r *Renderer) taskStart(e agent.Event, id, text string) string {
-	line := reasoned(strings.TrimSpace(id+" begins"), text)
-	var facts []string
-	who := SafeLine(e.Ref)
-	if who == "" && OfHelper(e) {
-		who = SafeLine(e.Agent)
+// taskStart tells that an agent begins with a task of a plan, unless it was told
+// before that it tries again.
+func (r *Renderer) taskStart(e agent.Event) string {
+	try, told := r.tries[e.TaskID]
+	delete(r.tries, e.TaskID)
+	if told && try == 0 {
+		return ""
 	}
-	if who != "" {
-		facts = append(facts, who)
+	id := SafeLine(e.TaskID)
+	facts := SafeLine(e.Agent)
+	if try > 1 {
+		facts += r.pick(" · ", " - ") + fmt.Sprintf("try %d", try)
 	}
-	if e.Attempt > 1 {
-		facts = append(facts, fmt.Sprintf("try %d", e.Attempt))
-	}
-	if len(facts) > 0 {
-		line += "  " + r.dim(strings.Join(facts, r.pick(" · ", " - ")))
-	}
-	return r.mark(markNote, line)
+	return r.mark(markNote, reasoned(id+" begins", strings.TrimPrefix(SafeLine(firstRow(e.Text)), id))+"  "+r.dim(facts))
 }
 
 func (r *Renderer) taskEnd(e agent.Event, id, text string) string {
 	if e.Status == "retry" || e.Status == "rate_limited" {
 		return "" // that it is tried again was told
 	}
+	delete(r.tries, e.TaskID)
 	kind := markNote
 	switch e.Status {
 	case "done", "completed":
@@ -299,6 +304,9 @@ func (r *Renderer) taskEnd(e agent.Event, id, text string) string {
 	}
 	line := reasoned(strings.TrimSpace(id+" "+strings.ReplaceAll(SafeLine(e.Status), "_", " ")), text, SafeLine(firstRow(e.Reason)))
 	var facts []string
+	if e.Output != "" {
+		facts = append(facts, SafeLine(firstRow(e.Output)))
+	}
 	if e.Attempt > 1 {
 		facts = append(facts, fmt.Sprintf("try %d", e.Attempt))
 	}

@@ -83,8 +83,10 @@ func TestEventsOfARun(t *testing.T) {
 		{Type: agent.EventDecision, TaskID: "US-001", Status: "execute", Text: "execute US-001: confidence 0.86", Reason: "clear, and nothing is missing"},
 		{Type: agent.EventDecision, TaskID: "US-009", Status: "pause", Text: "Which of the two?", Reason: "nobody is there to answer"},
 		{Type: agent.EventTaskStart, Agent: "ralph", TaskID: "US-001", Text: "Retry the upload\nand more"},
-		{Type: agent.EventTaskStart, Agent: "add_login", TaskID: "US-002", Text: "ログイン", Attempt: 2},
-		{Type: agent.EventTaskEnd, TaskID: "US-001", Status: "done", Text: "the upload is tried again", OK: &yes, DurationMS: &took},
+		{Type: agent.EventChildStart, Agent: "retry_the_upload", TaskID: "US-001", Text: "US-001 Retry the upload\nand more", Reason: "ralph"},
+		{Type: agent.EventTaskStart, Agent: "ralph", TaskID: "US-002", Text: "ログイン", Attempt: 2},
+		{Type: agent.EventChildStart, Agent: "add_login", TaskID: "US-002", Text: "US-002 ログイン", Reason: "ralph"},
+		{Type: agent.EventTaskEnd, TaskID: "US-001", Status: "done", Text: "the upload is tried again", Output: "merged 01234567, check passed", OK: &yes, DurationMS: &took},
 		{Type: agent.EventTaskEnd, TaskID: "US-002", Status: "done", Text: "done", Reason: "nothing was checked", OK: &no, Attempt: 2},
 		{Type: agent.EventTaskEnd, TaskID: "US-003", Status: "failed", Reason: "check `go test ./...` exits 1"},
 		{Type: agent.EventTaskEnd, TaskID: "US-004", Status: "skipped", Reason: "it depends on US-003, which failed"},
@@ -127,30 +129,34 @@ func TestEventsOfARun(t *testing.T) {
 	}
 }
 
-// While a plan is worked the lines of its tasks tell where agents begin and where
-// their work goes; what went wrong is told all the same.
+// A task of a plan has one line when its agent begins, one for each time that it
+// is tried again, and one for its end; other agents tell of themselves.
 func TestChildrenOfARunSayLittle(t *testing.T) {
 	yes, no := true, false
-	events := []agent.Event{
-		{Type: agent.EventChildStart, Agent: "auth", Text: "US-1 add the form", Reason: "ralph"},
-		{Type: agent.EventChildEnd, Agent: "auth", Status: "done", Text: "the form is there", OK: &yes, Reason: "ralph"},
-		{Type: agent.EventChildEnd, Agent: "auth", Status: "merged", Ref: "0123456789", OK: &yes},
-		{Type: agent.EventChildStart, Agent: "docs", Text: "US-2 describe it", Reason: "ralph"},
+	r := New(Options{Width: 80})
+	got := ""
+	for _, e := range []agent.Event{
+		{Type: agent.EventDecision, TaskID: "US-1", Status: "execute", Text: "execute US-1: confidence 0.86"},
+		{Type: agent.EventTaskStart, TaskID: "US-1", Text: "add the form", Attempt: 1},
+		{Type: agent.EventChildStart, TaskID: "US-1", Agent: "auth", Text: "US-1 add the form", Reason: "ralph"},
+		{Type: agent.EventChildEnd, TaskID: "US-1", Agent: "auth", Status: "failed", OK: &no, Reason: "its check failed"},
+		{Type: agent.EventRetry, TaskID: "US-1", Attempt: 1, Reason: "its check failed"},
+		{Type: agent.EventTaskEnd, TaskID: "US-1", Status: "retry", Reason: "its check failed"},
+		{Type: agent.EventDecision, TaskID: "US-1", Status: "retry", Text: "retry US-1: confidence 0.86"},
+		{Type: agent.EventTaskStart, TaskID: "US-1", Text: "add the form", Attempt: 2},
+		{Type: agent.EventChildStart, TaskID: "US-1", Agent: "auth", Text: "US-1 add the form", Reason: "ralph"},
+		{Type: agent.EventChildEnd, TaskID: "US-1", Agent: "auth", Status: "done", Text: "the form is there", OK: &yes},
+		{Type: agent.EventChildEnd, TaskID: "US-1", Agent: "auth", Status: "merged", Ref: "0123456789", OK: &yes},
+		{Type: agent.EventTaskEnd, TaskID: "US-1", Status: "done", Text: "add the form", Output: "merged 01234567, check passed", OK: &yes, Attempt: 2},
+		{Type: agent.EventChildStart, Agent: "docs", Text: "describe it", Reason: "ralph"},
 		{Type: agent.EventChildEnd, Agent: "docs", Status: "conflict", OK: &no, Reason: "keys.md"},
-	}
-	for planned, want := range map[bool]string{
-		true:  "✓ auth done: the form is there; ralph\n! docs conflict: keys.md\n",
-		false: "· auth begins: US-1 add the form\n✓ auth done: the form is there; ralph\n✓ auth merged 01234567\n· docs begins: US-2 describe it\n! docs conflict: keys.md\n",
 	} {
-		r := New(Options{Width: 80})
-		r.Planned(planned)
-		got := ""
-		for _, e := range events {
-			got += r.Event(e)
-		}
-		if got != want {
-			t.Errorf("planned %v:\n%s\nwant\n%s", planned, got, want)
-		}
+		got += r.Event(e)
+	}
+	want := "· US-1 begins: add the form  auth\n↻ US-1 try 1 failed: its check failed\n✓ US-1 done: add the form  merged 01234567, check passed · try 2\n" +
+		"· docs begins: describe it\n! docs conflict: keys.md\n"
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 

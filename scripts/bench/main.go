@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,7 +27,7 @@ func main() {
 	ralph := flag.String("ralph", "./bin/ralph", "the binary to measure")
 	n := flag.Int("n", 15, "runs of each figure, after one warm-up")
 	stops := flag.Int("runs", 200, "stops of each shape, urgent messages of each kind")
-	only := flag.String("only", "", "one part: work, state, kills, trees, sandbox, stop, survivors, urgent, stopchildren, children or eight")
+	only := flag.String("only", "", "parts, with commas between: work, state, kills, trees, sandbox, stop, survivors, urgent, stopchildren, children, eight, loop, graph")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -107,9 +108,11 @@ func measure(ctx context.Context, ralph, only string, n, stops int) (err error) 
 		{"stopchildren", []func() error{l.stopChildren}},
 		{"children", []func() error{l.children}},
 		{"eight", []func() error{l.eight}},
+		{"loop", []func() error{l.loops}},
+		{"graph", []func() error{l.graphs}},
 	} {
 		for _, figure := range part.of {
-			if only != "" && only != part.name {
+			if only != "" && !slices.Contains(strings.Split(only, ","), part.name) {
 				break
 			}
 			if err := figure(); err != nil {

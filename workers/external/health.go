@@ -32,6 +32,19 @@ type Health struct {
 	Hint string
 }
 
+// Installed says whether the program of an adapter is there, outside of the tree in
+// dir; hint is the way out when it is not.
+func Installed(a Adapter, environ []string, dir string) (hint string, err error) {
+	if err := a.check(); err != nil {
+		return "", fmt.Errorf("agent %q: %w", a.Name, err)
+	}
+	r := &run{q: Request{Adapter: a, Environ: environ, Dir: dir}}
+	if _, err := find(a.Argv[0], pathOf(r.environ(), environ), dir); err != nil {
+		r.missing(err)
+	}
+	return r.res.Hint, r.res.Err
+}
+
 // Examine looks at the program of q.Adapter: whether it is installed, its version,
 // whether it knows the flags that it would be given, and with ask whether it
 // answers, for which it has its model say one line. That costs what a short

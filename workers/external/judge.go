@@ -38,8 +38,12 @@ func (r *run) judge(ctx context.Context, got proc.Result, why, err error) {
 	text := r.complaint(got)
 	switch {
 	case why == nil && r.in.lines == 0 && (got.ExitCode == 126 || got.ExitCode == 127):
-		// The shell could not become the program: its interpreter is missing.
+		// The shell could not become the program, though it is there.
 		r.missing(errors.New(clip(oneLine(text.text), 500)))
+		r.res.Hint = "the program is there, but its interpreter is missing"
+		if r.q.Held {
+			r.res.Hint += ", or the sandbox does not show it: install it elsewhere than below /tmp"
+		}
 	case why == nil && r.mismatch(got):
 		hint := "its arguments are data: set `command` of this agent in the user config to what the installed version takes"
 		r.fail(KindMismatch, r.wrong(ErrMismatch, text.text), hint)

@@ -5,6 +5,19 @@ import "strings"
 // promise is what an agent ends its final text with when its task is complete.
 const promise = "<promise>COMPLETE</promise>"
 
+// Said is the final text of a run without the line that declares its end.
+func Said(res Result) string {
+	text := strings.TrimSpace(res.Final)
+	if !res.Declared {
+		return text
+	}
+	bare := strings.TrimRight(text, "*_ .!")
+	if cut, ok := strings.CutSuffix(bare, promise); ok {
+		return strings.TrimRight(cut, "*_ \t\r\n")
+	}
+	return text
+}
+
 // promised says that a final text holds the promise: on a line of its own or at
 // the end of the text, and neither in a block of code, nor in a quotation, nor as
 // an echo of the end of the prompt. Of a text whose beginning is missing, and of

@@ -28,6 +28,7 @@ type Issue struct {
 // out (the transitive reduction): bd 0.47 takes exponential time for graphs with
 // many ways. The document must have passed Check.
 func (d Document) Issues() []Issue {
+	d = d.gated()
 	var out []Issue
 	known := map[string]bool{}
 	for _, e := range d.Epics {

@@ -11,6 +11,7 @@ import (
 
 // Tasks is the document as the text of a RALPH_TASKS.md.
 func (d Document) Tasks() ([]byte, error) {
+	d = d.gated()
 	var b strings.Builder
 	name := d.Name
 	if name == "" {
@@ -40,6 +41,33 @@ func (d Document) Tasks() ([]byte, error) {
 		return nil, fmt.Errorf("the text of the plan reads as %d tasks, and there are %d stories", n, len(d.Stories))
 	}
 	return out, nil
+}
+
+// gated is the document with its quality gates in the check of each story, for
+// the forms of a plan that have no other place for them.
+func (d Document) gated() Document {
+	d.Stories = slices.Clone(d.Stories)
+	for i := range d.Stories {
+		s := &d.Stories[i]
+		for _, g := range d.Gates {
+			switch gate := alone(g.Check); {
+			case s.Check == "":
+				s.Check = g.Check
+			case s.Check != g.Check && !strings.Contains(alone(s.Check), gate):
+				s.Check = alone(s.Check) + " && " + gate
+			}
+		}
+	}
+	return d
+}
+
+// alone is a command that others can be joined to with &&.
+func alone(command string) string {
+	rest := strings.ReplaceAll(command, "&&", "")
+	if strings.ContainsAny(rest, ";|&") && !strings.HasPrefix(command, "(") {
+		return "(" + command + ")"
+	}
+	return command
 }
 
 // harmless is text that holds no task: where it would, it goes into a fence.
@@ -137,6 +165,7 @@ func same(text string, want markdown.Task) bool {
 // priorities, dependencies and checks become those of the PRD, new stories come
 // at the end, and no other line changes. A task that is done stays done.
 func (d Document) MergeTasks(data []byte) ([]byte, Merged, error) {
+	d = d.gated()
 	var m Merged
 	doc := markdown.Parse(data)
 	mine := map[string]bool{}

@@ -61,6 +61,10 @@ type Node struct {
 	shared       bool // met through an alias or a merge: a change would change more than one place
 }
 
+// Shared says that the node stands behind an alias or a merge, so that Set would
+// change more than one place and refuses.
+func (n *Node) Shared() bool { return n.shared }
+
 // Pair is one entry of a Map.
 type Pair struct {
 	Key          string

@@ -208,7 +208,8 @@ func isTest(name, content string) bool {
 	}
 	switch l.name {
 	case "go":
-		return strings.HasSuffix(low, "_test") && !strings.HasPrefix(base, "_") && !strings.HasPrefix(base, ".")
+		unseen := within("testdata", "vendor") || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || strings.Contains(name, "/_") || strings.Contains(name, "/.")
+		return strings.HasSuffix(low, "_test") && !unseen
 	case "python":
 		return strings.HasPrefix(low, "test_") || strings.HasSuffix(low, "_test") || low == "tests" || low == "test" || low == "conftest"
 	case "javascript":

@@ -150,7 +150,7 @@ func (c *change) commands(f File, kind string, before, after script, gained map[
 			continue
 		}
 		if i = slices.IndexFunc(added, func(a command) bool { return a.tool != "" }); i >= 0 {
-			c.say(Finding{Path: f.Path, Line: added[i].line, What: "check replaced: " + r.text, Why: "by " + added[i].text, Blocks: weak().MatchString(added[i].text)})
+			c.say(Finding{Path: f.Path, Line: added[i].line, What: "check replaced: " + r.text, Why: "by " + added[i].text, Blocks: weak().MatchString(added[i].text) || c.brings(added[i].text)})
 			added = slices.Delete(added, i, i+1)
 			continue
 		}

@@ -45,14 +45,20 @@ const maxFindings = 200
 // Inspect finds in a change what weakens the checks that judge it. checks are the
 // commands that Ralph runs: the scripts and targets they name are watched whatever
 // they are called. Findings are in the order of path and line; none means that
-// nothing was seen.
+// nothing was seen. A file whose new side cannot be read is one if it checks anything.
 func Inspect(files []File, checks []string) []Finding {
 	c := &change{checks: checks}
 	for _, f := range files {
-		if len(f.Before) > maxFileBytes || len(f.After) > maxFileBytes || binary(f.Before) || binary(f.After) || bytes.Equal(f.Before, f.After) && (f.Before == nil) == (f.After == nil) {
+		f.Path = strings.TrimPrefix(strings.ReplaceAll(f.Path, `\`, "/"), "./")
+		switch {
+		case bytes.Equal(f.Before, f.After) && (f.Before == nil) == (f.After == nil), unreadable(f.Before):
+			continue
+		case unreadable(f.After):
+			if isTest(f.Path, string(f.Before)) || c.runs(f) != "" || tuned(f.Path) {
+				c.block(f.Path, 0, "it cannot be read any more", "it is binary, or longer than 1 MB")
+			}
 			continue
 		}
-		f.Path = strings.TrimPrefix(strings.ReplaceAll(f.Path, `\`, "/"), "./")
 		c.files = append(c.files, f)
 	}
 	slices.SortStableFunc(c.files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
@@ -62,12 +68,15 @@ func Inspect(files []File, checks []string) []Finding {
 	c.configs()
 	c.testscripts()
 	c.suppressions()
+	c.tricks()
 	slices.SortStableFunc(c.found, func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), strings.Compare(a.What, b.What))
 	})
 	c.found = slices.CompactFunc(c.found, func(a, b Finding) bool { return a.Path == b.Path && a.Line == b.Line && a.What == b.What })
 	return c.found[:min(len(c.found), maxFindings)]
 }
+
+func unreadable(data []byte) bool { return len(data) > maxFileBytes || binary(data) }
 
 func binary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
 
@@ -78,6 +87,7 @@ type change struct {
 	found  []Finding
 
 	before, after []*source // of test files
+	pairs         []pair    // of their tests
 	gone          map[string]bool
 	newRows       map[string]int // rows of tables, by how many more there are now
 }

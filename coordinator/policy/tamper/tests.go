@@ -118,6 +118,7 @@ type pair struct{ before, after *unit }
 
 func (c *change) tests() {
 	pairs, lost, fresh := match(c.before, c.after)
+	c.pairs = pairs
 	added := c.addedAssertions()
 	for _, p := range pairs {
 		c.compare(p, added)

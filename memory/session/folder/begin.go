@@ -93,7 +93,7 @@ func (f *Folder) usable(name string) {
 }
 
 // CutOff puts in order what a process left that was killed: the tasks that it
-// worked on rest since its last event. It returns how many failures and
+// worked on rest since its last event, and its open decisions were interrupted. It returns how many failures and
 // requests for help the files hold.
 func (f *Folder) CutOff() (failures, help int) {
 	f.mu.Lock()
@@ -124,6 +124,13 @@ func (f *Folder) CutOff() (failures, help int) {
 		if x.DecisionType == DecisionHelp {
 			help++
 		}
+		if x.Outcome == "" {
+			match := map[string]json.RawMessage{"timestamp": f.encode(x.Time), "task_id": f.encode(x.TaskID), "outcome": json.RawMessage(`""`)}
+			f.decisions.change(func(d *document) {
+				d.amend("decisions", match, map[string]json.RawMessage{"outcome": f.encode("interrupted")})
+			})
+		}
 	}
+	f.wait(f.decisions.flush())
 	return len(d.Failures), help
 }

@@ -60,6 +60,8 @@ func TestDurationsLeaveOutRests(t *testing.T) {
 	f.Log(Event{Type: Message})
 	f.GivenUp("T-1", "A", "no")
 	f.Decide(Decision{DecisionType: DecisionHelp})
+	f.Outcome(f.Decide(Decision{TaskID: "T-0"}), "done")
+	f.Task(TaskState{TaskID: "T-0", Status: TaskCompleted})
 	must(t, f.Flush()) // and then it is killed
 	must(t, fsys.Chtimes(filepath.Join(dir, logFile), now, now))
 	now = now.Add(10 * time.Hour)
@@ -70,17 +72,24 @@ func TestDurationsLeaveOutRests(t *testing.T) {
 	}
 	d, err := Read(fsys, dir)
 	must(t, err)
+	if a, b := d.Decisions[0].Outcome, d.Decisions[1].Outcome; a != "interrupted" || b != "done" {
+		t.Errorf("the decisions came out %q, %q", a, b)
+	}
 	if x := d.Progress.Tasks[0]; x.Status != TaskPaused || d.Progress.Progress.CurrentTaskID != "" {
 		t.Errorf("%+v", d.Progress)
 	}
 	f.Task(TaskState{TaskID: "T-1", Status: TaskInProgress})
 	now = now.Add(5 * time.Second)
 	f.Recovered("T-1")
+	f.Forget("T-0", "T-9")
 	worked := f.Task(TaskState{TaskID: "T-1", Status: TaskCompleted})
 	must(t, f.Close())
 	d, err = Read(fsys, dir)
 	must(t, err)
 	x := d.Progress.Tasks[0]
+	if len(d.Progress.Tasks) != 1 || d.Progress.Progress.OverallProgress != 100 {
+		t.Errorf("after one was forgotten: %+v", d.Progress)
+	}
 	// The stretch that was cut off is not known better than by its last event.
 	if worked != 8*time.Second && worked != 12*time.Second || x.StartedAt.Hour() != 9 || x.StartedAt.Minute() != 0 || *x.DurationSeconds != worked.Seconds() {
 		t.Errorf("worked %v: %+v", worked, x)

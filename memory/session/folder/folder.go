@@ -367,6 +367,16 @@ func (f *Folder) Tasks(tasks ...TaskState) {
 	})
 }
 
+// Forget takes tasks out of the progress that are in the plan no more; the log
+// keeps what was done for them.
+func (f *Folder) Forget(tasks ...string) {
+	f.track(func(p *progressFileDoc) {
+		for _, id := range tasks {
+			p.forget(p.clean(id))
+		}
+	})
+}
+
 // Phase notes the phase that is worked on, and how much of it is done, from 0
 // to 100.
 func (f *Folder) Phase(name string, percent float64) {

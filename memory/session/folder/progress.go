@@ -282,6 +282,20 @@ func set(to **time.Time, from *time.Time) {
 	}
 }
 
+func (p *progressFileDoc) forget(id string) {
+	at, ok := p.at[id]
+	if !ok {
+		return
+	}
+	p.tasks = slices.Delete(p.tasks, at, at+1)
+	delete(p.at, id)
+	for other, i := range p.at {
+		if i > at {
+			p.at[other] = i - 1
+		}
+	}
+}
+
 func (p *progressFileDoc) milestone(m Milestone) {
 	m.Name, m.Target = p.clean(m.Name), p.clean(m.Target)
 	var at *time.Time

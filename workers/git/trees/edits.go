@@ -1,8 +1,10 @@
 package trees
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,7 +27,8 @@ type Edit struct {
 }
 
 // Edits are the files that an agent has changed since it began, committed or not,
-// in the order of their paths. Links and submodules are left out.
+// in the order of their paths. The content of a link is where it leads; submodules
+// are left out.
 func (t *Trees) Edits(ctx context.Context, agent string) ([]Edit, error) {
 	var list []Edit
 	err := t.compare(ctx, agent, func(p git.Plumbing, base, tree string) error {
@@ -71,7 +74,7 @@ func (t *Trees) Edits(ctx context.Context, agent string) ([]Edit, error) {
 }
 
 func isFile(mode string) bool {
-	return mode != modeNone && mode != modeLink && mode != modeGitlink
+	return mode != modeNone && mode != modeGitlink
 }
 
 // contents reads blobs; those that are too big are not in the answer.
@@ -86,16 +89,19 @@ func contents(ctx context.Context, p git.Plumbing, blobs []string) (map[string][
 	}
 	var fit []string
 	sizes := map[string]int{}
-	left := maxEdits
 	for line := range strings.Lines(string(out)) {
 		hash, size, _ := strings.Cut(strings.TrimSpace(line), " ")
 		n, err := strconv.Atoi(size)
-		if _, twice := sizes[hash]; twice || err != nil || n > maxEdited || n > left {
+		if _, twice := sizes[hash]; twice || err != nil || n > maxEdited {
 			continue
 		}
-		sizes[hash], left = n, left-n
+		sizes[hash] = n
 		fit = append(fit, hash)
 	}
+	// The small ones first: a heap of data must not push out what checks it.
+	slices.SortStableFunc(fit, func(a, b string) int { return cmp.Compare(sizes[a], sizes[b]) })
+	left := maxEdits
+	fit = slices.DeleteFunc(fit, func(hash string) bool { left -= sizes[hash]; return left < 0 })
 	if len(fit) == 0 {
 		return texts, nil
 	}
