@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -295,13 +296,24 @@ func (c *Coordinator) inspect(ctx context.Context, a crew.Agent) ([]string, erro
 	}
 	for _, f := range tamper.Inspect(files, c.checksOf(a)) {
 		switch {
-		case f.Blocks:
+		case f.Blocks && !(f.Expectation && c.asksFor(a, f.Path)):
 			list = append(list, findingText(f))
 		default:
 			c.warn(fmt.Sprintf("agent %s changed what checks its work: %s", a.ID, findingText(f)))
 		}
 	}
 	return list, nil
+}
+
+// asksFor says that the task of an agent, as the plan has it, names a file.
+func (c *Coordinator) asksFor(a crew.Agent, path string) bool {
+	e := c.errands.find(a.Errand)
+	if a.Errand == "" || e == nil {
+		return false
+	}
+	t := e.order.Task
+	text := strings.Join(append([]string{t.Title, t.Description, t.Prompt}, t.Outputs...), "\n")
+	return strings.Contains(text, path) || strings.Contains(text, filepath.Base(path))
 }
 
 func findingText(f tamper.Finding) string {

@@ -188,3 +188,32 @@ func TestWorkThatHasComeIsNotDoneAgain(t *testing.T) {
 		t.Errorf("agents: %v, %v", dirs, err)
 	}
 }
+
+// An expectation alone may change where the plan asks for that test, and nowhere
+// else.
+func TestAnExpectationChangesWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		task string
+		want coordinator.Status
+	}{
+		"asked for": {"Mend the wrong sum in sum_test.py", coordinator.StatusCompleted},
+		"not":       {"Make the tests pass", coordinator.StatusFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, k := planned(t, "- [ ] **T-1** "+c.task+"\n  - check: \"true\"\n")
+			p.flags["check_retries"] = []string{"0"}
+			p.write("sum_test.py", "def test_sum():\n    assert sum_of(1, 1) == 3\n")
+			p.git("add", "sum_test.py")
+			p.git("commit", "-qm", "tests")
+			who := strings.ToLower(strings.NewReplacer(" ", "_", ".", "_").Replace(c.task))
+			k.part(who, put("sum_test.py", "def test_sum():\n    assert sum_of(1, 1) == 2\n"), finished("mended"))
+			out := p.run(coordinator.Job{Loop: &loop.Settings{Retries: -1, OnError: "skip"}})
+			p.want(out, c.want)
+			if got := strings.Contains(p.read("sum_test.py"), "== 2"); got != (c.want == coordinator.StatusCompleted) {
+				t.Errorf("merged: %v", got)
+			}
+		})
+	}
+}

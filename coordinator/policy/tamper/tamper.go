@@ -33,6 +33,9 @@ type Finding struct {
 	What   string `json:"what"` // "test removed: TestLogin"
 	Why    string `json:"why"`
 	Blocks bool   `json:"blocks"` // the merge must wait for a human
+	// Expectation says that only what a test expects was changed, which may be what
+	// was asked for.
+	Expectation bool `json:"expectation,omitempty"`
 }
 
 // maxFileBytes is the longest file that is read; what is longer and changed is

@@ -251,14 +251,14 @@ func (c *change) expectedAlone() {
 	const why = "no code changes with it"
 	for _, f := range c.files {
 		if recorded().MatchString(f.Path) && f.Before != nil && f.After != nil && !isTest(f.Path, string(f.Before)) {
-			c.block(f.Path, 0, "recorded result changed", why)
+			c.say(Finding{Path: f.Path, What: "recorded result changed", Why: why, Blocks: true, Expectation: true})
 		}
 	}
 	for _, p := range c.pairs {
 		removed, added := difference(p.before.tests, p.after.tests)
 		for i := range min(len(removed), len(added)) {
 			if r, a := removed[i].text, added[i].text; r != a && literals().ReplaceAllString(r, "#") == literals().ReplaceAllString(a, "#") {
-				c.block(p.after.file.path, added[i].line, "expectation changed: "+p.after.name, fmt.Sprintf("%s; it was: %s", why, r))
+				c.say(Finding{Path: p.after.file.path, Line: added[i].line, What: "expectation changed: " + p.after.name, Why: fmt.Sprintf("%s; it was: %s", why, r), Blocks: true, Expectation: true})
 			}
 		}
 	}
