@@ -65,7 +65,7 @@ hostile:
 # merges: what the suite does a sample of. The counts are in the output.
 sweep-state:
 	RALPH_TEST_SWEEP=1 $(GO) test -timeout 60m -count=1 -v -p 1 $$($(GO) list ./memory/... ./coordinator) > sweep.log 2>&1 || { grep -E '^(---|    ---) FAIL|_test.go:' sweep.log; exit 1; }
-	RALPH_TEST_SWEEP=1 $(GO) test -timeout 60m -count=1 -v -run TestRandomRuns . >> sweep.log 2>&1 || { grep -E '^(---|    ---) FAIL|_test.go:' sweep.log; exit 1; }
+	RALPH_TEST_SWEEP=1 $(GO) test -timeout 60m -count=1 -v -run TestRandomRuns ./scripts/lives >> sweep.log 2>&1 || { grep -E '^(---|    ---) FAIL|_test.go:' sweep.log; exit 1; }
 	@grep -E '_test.go:[0-9]+: ' sweep.log
 
 bench: build

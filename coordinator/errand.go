@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"ralph/memory/session/iteration"
 	"ralph/workers/agent"
 	"ralph/workers/external"
+	"ralph/workers/git/trees"
 	"ralph/workers/proc"
 )
 
@@ -289,6 +291,9 @@ func (c *Coordinator) inspect(ctx context.Context, a crew.Agent) ([]string, erro
 			list = append(list, e.Path+": this is the plan, which only Ralph and the user change")
 			continue
 		}
+		if c.leaks(e) {
+			list = append(list, e.Path+": it holds a secret of the user's environment, which is not committed")
+		}
 		if e.Big { // what checks the work is not hidden by its length
 			e.Before, e.After = append([]byte{}, e.Before...), []byte{0}
 		}
@@ -303,6 +308,17 @@ func (c *Coordinator) inspect(ctx context.Context, a crew.Agent) ([]string, erro
 		}
 	}
 	return list, nil
+}
+
+// leastSecret is the length from which a secret is looked for in what is merged: a
+// shorter one may be any word.
+const leastSecret = 12
+
+// leaks says that a change brings a known secret into a file.
+func (c *Coordinator) leaks(e trees.Edit) bool {
+	return slices.ContainsFunc(c.cfg.Secrets(), func(s string) bool {
+		return len(s) >= leastSecret && bytes.Contains(e.After, []byte(s)) && !bytes.Contains(e.Before, []byte(s))
+	})
 }
 
 // asksFor says that the task of an agent, as the plan has it, names a file.

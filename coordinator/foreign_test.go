@@ -164,3 +164,18 @@ func TestAnotherProgramNeedsNoEndpoint(t *testing.T) {
 		t.Errorf("it got the model %q; %v", got, out.Warnings)
 	}
 }
+
+func TestASecretIsNotMerged(t *testing.T) {
+	t.Parallel()
+	p := foreign(t, `cat > /dev/null
+echo good > one.txt
+env > env.txt
+echo "<promise>COMPLETE</promise>"
+`)
+	p.userConfig += "    env: [OTHER_API_KEY=sk-very-secret-value-1]\n"
+	p.flags["check_retries"] = []string{"0"}
+	out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other", Retries: -1, OnError: "skip"}})
+	if out.Status != coordinator.StatusFailed || p.read("env.txt") != "" || p.read("one.txt") != "" {
+		t.Errorf("%s: env.txt is %q", out.Status, p.read("env.txt"))
+	}
+}

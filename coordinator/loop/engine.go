@@ -14,6 +14,7 @@ import (
 	"ralph/coordinator/policy/breaker"
 	"ralph/memory/feature"
 	"ralph/memory/session/folder"
+	"ralph/workers/agent"
 )
 
 const (
@@ -414,7 +415,8 @@ func (e *engine) limit() {
 	case set.MaxTokens > 0 && s.Usage.Total >= set.MaxTokens:
 		e.end = &ending{status: feature.Paused, limit: limitTokens, reason: fmt.Sprintf("%d of %d tokens are used up", s.Usage.Total, set.MaxTokens)}
 	case set.MaxCostUSD > 0 && s.CostUnknown:
-		e.end = &ending{status: feature.Paused, limit: limitCost, reason: fmt.Sprintf("the limit of $%.2f cannot be kept: what an agent used has no known price", set.MaxCostUSD)}
+		unknown := &agent.LimitError{What: "cost", Max: fmt.Sprintf("$%.2f", set.MaxCostUSD), Flag: "--max-cost", Unknown: true}
+		e.end = &ending{status: feature.Paused, reason: unknown.Error(), err: unknown}
 	case set.MaxCostUSD > 0 && cost != nil && *cost >= set.MaxCostUSD:
 		e.end = &ending{status: feature.Paused, limit: limitCost, reason: fmt.Sprintf("$%.4f of $%.2f are used up", *cost, set.MaxCostUSD)}
 	case set.MaxTurns > 0 && s.Turns >= set.MaxTurns:

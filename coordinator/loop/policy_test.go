@@ -11,6 +11,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/memory/feature"
 	"ralph/memory/session/folder"
+	"ralph/workers/agent"
 )
 
 const phased = `name: P
@@ -156,7 +157,7 @@ func TestLimits(t *testing.T) {
 		{"iterations", limitIterations, func(s *Settings) { s.MaxIterations = 2 }, "A/1 B/1"},
 		{"tokens", limitTokens, func(s *Settings) { s.MaxTokens = 30 }, "A/1 B/1"},
 		{"turns", limitTurns, func(s *Settings) { s.MaxTurns = 3 }, "A/1 B/1"},
-		{"cost", limitCost, func(s *Settings) { s.MaxCostUSD = 0.10 }, "A/1"}, // no price is known
+		{"cost", "", func(s *Settings) { s.MaxCostUSD = 0.10 }, "A/1"}, // no price is known
 		{"time", limitTime, func(s *Settings) { s.Timeout = 90 * time.Second }, "A/1 B/1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,6 +169,9 @@ func TestLimits(t *testing.T) {
 				want(t, "status", out.Status, feature.Paused)
 				want(t, "limit", out.Limit, c.limit)
 				want(t, "worked", r.worked(), c.worked)
+				if unknown := new(agent.LimitError); (c.limit == "") != (errors.As(out.Err, &unknown) && unknown.Unknown) {
+					t.Errorf("the error is %v", out.Err)
+				}
 				if !strings.Contains(strings.Join(out.Open, " "), "C") {
 					t.Errorf("open: %v", out.Open)
 				}

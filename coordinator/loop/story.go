@@ -279,7 +279,9 @@ func (e *engine) tellTrip(t breaker.Trip) {
 	}
 	e.o.Files.Log(folder.Event{Type: folder.Tripped, Result: string(t.Action), Details: map[string]any{"condition": t.Condition, "reason": t.Reason, "opened": t.Opened, "held": t.Held}})
 	e.emit(agent.Event{Type: agent.EventBreaker, Text: t.Condition, Status: string(e.breaker.Position(e.now())), Reason: t.Reason, Rule: string(t.Action)})
-	e.o.Warn("the breaker: " + t.Reason)
+	if t.Action == breaker.AlertAndContinue { // the others are seen by what they do
+		e.o.Warn("the breaker: " + t.Reason)
+	}
 }
 
 // closeTrip ends the trip that is open in the files.

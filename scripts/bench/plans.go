@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -281,8 +281,14 @@ func (l *lab) processes(bd string) error {
 	if err != nil {
 		return err
 	}
-	srv := httptest.NewServer(http.HandlerFunc(oneFile))
-	defer srv.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(oneFile), ReadHeaderTimeout: time.Minute}
+	over := make(chan struct{})
+	go func() { defer close(over); _ = srv.Serve(ln) }() // until it is closed
+	defer func() { _ = srv.Close(); <-over }()
 	trackers := []string{"markdown", "json", "yaml"}
 	if bd != "" {
 		trackers = append(trackers, "beads")
@@ -318,7 +324,7 @@ func (l *lab) processes(bd string) error {
 			return fmt.Errorf("make the project: %w\n%s", err, out)
 		}
 		c = exec.CommandContext(l.ctx, l.ralph, "run", "--tracker", tracker, "--parallel", "1", "--check", "test -e x", "--human-intervention", "never")
-		c.Dir, c.Env = root, append(os.Environ(), "PATH="+path, "HOME="+dir, "RALPH_BASE_URL="+srv.URL+"/v1", "RALPH_MODEL=bench", "RALPH_API_KEY=bench")
+		c.Dir, c.Env = root, append(os.Environ(), "PATH="+path, "HOME="+dir, "RALPH_BASE_URL=http://"+ln.Addr().String()+"/v1", "RALPH_MODEL=bench", "RALPH_API_KEY=bench")
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("ralph run with %s: %w\n%s", tracker, err, out)
 		}

@@ -1,4 +1,4 @@
-package main
+package lives
 
 import (
 	"encoding/json"
