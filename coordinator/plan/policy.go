@@ -164,20 +164,22 @@ func (o *object) compare(g *Gate) {
 	g.Condition = strings.TrimSpace(g.Metric) + " " + op + " " + quoteWord(limit)
 }
 
-// operatorOf reads an operator; without one a metric must reach its threshold.
+// operatorOf reads an operator, a sign or its name; without one a metric must reach
+// its threshold.
 func operatorOf(word string) (string, bool) {
-	switch strings.ToLower(word) {
-	case ">=", "", "gte", "ge", "≥", "at_least", "min":
+	words := strings.FieldsFunc(strings.ToLower(word), func(r rune) bool { return r == '_' || r == '-' || r == ' ' || r == '\t' })
+	switch strings.Join(words, " ") {
+	case ">=", "", "gte", "ge", "≥", "=>", "at least", "min", "minimum", "greater than or equal", "greater or equal":
 		return ">=", true
-	case ">", "gt":
+	case ">", "gt", "greater than", "greater", "above", "more than":
 		return ">", true
-	case "<=", "lte", "le", "≤", "at_most", "max":
+	case "<=", "lte", "le", "≤", "=<", "at most", "max", "maximum", "less than or equal", "less or equal":
 		return "<=", true
-	case "<", "lt":
+	case "<", "lt", "less than", "less", "below":
 		return "<", true
-	case "==", "=", "eq", "equals":
+	case "==", "=", "eq", "equals", "equal", "equal to":
 		return "==", true
-	case "!=", "ne":
+	case "!=", "≠", "ne", "not equal", "not equals":
 		return "!=", true
 	}
 	return "", false
