@@ -1001,3 +1001,36 @@ func TestBadServer(t *testing.T) {
 	}
 	<-done
 }
+
+// A request that takes its time to end is answered all the same.
+func TestTheLastWordMayComeLate(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	dir := filepath.Join(t.TempDir(), ".ralph")
+	s, err := control.Listen(context.Background(), control.Options{Dir: dir, Handler: echo(map[string]handler{
+		"task": func(ctx context.Context, _ control.Peer, _ control.Request, _ func(any) error) (any, error) {
+			close(begun)
+			<-ctx.Done()
+			time.Sleep(400 * time.Millisecond) // of work that is brought to its end
+			return map[string]string{"status": "interrupted"}, nil
+		},
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, dir, "")
+	type answer struct {
+		text []byte
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		text, err := c.Do(t.Context(), control.Request{Op: "task"}, nil)
+		got <- answer{text, err}
+	}()
+	<-begun
+	shut(t, s)
+	if a := <-got; a.err != nil || !strings.Contains(string(a.text), "interrupted") {
+		t.Errorf("%s, %v", a.text, a.err)
+	}
+}

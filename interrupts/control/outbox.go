@@ -29,7 +29,7 @@ type outbox struct {
 	bytes  int
 	ended  bool  // nothing more comes
 	err    error // why nothing more goes out
-	hurry  time.Time
+	hurry  time.Duration
 	onFail func(error)
 }
 
@@ -113,8 +113,8 @@ func (o *outbox) write(line []byte) error {
 		n := min(len(line), writeChunk)
 		o.mu.Lock()
 		deadline := time.Now().Add(o.idle)
-		if !o.hurry.IsZero() && o.hurry.Before(deadline) {
-			deadline = o.hurry
+		if o.hurry > 0 && o.hurry < o.idle { // also for a word that comes long after it was asked for
+			deadline = time.Now().Add(o.hurry)
 		}
 		err := o.conn.SetWriteDeadline(deadline)
 		o.mu.Unlock()
@@ -129,12 +129,12 @@ func (o *outbox) write(line []byte) error {
 	return nil
 }
 
-// hasten bounds how long what is left may take.
+// hasten bounds how long each write of what is left may take.
 func (o *outbox) hasten(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.hurry = time.Now().Add(d)
-	_ = o.conn.SetWriteDeadline(o.hurry) // of a closed connection there is nothing left to write
+	o.hurry = d
+	_ = o.conn.SetWriteDeadline(time.Now().Add(d)) // of a closed connection there is nothing left to write
 }
 
 // end waits until what was put is written, or cannot be.
