@@ -527,13 +527,23 @@ func TestAttach(t *testing.T) {
 
 	// To leave is no failure; the other one goes on.
 	hold = true
+	once := func(do func()) { // somebody watches
+		seen := len(o.requests("attach"))
+		go func() {
+			for len(o.requests("attach")) == seen && t.Context().Err() == nil {
+				time.Sleep(5 * time.Millisecond)
+			}
+			time.Sleep(20 * time.Millisecond) // and has its first line
+			do()
+		}()
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(50*time.Millisecond, func() { cancel(&interrupts.Stop{Signal: syscall.SIGINT}) })
+	once(func() { cancel(&interrupts.Stop{Signal: syscall.SIGINT}) })
 	if code := b.runCtx(ctx, "attach"); code != 0 || b.err.Len() > 0 {
 		t.Errorf("exit %d: %s", code, b.err.String())
 	}
 	ctx, cancel = context.WithCancelCause(t.Context())
-	time.AfterFunc(50*time.Millisecond, func() { cancel(&interrupts.Stop{Signal: syscall.SIGTERM}) })
+	once(func() { cancel(&interrupts.Stop{Signal: syscall.SIGTERM}) })
 	if code := b.runCtx(ctx, "attach"); code != 143 {
 		t.Errorf("exit %d", code)
 	}
@@ -544,7 +554,7 @@ func TestAttach(t *testing.T) {
 	}
 
 	// It ends with the Ralph that it watches.
-	time.AfterFunc(50*time.Millisecond, end)
+	once(end)
 	if code := b.run("attach"); code != 0 || b.err.Len() > 0 {
 		t.Errorf("exit %d: %s", code, b.err.String())
 	}

@@ -233,7 +233,7 @@ func edits(t *testing.T, l *queue.Log) []queue.Edit {
 func shown(t *testing.T, dir, what string, ok func(string) bool) {
 	t.Helper()
 	var data []byte
-	for range 1000 {
+	for range 6000 {
 		path := filepath.Join(dir, "queue.md")
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() { // a FIFO would block
 			data, _ = os.ReadFile(path)
@@ -243,7 +243,7 @@ func shown(t *testing.T, dir, what string, ok func(string) bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("%s: not within 5 s:\n%s", what, data)
+	t.Fatalf("%s: not within 30 s:\n%s", what, data)
 }
 
 func line(data, id string) string {
