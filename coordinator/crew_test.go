@@ -473,6 +473,19 @@ func TestAnUrgentMessageHoldsTheChildren(t *testing.T) {
 	p.want(<-ended, coordinator.StatusCompleted)
 }
 
+func TestWhatTheCoordinatorWeakensItselfIsSaid(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.flags["check"] = []string{"true"}
+	p.write("sum_test.py", "def test_sum():\n    assert 1 + 1 == 2\n")
+	k := played(p)
+	k.part("ralph", put("sum_test.py", "def test_sum():\n    pass\n"), text("done"))
+	out := p.run(coordinator.Job{})
+	if all := strings.Join(out.Warnings, "\n"); !out.Verified || !strings.Contains(all, "prove less: sum_test.py:1: no assertion left: test_sum") {
+		t.Errorf("verified %v, warned of\n%s", out.Verified, all)
+	}
+}
+
 func TestAChildThatWeakensItsTestsIsNotMerged(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
@@ -496,5 +509,11 @@ func TestAChildThatWeakensItsTestsIsNotMerged(t *testing.T) {
 	}
 	if heard := k.heard("ralph"); !strings.Contains(heard, "only the user merges that") {
 		t.Errorf("the coordinator was told\n%s", heard)
+	}
+	c := p.open()
+	defer p.shut(c)
+	got, err := c.Merge(p.Context(), "cheat")
+	if err != nil || strings.Contains(got, "only you can merge") || !strings.Contains(p.read("sum_test.py"), "assert True") {
+		t.Errorf("the human merges: %q, %v", got, err)
 	}
 }

@@ -80,7 +80,7 @@ func Fail(err error) (Status, *Failure) {
 	case errors.As(err, &rule):
 		return StatusUsage, &Failure{Kind: "rule", Message: err.Error(), Hint: hintRule}
 	case errors.Is(err, memory.ErrLocked):
-		return StatusLocked, &Failure{Kind: "locked", Message: err.Error(), Hint: "wait until it has ended", Retryable: true}
+		return StatusLocked, &Failure{Kind: "locked", Message: err.Error(), Hint: "ralph status shows what it does; ralph \"task\" has it do a task", Retryable: true}
 	case errors.As(err, &disk) && disk.Hint != "":
 		return StatusFailed, &Failure{Kind: "io", Message: disk.Error(), Hint: disk.Hint}
 	case errors.Is(err, config.ErrConfig):

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,7 +60,20 @@ func (h planHands) Do(ctx context.Context, o loop.Order) loop.Report {
 	}
 	r := e.report(c, a, before)
 	r.Took = c.now().Sub(began)
+	if a.State == crew.Done && a.Landing == crew.Merged {
+		h.shelve(ctx, o.Task.ID, id)
+	}
 	return e.close(c, r)
+}
+
+// shelve removes the trees of those who tried a task before the one that has done
+// it; their branches stay.
+func (h planHands) shelve(ctx context.Context, task, by string) {
+	for _, a := range h.c.crew.List() {
+		if a.ID != by && strings.HasPrefix(a.Errand, task+"/") {
+			h.c.crew.Shelve(ctx, a.ID)
+		}
+	}
 }
 
 // known is the agent of a name, or Ralph's own: a task list may still name the child
@@ -158,7 +172,9 @@ func (c *Coordinator) page(o loop.Order) *iteration.Writer {
 	}
 	w := iteration.Begin(iteration.Options{FS: c.opt.FS, Dir: dir, Now: c.now, Redact: c.redactor.String},
 		iteration.Head{Number: o.Iteration, Attempt: o.Attempt, Task: o.Task.ID, Title: o.Task.Title, Agent: who, Model: o.Model, Phase: o.Phase})
-	w.Prompt(o.Prompt)
+	if o.Prompt != "" {
+		w.Prompt(o.Prompt)
+	}
 	return w
 }
 
@@ -245,6 +261,31 @@ func (e *errand) close(c *Coordinator, r loop.Report) loop.Report {
 		c.warn(err.Error())
 	}
 	return r
+}
+
+// leftBehind ends the iteration's file of an attempt that nobody goes on with, and
+// says where its work is.
+func (c *Coordinator) leftBehind(o loop.Order, why string) {
+	a, ok := c.crew.Bearer(fmt.Sprintf("%s/%d", o.Task.ID, o.Iteration))
+	if !ok {
+		a, ok = c.crew.Find(o.Resume)
+	}
+	switch {
+	case !ok:
+	case a.Landing == crew.Merged:
+		why += "; what it had done is merged"
+	case a.Branch != "" && a.Landing != crew.Unchanged:
+		why += "; what it had done is kept on the branch " + a.Branch
+	}
+	c.warn(fmt.Sprintf("task %s is not worked on: %s", o.Task.ID, why))
+	page := c.page(o)
+	if page == nil {
+		return
+	}
+	err := page.End(iteration.Outcome{Status: "cancelled", Landing: string(a.Landing), Commit: a.Commit, Problem: why})
+	if err != nil {
+		c.warn(err.Error())
+	}
 }
 
 // Check runs a command in the user's tree, as a gate asks for it.

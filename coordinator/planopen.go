@@ -143,7 +143,7 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 		},
 		Emit: c.events.emitFiled, Warn: c.warn, Behind: c.behind, Now: c.now, MaxAgents: c.cfg.MaxAgents,
 		Actor: "ralph/" + c.SessionID(), Former: "ralph/", SessionID: c.SessionID(),
-		Progress: c.book.taskEnded,
+		Progress: c.book.taskEnded, Left: c.leftBehind,
 	}
 	if c.opt.Ask != nil {
 		o.Ask = func(ctx context.Context, q loop.Question) (string, error) {

@@ -244,9 +244,12 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 	case out.Status == feature.Paused:
 		o.Status = StatusNeedsInput
 		o.Failure = &Failure{Kind: "paused", Message: cmp.Or(out.Reason, "the run is paused"), Hint: remain}
+	case out.Status == feature.Cancelled:
+		o.Status = StatusFailed
+		o.Failure = &Failure{Kind: "cancelled", Message: out.Reason, Hint: "nothing was begun; ralph run asks again, ralph run --dry-run shows what would be done"}
 	default:
 		o.Status = StatusFailed
-		o.Failure = &Failure{Kind: "tasks", Message: out.Reason, Hint: "`ralph plan show` lists them; the session's iterations/ hold what each attempt did"}
+		o.Failure = &Failure{Kind: "tasks", Message: out.Reason + failedText(out), Hint: "`ralph plan show` lists them; the session's iterations/ hold what each attempt did"}
 	}
 	return nil
 }
@@ -269,6 +272,25 @@ func runAnswer(out loop.Outcome) string {
 		}
 	}
 	return strings.TrimSpace(b.String())
+}
+
+const (
+	// maxFailed bounds how many tasks that failed are told with their reason.
+	maxFailed = 5
+	// maxWhy bounds such a reason, in runes.
+	maxWhy = 160
+)
+
+// failedText tells why tasks have failed, a line each.
+func failedText(out loop.Outcome) string {
+	var b strings.Builder
+	for i, id := range out.Failed[:min(len(out.Failed), maxFailed)] {
+		fmt.Fprintf(&b, "\n  %s: %s", id, cmp.Or(clipRunes(firstLine(out.Why[i]), maxWhy), "the plan says so"))
+	}
+	if n := len(out.Failed) - maxFailed; n > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", n)
+	}
+	return b.String()
 }
 
 // stoppedRun names the run that was stopped in this Ralph and can go on.

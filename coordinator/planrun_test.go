@@ -217,3 +217,23 @@ func TestAnExpectationChangesWhenAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// Of those who tried a task before it was done the branches stay, and no trees.
+func TestEarlierAttemptsLeaveNoTrees(t *testing.T) {
+	t.Parallel()
+	p, k := planned(t, "- [ ] **T-1** Make it pass\n  - check: \"true\"\n")
+	p.flags["check_retries"] = []string{"0"}
+	p.write("sum_test.py", "def test_sum():\n    assert 1 + 1 == 2\n\n\ndef test_more():\n    assert 2 + 2 == 4\n")
+	p.git("add", "sum_test.py")
+	p.git("commit", "-qm", "tests")
+	k.part("make_it_pass", put("sum_test.py", "def test_sum():\n    assert True\n"), finished("all green"))
+	k.part("make_it_pass_1", put("one.txt", "x\n"), finished("honestly"))
+	out := p.run(coordinator.Job{Loop: &loop.Settings{}})
+	p.want(out, coordinator.StatusCompleted)
+	if got := p.git("worktree", "list"); strings.Count(got, "\n") != 0 {
+		t.Errorf("the trees are\n%s", got)
+	}
+	if got := p.git("branch", "--list", "ralph/*"); !strings.Contains(got, "ralph/make_it_pass") || strings.Contains(got, "make_it_pass_1") {
+		t.Errorf("the branches are\n%s", got)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory"
+	"ralph/memory/feature"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
 	"ralph/workers/git"
@@ -188,10 +189,11 @@ func (c *Coordinator) tidy(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
-	for _, text := range c.changes.mend(ctx) {
+	s := c.opt.Situation
+	for _, text := range c.changes.mend(ctx, s != nil && cutRun(c.features(), s.Session)) {
 		c.warn(text)
 	}
-	if s := c.opt.Situation; s != nil && s.Session != "" && s.Session == c.SessionID() {
+	if s != nil && s.Session != "" && s.Session == c.SessionID() {
 		c.book.keepChanges(c.changes.lateTrace())
 	}
 }
@@ -209,8 +211,18 @@ func (b *book) mustTidy() bool {
 	return b.store != nil && !b.readOnly && b.untidy
 }
 
-// mend sweeps stale locks and pairs lone checkpoints; it says what it did.
-func (c *changes) mend(ctx context.Context) (told []string) {
+// cutRun says that a session was working through a plan when it was cut off.
+func cutRun(o feature.Options, session string) bool {
+	list, err := feature.List(o)
+	return err == nil && slices.ContainsFunc(list, func(l feature.Listed) bool {
+		return l.Err == nil && session != "" && l.SessionID == session && l.Snapshot.Status.Resumable()
+	})
+}
+
+// mend sweeps stale locks and pairs lone checkpoints; it says what it did. Of a
+// run it does not tell what changed since it began: those are its merged tasks
+// too, and nothing to take back.
+func (c *changes) mend(ctx context.Context, run bool) (told []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if tooWide(c.root) != "" {
@@ -231,7 +243,7 @@ func (c *changes) mend(ctx context.Context) (told []string) {
 	switch {
 	case err != nil:
 		told = append(told, "a turn that was cut off cannot be undone: "+err.Error())
-	case text != "":
+	case text != "" && !run:
 		told = append(told, text)
 	}
 	return told
@@ -355,7 +367,7 @@ func Recover(ctx context.Context, o Options, names []string, from string) (files
 	}
 	if !found.ReadOnly {
 		if found.Crashed != nil || s.cut() || len(s.Locks) > 0 || len(s.Turns) > 0 {
-			told = append(told, r.changes.mend(ctx)...)
+			told = append(told, r.changes.mend(ctx, cutRun(feature.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now}, s.Session))...)
 		}
 		text, err := r.endSessions(store, s, found.Crashed != nil)
 		told, errs = append(told, text...), append(errs, err)

@@ -43,6 +43,9 @@ func (p *piece) close(ctx context.Context) {
 	c := p.c
 	if !p.talking { // talk changes nothing, and need not wait for what a stop left to do
 		p.out.FilesChanged, p.out.Commits = c.changes.end(ctx)
+		if p.out.Verified {
+			c.doubt(ctx)
+		}
 	}
 	if !p.job.Chat {
 		// What a run that failed did not come to is no difference of its own.

@@ -11,6 +11,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/memory/near"
 	"ralph/repl/render"
@@ -294,29 +295,11 @@ func (s *Shell) pruned(ctx context.Context, list []crew.Agent) func() {
 	}
 }
 
-// addressed takes a line apart that begins with the name of somebody it is for:
-// "@fix_login: text". A file that is mentioned has a dot or a slash, or no colon
-// behind it.
-func addressed(text string) (to, rest string, ok bool) {
-	body, ok := strings.CutPrefix(strings.TrimSpace(text), "@")
-	if !ok {
-		return "", "", false
-	}
-	to, rest, ok = strings.Cut(body, ":")
-	plain := func(r rune) bool {
-		return r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-	}
-	if !ok || to == "" || strings.TrimFunc(to, plain) != "" || strings.HasPrefix(rest, "//") {
-		return "", "", false
-	}
-	return to, strings.TrimSpace(rest), true
-}
-
 // toAgent sends a line that is addressed to an agent. It reports whether it took
 // the line: with the name of the coordinator, or of a file, it does not.
 // otherwise takes a line that turns out later to be for none.
 func (s *Shell) toAgent(class interrupts.Class, text string, otherwise func()) bool {
-	to, rest, ok := addressed(text)
+	to, rest, ok := slash.Addressed(text)
 	if !ok || to == mainAgent {
 		return false
 	}

@@ -16,7 +16,7 @@ func childrenOf(list []crew.Agent) []Child {
 	var out []Child
 	for _, a := range list {
 		out = append(out, Child{ID: a.ID, Status: string(a.State), Task: a.Task, Turns: a.Turns, Usage: a.Usage, Result: optional(a.Result),
-			Partial: a.Cut || a.State == crew.Partial || a.State == crew.Interrupted, Branch: optional(a.Branch)})
+			Partial: a.Cut || a.State == crew.Partial || a.State == crew.Interrupted, Branch: optional(a.Branch), Problem: optional(a.Problem)})
 	}
 	return out
 }

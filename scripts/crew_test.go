@@ -40,7 +40,7 @@ func herd(f *fake) func(context.Context, coordinator.Job) coordinator.Outcome {
 		since := time.Now()
 		return coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "both", Turns: 1, Children: []crew.Agent{
 			{ID: "auth", Parent: "ralph", Depth: 1, Task: "add the form", State: crew.Done, Since: since, Turns: 4, Usage: agent.Usage{Total: 10}, Result: "The form works.", Branch: "refs/heads/ralph/auth", Landing: crew.Merged},
-			{ID: "docs", Parent: "ralph", Depth: 1, Task: "describe it", State: crew.Interrupted, Since: since, Result: "half"},
+			{ID: "docs", Parent: "ralph", Depth: 1, Task: "describe it", State: crew.Interrupted, Since: since, Result: "half", Problem: "it was stopped"},
 			{ID: "late", Parent: "docs", Depth: 2, Task: "more", State: crew.Queued, Since: since},
 		}}
 	}
@@ -66,7 +66,7 @@ func TestChildrenOfARun(t *testing.T) {
 	if auth["id"] != "auth" || auth["status"] != "done" || auth["task"] != "add the form" || auth["turns"] != 4.0 || auth["result"] != "The form works." || auth["partial"] != false || auth["branch"] != "refs/heads/ralph/auth" {
 		t.Errorf("%v", auth)
 	}
-	if docs["status"] != "interrupted" || docs["partial"] != true || docs["result"] != "half" || docs["branch"] != nil {
+	if docs["status"] != "interrupted" || docs["partial"] != true || docs["result"] != "half" || docs["branch"] != nil || docs["problem"] != "it was stopped" || auth["problem"] != nil {
 		t.Errorf("%v", docs)
 	}
 	always := []string{"ralph: agent auth begins: add the form\n", "ralph: agent auth done: The form␛[2J works.\n", "ralph: agent auth merged 0123456789ab\n",

@@ -65,6 +65,9 @@ func (inv *invocation) handOver(ctx context.Context, job coordinator.Job, p *pro
 		caller.close()
 		return none, nil, err
 	}
+	if at := caller.live; at.Task != "" && at.State != "idle" && at.State != "interrupted" {
+		inv.note(lineText(at))
+	}
 	data, err := json.Marshal(inv.handedJob(job))
 	if err != nil {
 		caller.close()
@@ -77,6 +80,16 @@ func (inv *invocation) handOver(ctx context.Context, job coordinator.Job, p *pro
 		return none, nil, err
 	}
 	return outcome, caller, nil
+}
+
+// lineText says for what a task waits that was handed over: one piece of work is
+// done at a time.
+func lineText(l coordinator.Live) string {
+	text := fmt.Sprintf("waiting for the Ralph that runs here (pid %d) to end its work: %s", l.PID, oneLine(l.Task, 80))
+	if v := l.Loop; v != nil && v.Status.Live() {
+		text += fmt.Sprintf(" (%d of %s done)", v.Counts.Done, plural(v.Counts.Total, "task"))
+	}
+	return text + "; ralph send --ask is answered beside it, Ctrl-C takes the task back"
 }
 
 // handedJob is the job with the limits that were set for it.

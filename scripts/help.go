@@ -96,12 +96,15 @@ func (inv *invocation) commandHelp(c *cobra.Command) string {
 		}
 		for _, k := range inv.keys {
 			if k.Flag == f.Name && (k.Scope == config.ScopeChat || k.Scope == config.ScopeRun) {
+				if c.Name() == "chat" && (k.Flag == "continue" || k.Flag == "new") {
+					break // a session there, and not a run
+				}
 				keyEntry(&b, k)
 				return
 			}
 		}
 		name := "    --" + f.Name
-		if f.NoOptDefVal == "" {
+		if f.NoOptDefVal == "" && f.Value.Type() != "bool" {
 			name += " ID"
 		}
 		entry(&b, name, f.Usage)

@@ -29,10 +29,31 @@ func oneLine(text string, max int) string {
 // cutTo cuts a line of safe text to a width in columns.
 func cutTo(line string, columns int) string { return ansi.Truncate(line, columns, "…") }
 
-// wrapped writes safe text in lines of at most columns, each indented.
+// wrapped writes safe text in lines of at most columns, each indented. Only a word
+// that fits no line is broken: an id with a hyphen stays whole.
 func wrapped(b *strings.Builder, text string, indent, columns int) {
-	pad := strings.Repeat(" ", indent)
-	for line := range strings.Lines(ansi.Wrap(text, max(10, columns-indent), "")) {
-		b.WriteString(pad + strings.TrimRight(line, " \n") + "\n")
+	pad, room := strings.Repeat(" ", indent), max(10, columns-indent)
+	end := func(line string) { b.WriteString(pad + strings.TrimRight(line, " ") + "\n") }
+	for paragraph := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		line := ""
+		for i, word := range strings.Split(paragraph, " ") {
+			if i > 0 && width(line)+1+width(word) <= room {
+				line += " " + word
+				continue
+			}
+			if i > 0 {
+				end(line)
+			}
+			for width(word) > room {
+				head := ansi.Truncate(word, room, "")
+				if head == "" {
+					break
+				}
+				end(head)
+				word = strings.TrimPrefix(word, head)
+			}
+			line = word
+		}
+		end(line)
 	}
 }

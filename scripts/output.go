@@ -161,6 +161,9 @@ func (inv *invocation) deliver() error {
 		return o.print(string(line) + "\n")
 	default:
 		text := r.answer()
+		if r.Error != nil && o.terminal && isTerminal(inv.Stderr) {
+			text = untold(text, r.Error.Message)
+		}
 		if text == "" {
 			break
 		}
@@ -173,6 +176,16 @@ func (inv *invocation) deliver() error {
 		return o.print(text)
 	}
 	return o.trouble()
+}
+
+// untold is an answer without its first line where the error, which follows on
+// the same screen, begins with it.
+func untold(text, message string) string {
+	first, rest, _ := strings.Cut(text, "\n")
+	if told, _, _ := strings.Cut(message, "\n"); first == told {
+		return rest
+	}
+	return text
 }
 
 // keepResult writes the document to --result-file.

@@ -3,6 +3,7 @@ package scripts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -45,10 +46,22 @@ func (inv *invocation) viewPlan(c *cobra.Command) (*planView, error) {
 	for _, w := range v.Warnings {
 		inv.showWarning(w.String())
 	}
-	if strings.Contains(v.why, "choose with --plan") {
-		inv.note("the plan: " + v.why)
+	if v.chosen() {
+		inv.note("the plan: " + v.found())
 	}
 	return v, nil
+}
+
+// chosen says that the plan was taken out of several.
+func (v *planView) chosen() bool { return strings.Contains(v.why, "choose with --plan") }
+
+// found names the plan for a person, with what else could have been meant.
+func (v *planView) found() string {
+	text := fmt.Sprintf("%s (%s), %s", oneLine(v.Path, 200), v.Tracker, plural(len(v.Tasks), "task"))
+	if v.chosen() {
+		text += "; " + v.why
+	}
+	return text
 }
 
 func (inv *invocation) readPlan(ctx context.Context) (*planView, error) {

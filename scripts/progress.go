@@ -130,6 +130,9 @@ func (p *progress) look() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if v != nil {
+		if p.asks {
+			v.Question = nil // it is put directly, and may be answered by now
+		}
 		b.view = v
 		p.plain(b)
 	}

@@ -86,6 +86,7 @@ type Child struct {
 	Result  *string     `json:"result"`
 	Partial bool        `json:"partial"`
 	Branch  *string     `json:"branch"`
+	Problem *string     `json:"problem"` // why its work is not part of the result
 }
 
 // Message is one message that a human sent to the run, and what became of it.

@@ -61,6 +61,10 @@ func (inv *invocation) resumeRun(ctx context.Context, name, which string) error 
 	if err != nil {
 		return err
 	}
+	// What is being worked was not interrupted, whatever was saved of it last.
+	if err := inv.elsewhere("resume"); err != nil && !inv.force {
+		return err
+	}
 	if !l.Status.Resumable() {
 		return broken("nothing_to_resume", fmt.Sprintf("ralph run --new --feature %s begins it anew", name), nil, "the run %q is %s: nothing of it was interrupted", name, l.Status)
 	}

@@ -87,7 +87,7 @@ func (inv *invocation) runPlan(ctx context.Context, c *cobra.Command) error {
 		return inv.performRun(ctx, inv.runSettings())
 	}
 	// A second run is not handed over: whoever holds the project works already.
-	if err := inv.elsewhere(); err != nil {
+	if err := inv.elsewhere("run"); err != nil {
 		return err
 	}
 	before, err := inv.earlier()
@@ -151,17 +151,17 @@ func (inv *invocation) runFlags(c *cobra.Command) error {
 	return nil
 }
 
-// elsewhere says who holds the project.
-func (inv *invocation) elsewhere() error {
+// elsewhere is the error of a command when another Ralph holds the project.
+func (inv *invocation) elsewhere(what string) error {
 	holder, alive := memory.Locked(nil, inv.root)
 	if !alive {
 		return nil
 	}
-	hint := "ralph attach shows what it does, ralph send talks to it, ralph stop ends it; ralph resume goes on when it is paused"
+	hint := "ralph status shows what it does; ralph resume goes on with it when it is paused"
 	if holder.Kind == "chat" {
-		hint = "/run in that chat works through a plan there; ralph attach shows what it does, ralph stop stops it"
+		hint = "/run in that chat works through a plan there; ralph status shows what it does"
 	}
-	return &fault{status: coordinator.StatusLocked, kind: "locked", err: &memory.LockedError{Holder: holder}, text: "run", hint: hint}
+	return &fault{status: coordinator.StatusLocked, kind: "locked", err: &memory.LockedError{Holder: holder}, text: what, hint: hint}
 }
 
 // features is where the snapshots of runs are.
@@ -250,7 +250,7 @@ func (inv *invocation) goOnRun(ctx context.Context, before feature.Listed) error
 		inv.warning("how the last Ralph ended is not known: " + err.Error())
 	}
 	if found.Verdict == verdictRefused && !inv.force {
-		return &fault{status: coordinator.StatusLocked, kind: "locked", text: found.Why, hint: "ralph attach | ralph send | ralph stop"}
+		return &fault{status: coordinator.StatusLocked, kind: "locked", text: found.Why, hint: "ralph status shows what it does"}
 	}
 	inv.taking = situation(found)
 	if inv.cfg.Session = before.SessionID; !inv.hasSession(before.SessionID) {

@@ -294,11 +294,14 @@ func TestSecondRun(t *testing.T) {
 	b := planBench(t)
 	b.snapshot("auth", nil)
 	b.held()
-	for _, args := range [][]string{{"run"}, {"run", "--continue"}, {"run", "--new", "--json"}} {
+	for _, args := range [][]string{{"resume"}, {"resume", "auth"}, {"run"}, {"run", "--continue"}, {"run", "--new", "--json"}} {
 		if code := b.run(args...); code != 8 {
 			t.Errorf("%q: exit %d", args, code)
 		}
 		b.wantErr("another Ralph is running here (pid ", "ralph: hint: ", "ralph attach", "ralph stop")
+		if n := strings.Count(b.err.String(), "ralph attach"); n != 1 {
+			t.Errorf("%q: the ways out are said %d times\n%s", args, n, b.err.String())
+		}
 		if b.fake.opened > 0 {
 			t.Error("the coordinator was opened")
 		}

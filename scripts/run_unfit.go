@@ -31,8 +31,8 @@ func (inv *invocation) unfit(ctx context.Context) error {
 	if err := inv.unknownAgent(); err != nil {
 		return err
 	}
-	if r := inv.cfg.Run; r.Plan == "" && r.Tracker == "" {
-		inv.note("the plan: " + v.why)
+	if inv.form != outputJSONL || v.chosen() { // else the events tell what is done
+		inv.note("the plan: " + v.found())
 	}
 	return nil
 }

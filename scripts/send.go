@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
+	"ralph/coordinator/crew"
+	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory"
@@ -58,7 +60,7 @@ func (inv *invocation) sendCommand() *cobra.Command {
 		Use:   "send [--urgent|--ask|--later] [--to AGENT] [--session ID] TEXT",
 		Short: "say something to the Ralph that runs here",
 		Long: "Say something to the Ralph that runs in this project; several words are joined, - reads the text from standard input (at most 2 MiB).\n" +
-			"Without a flag the text is delivered at the next boundary. --urgent is handled at once, before any queued work; --ask is answered beside the work, " +
+			"Without a flag the text is delivered at the next boundary; \"@AGENT: text\" is for that agent, as --to AGENT. --urgent is handled at once, before any queued work; --ask is answered beside the work, " +
 			"and waited for (--timeout bounds it); --later is delivered when the current work has ended. --session ID names the session that it is for.\n" +
 			"With no Ralph running the text is stored, an --ask too, and the next Ralph in this project delivers it.\n" +
 			"Exits with 0 when it was accepted, 5 from a command that Ralph runs, 8 when the Ralph that holds the project does not answer, 124 when no answer came in time.\n" +
@@ -137,6 +139,9 @@ func (inv *invocation) send(c *cobra.Command, words []string, r control.Request)
 		return err
 	}
 	defer caller.close()
+	if r, err = inv.addressed(r, caller.live); err != nil {
+		return err
+	}
 	if inv.cfg.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, inv.cfg.Timeout)
@@ -147,6 +152,24 @@ func (inv *invocation) send(c *cobra.Command, words []string, r control.Request)
 		return inv.unanswered(ctx, got, err)
 	}
 	return inv.tellSent(r, got)
+}
+
+// addressed takes "@one: text" as the chat does: text for the agent one. What
+// names a file of the project, or Ralph itself, stays a text.
+func (inv *invocation) addressed(r control.Request, l coordinator.Live) (control.Request, error) {
+	to, text, ok := slash.Addressed(r.Text)
+	if !ok || r.To != "" || to == mainAgent || r.Class == interrupts.ClassAsk.String() {
+		return r, nil
+	}
+	there := slices.ContainsFunc(l.Agents, func(a crew.Agent) bool { return a.ID == to })
+	if _, err := os.Lstat(filepath.Join(inv.root, to)); err == nil && !there {
+		return r, nil
+	}
+	if text == "" {
+		return r, usage(fmt.Sprintf("ralph send \"@%s: what to say\"", to), "there is nothing to send to %s", to)
+	}
+	r.To, r.Text = to, text
+	return r, nil
 }
 
 // say sends a message and waits until it is accepted, and for an ask until that

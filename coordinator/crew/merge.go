@@ -311,7 +311,7 @@ func (c *Crew) Merge(ctx context.Context, id string) (string, error) {
 		defer c.mu.Unlock()
 		return "", fmt.Errorf("merge %s: another agent resolves its conflict just now", id)
 	}
-	held, before := m.Landing == Held, m.Landing
+	held, before, problem := m.Landing == Held, m.Landing, m.Problem
 	if !held {
 		m.Landing = Merging // nobody else merges or resumes it meanwhile
 	}
@@ -335,7 +335,9 @@ func (c *Crew) Merge(ctx context.Context, id string) (string, error) {
 	c.mu.Lock()
 	switch m.Landing {
 	case Merged:
-		m.State = Done
+		if m.State = Done; m.Problem == problem {
+			m.Problem = "" // what kept it from being merged does so no more
+		}
 	case Merging, Unmerged:
 		m.Landing = before
 	}

@@ -107,3 +107,17 @@ func (c *Crew) Fault(id string) error {
 	}
 	return nil
 }
+
+// Shelve removes the tree of an agent that has ended and whose work is not merged;
+// what it did stays on its branch.
+func (c *Crew) Shelve(ctx context.Context, id string) {
+	c.mu.Lock()
+	m := c.find(id)
+	idle := m != nil && c.o.Trees != nil && !m.busy() && m.Worktree != "" && m.Commit != "" && m.Landing == Unmerged
+	c.mu.Unlock()
+	if idle {
+		c.drop(ctx, m, true)
+		c.keep(m)
+		c.shut(m)
+	}
+}

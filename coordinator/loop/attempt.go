@@ -90,6 +90,7 @@ func (e *engine) claim(ctx context.Context, t *plan.Task) bool {
 	switch {
 	case err == nil:
 		delete(e.marks, t.ID)
+		e.s.quit(t.ID)
 		return true
 	case ctx.Err() != nil:
 	case errors.Is(err, plan.ErrTaken):
@@ -155,6 +156,8 @@ func (e *engine) checks(t *plan.Task) []string {
 func (e *engine) launch(ctx context.Context, t *plan.Task, o Order, choice decide.Choice) {
 	k := e.s.task(t.ID)
 	now := e.now()
+	claimed := *t
+	claimed.Status = plan.InProgress // as the plan has it by now, which is read again later
 	e.s.Iteration = max(e.s.Iteration, o.Iteration)
 	k.Attempts, k.Iteration, k.Worker, k.NotBefore = o.Attempt, 0, o.Agent, time.Time{}
 	e.s.Active = append(e.s.Active, active{Task: t.ID, Title: t.Title, Iteration: o.Iteration, Attempt: o.Attempt, Agent: o.Resume, Worker: o.Agent, Since: now})
@@ -170,7 +173,7 @@ func (e *engine) launch(ctx context.Context, t *plan.Task, o Order, choice decid
 	e.save(feature.Running)
 	e.tellBegin(t, o, choice)
 	work, cancel := context.WithCancelCause(ctx)
-	e.at[t.ID] = &worker{order: o, task: *t, since: now, cancel: cancel}
+	e.at[t.ID] = &worker{order: o, task: claimed, since: now, cancel: cancel}
 	e.workers.Add(1)
 	go func() {
 		defer e.workers.Done()

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ralph/coordinator/plan"
@@ -99,6 +100,7 @@ func (e *engine) cannotMark(id string, err error) {
 // was is nil at the start.
 func (e *engine) compare(was, now *plan.Plan) {
 	e.stale, e.dirty = true, true
+	e.overtaken()
 	before := map[string]int{}
 	if was != nil {
 		before = indexOf(was)
@@ -161,16 +163,73 @@ func (e *engine) edited(old, t *plan.Task) {
 	}
 }
 
+// overtaken drops the marks that the plan has taken already, and those of which a
+// human has said something else since.
+func (e *engine) overtaken() {
+	e.s.Owed = slices.DeleteFunc(e.s.Owed, func(o owed) bool {
+		t, ok := e.find(o.Task)
+		switch {
+		case !ok || t.Status == o.Mark.Status:
+			return true
+		case e.unpaid(o, t):
+			return false
+		}
+		if k := e.s.Tasks[o.Task]; k != nil && k.Over != "" { // so that the edit is seen as one
+			k.Print = string(o.Mark.Status) + " " + o.Print
+		}
+		return true
+	})
+}
+
+// unpaid says that the plan has a task as it was when a mark was made, or as Ralph
+// itself leaves it. A status that nobody but a human gives it is the human's word;
+// where the status does not tell, the words of the task do: whoever changed them
+// after Ralph was through with it wants it worked as it reads now.
+func (e *engine) unpaid(o owed, t *plan.Task) bool {
+	switch t.Status {
+	case o.Was, plan.Interrupted, e.read(o.Mark.Status):
+		return o.Mark.Status.Open() || o.Print == "" || o.Print == wordsOf(t)
+	}
+	return o.Was == "" && t.Status != plan.Done && t.Status != plan.Skipped
+}
+
+// read is how the plan says what it was told: some know of few states.
+func (e *engine) read(s plan.Status) plan.Status {
+	if s != plan.Done && s != plan.InProgress && (e.p.Tracker == "json" || strings.HasPrefix(e.p.Tracker, "beads")) {
+		return plan.Pending
+	}
+	return s
+}
+
 // gone takes a task out of the run.
 func (e *engine) gone(t *plan.Task, why string) {
 	e.drop(func(q *question) bool { return q.TaskID == t.ID })
-	e.s.Owed = slices.DeleteFunc(e.s.Owed, func(o owed) bool { return o.Task == t.ID })
+	e.s.quit(t.ID)
 	if w := e.at[t.ID]; w != nil {
 		e.stop(w, why)
 		return
 	}
 	delete(e.s.Tasks, t.ID)
 	e.tellGone(t.ID, t.Title, why)
+}
+
+// forsake ends the attempts that were cut off and whose tasks were taken out of the
+// plan meanwhile.
+func (e *engine) forsake(left []active) {
+	const why = "it was taken out of the plan while its work was cut off"
+	for _, a := range left {
+		delete(e.s.Tasks, a.Task)
+		e.s.quit(a.Task)
+		for i, it := range e.finished {
+			if it.Iteration == a.Iteration {
+				e.finished[i].Status, e.finished[i].Error, a.Title = string(endGone), why, it.TaskTitle
+			}
+		}
+		e.tellGone(a.Task, a.Title, why)
+		if a.Iteration > 0 { // the snapshots of others do not say
+			e.o.Left(Order{Iteration: a.Iteration, Attempt: a.Attempt, Task: plan.Task{ID: a.Task, Title: a.Title}, Agent: a.Worker, Resume: a.Agent}, why)
+		}
+	}
 }
 
 // stop ends one attempt.
@@ -183,6 +242,14 @@ func (e *engine) stop(w *worker, why string) {
 
 // printOf tells apart how a task stands, and what it is.
 func printOf(t *plan.Task) string { return string(t.Status) + " " + contentOf(t) }
+
+// wordsOf tells apart what a task asks for. Who works it is none of it: Ralph writes
+// that there too.
+func wordsOf(t *plan.Task) string {
+	words := *t
+	words.Agent = ""
+	return contentOf(&words)
+}
 
 // contentOf tells apart what a human may change about a task; not what Ralph
 // writes there.

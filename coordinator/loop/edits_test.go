@@ -306,3 +306,42 @@ func TestReplan(t *testing.T) {
 		want(t, "total", out.Counts.Total, 2)
 	})
 }
+
+func TestAnotherPlanWaitsForWhatIsAtWork(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, other := newRig(t, st("A"), st("B")), newRig(t, st("X"))
+		r.o.Open = func(context.Context, Settings) (plan.Tracker, error) { return other.tracker(), nil }
+		l := r.make()
+		done := make(chan Outcome, 1)
+		go func() { done <- l.Run(t.Context()) }()
+		time.Sleep(30 * time.Second)
+		s := r.o.Settings
+		s.Plan = "other.json"
+		if err := l.Replan(s); err != nil {
+			t.Fatal(err)
+		}
+		out := <-done
+		want(t, "status", out.Status, feature.Completed)
+		want(t, "worked", r.worked(), "A/1 X/1") // A to its end, B not at all
+		want(t, "merged", r.merged["A"], 1)
+		want(t, "in the plan that was left", r.status()["A"], plan.Done)
+		want(t, "in the plan that was left", r.status()["B"], plan.Pending)
+		want(t, "in the other", other.status()["X"], plan.Done)
+	})
+}
+
+func TestWhyTasksFailed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, st("A"), st("B"))
+		r.acts["A"] = []act{func(context.Context, Order) Report { return Report{Status: "failed", Problem: "there is no compiler"} }}
+		for range 5 {
+			r.acts["A"] = append(r.acts["A"], r.acts["A"][0])
+		}
+		out := r.run()
+		want(t, "failed", strings.Join(out.Failed, " "), "A")
+		if len(out.Why) != 1 {
+			t.Fatalf("why: %q", out.Why)
+		}
+		contains(t, "why", out.Why[0], "there is no compiler")
+	})
+}

@@ -69,6 +69,7 @@ type engine struct {
 
 	status   feature.Status
 	reason   string
+	next     *Settings // to go on with, once what is at work has ended
 	halted   bool      // a human wants nothing to begin, as was heard last
 	paused   time.Time // since when nothing is at work because of a pause
 	started  time.Time // of the run
@@ -159,12 +160,14 @@ func (e *engine) start(ctx context.Context) error {
 	if e.breaker, err = breaker.New(breaker.Settings{Alone: e.alone()}, e.triggers(), e.s.Breaker); err != nil {
 		return fmt.Errorf("read the breaker's triggers: %w", err)
 	}
+	var left []active
 	if e.o.Resume != nil {
-		e.takeUp(lost)
+		left = e.takeUp(lost)
 	}
 	if err := e.giveBack(ctx); err != nil {
 		return err
 	}
+	e.forsake(left)
 	e.status, e.dirty = feature.Running, true
 	e.recount()
 	e.advance(ctx)
@@ -186,8 +189,9 @@ func (e *engine) triggers() []breaker.Trigger {
 	return list
 }
 
-// takeUp goes on where a run was cut off, paused or stopped.
-func (e *engine) takeUp(lost string) {
+// takeUp goes on where a run was cut off, paused or stopped. What it cannot go on
+// with is left.
+func (e *engine) takeUp(lost string) (left []active) {
 	r := Recovery{From: e.o.Resume.SessionID, Iteration: e.s.Iteration, Tasks: []string{}, Lost: lost}
 	for _, a := range e.s.Active {
 		r.Tasks = append(r.Tasks, a.Task)
@@ -195,17 +199,19 @@ func (e *engine) takeUp(lost string) {
 		if t.Iteration, t.Agent, t.Worker = a.Iteration, a.Agent, a.Worker; a.Attempt > 0 {
 			t.Attempts = a.Attempt - 1
 		}
-		if _, ok := e.find(a.Task); !ok {
-			r.Lost = join(r.Lost, "task "+a.Task+" is not in the plan any more")
-		}
 	}
 	for _, t := range e.o.Resume.Tracker.Tasks {
 		e.known[t.ID] = "" // it may have been removed meanwhile
 	}
 	e.s.Active = []active{}
 	for _, id := range slices.Sorted(maps.Keys(e.s.Tasks)) { // those that were stopped in order
-		if e.s.Tasks[id].Iteration > 0 && !slices.Contains(r.Tasks, id) {
+		k := e.s.Tasks[id]
+		if k.Iteration > 0 && !slices.Contains(r.Tasks, id) {
 			r.Tasks = append(r.Tasks, id)
+		}
+		if _, ok := e.find(id); !ok && slices.Contains(r.Tasks, id) {
+			r.Lost = join(r.Lost, "task "+id+" is not in the plan any more")
+			left = append(left, active{Task: id, Iteration: k.Iteration, Attempt: k.Attempts + 1, Agent: k.Agent, Worker: k.Worker})
 		}
 	}
 	for i, it := range e.finished {
@@ -232,6 +238,7 @@ func (e *engine) takeUp(lost string) {
 	e.s.Question = nil
 	e.breaker.Resume()
 	e.recovery = &r
+	return left
 }
 
 func join(a, b string) string {
@@ -241,9 +248,14 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// giveBack opens what a session of ours had claimed that is over, and pays what
-// the plan is owed.
+// giveBack pays what the plan is owed, and opens what a session of ours had claimed
+// that is over: in this order, so that what is open and was being worked when its
+// mark was made was opened by a human.
 func (e *engine) giveBack(ctx context.Context) error {
+	e.overtaken()
+	if err := e.pay(ctx); err != nil {
+		return err
+	}
 	back, err := e.tracker.Release(ctx, e.o.Former)
 	if err != nil {
 		return fmt.Errorf("give back the tasks of an earlier session: %w", err)
@@ -254,13 +266,6 @@ func (e *engine) giveBack(ctx context.Context) error {
 				e.recovery.Tasks = append(e.recovery.Tasks, id)
 			}
 		}
-	}
-	e.s.Owed = slices.DeleteFunc(e.s.Owed, func(o owed) bool {
-		t, ok := e.find(o.Task)
-		return !ok || t.Status == o.Mark.Status || t.Status == plan.Done || t.Status == plan.Skipped
-	})
-	if err := e.pay(ctx); err != nil {
-		return err
 	}
 	p, err := e.tracker.Load(ctx)
 	if err != nil {
@@ -280,6 +285,10 @@ func (e *engine) boundary(ctx context.Context) {
 	if ctx.Err() != nil {
 		e.status = feature.Stopping
 		return
+	}
+	if s := e.next; s != nil && (len(e.at) == 0 || s.Plan == e.s.Settings.Plan && s.Tracker == e.s.Settings.Tracker) {
+		e.next = nil
+		e.replan(ctx, *s)
 	}
 	if !e.sync(ctx) {
 		e.ask(ctx)
@@ -305,7 +314,7 @@ func (e *engine) boundary(ctx context.Context) {
 // mayBegin says that attempts may begin at all.
 func (e *engine) mayBegin() bool {
 	unanswerable := e.o.Ask == nil && len(e.questions) > 0
-	return e.end == nil && !e.halted && !e.blocked() && !unanswerable && e.unread == nil
+	return e.end == nil && !e.halted && e.next == nil && !e.blocked() && !unanswerable && e.unread == nil
 }
 
 // settleStatus says how the run stands now, and keeps the time of its pauses.
@@ -357,18 +366,22 @@ func (e *engine) obey(ctx context.Context) {
 		e.breaker.Resume()
 		e.drop(func(q *question) bool { return q.Kind == askBreaker })
 	}
-	if o.replan != nil && ctx.Err() == nil {
-		e.replan(ctx, *o.replan)
+	if o.replan != nil {
+		e.next = o.replan
 	}
 }
 
-// replan goes on with other settings, and with another plan if they name one. What
+// replan goes on with other settings, and with another plan if they name one:
+// nothing of the old one is at work then. What
 // cannot be is warned about, and the run keeps what it had.
 func (e *engine) replan(ctx context.Context, s Settings) {
 	old, tracker, p := e.s.Settings, e.tracker, e.p
 	err := func() (err error) {
 		if e.o.Open != nil && (s.Plan != old.Plan || s.Tracker != old.Tracker) {
 			if tracker, err = e.o.Open(ctx, s); err != nil {
+				return err
+			}
+			if err = e.pay(ctx); err != nil { // the other plan knows nothing of it
 				return err
 			}
 		}
@@ -385,7 +398,7 @@ func (e *engine) replan(ctx context.Context, s Settings) {
 			before := e.tracker
 			e.tracker, e.dirty = tracker, true
 			e.compare(was, p)
-			if before != tracker { // what is at work of it is being stopped
+			if before != tracker {
 				if _, err := before.Release(ctx, e.o.Actor); err != nil {
 					e.o.Warn("the tasks of the plan that was left are not given back: " + err.Error())
 				}

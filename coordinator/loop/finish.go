@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ func (e *engine) rest(ctx context.Context) {
 	if e.remaining() == 0 { // there is nothing left that a breaker could keep from being begun
 		e.drop(func(q *question) bool { return q.Kind == askBreaker })
 	}
-	if e.halted || len(e.questions) > 0 || e.unread != nil || e.wait != nil {
+	if e.halted || e.next != nil || len(e.questions) > 0 || e.unread != nil || e.wait != nil {
 		return
 	}
 	for _, id := range e.byPhase(e.ranked.ready()) {
@@ -247,7 +248,7 @@ func (e *engine) outcome() Outcome {
 		case plan.Done:
 			out.Done = append(out.Done, t.ID)
 		case plan.Failed:
-			out.Failed = append(out.Failed, t.ID)
+			out.Failed, out.Why = append(out.Failed, t.ID), append(out.Why, cmp.Or(e.s.known(t.ID).Why, t.Result))
 		case plan.Skipped:
 			out.Skipped = append(out.Skipped, t.ID)
 		default:

@@ -45,6 +45,10 @@ type Options struct {
 	// Progress is called on Run's goroutine when a task is over; after a stop,
 	// within Behind. An error is warned about.
 	Progress func(TaskEnd) error
+	// Left is told of an attempt that was cut off and that nobody goes on with, and
+	// why; its order has no prompt and no more of its task than id and title. nil:
+	// nobody is told.
+	Left func(o Order, why string)
 	// Features counts what the run has discovered and documented; nil: nothing.
 	Features func() (discovered, documented int)
 	Now      func() time.Time
@@ -113,6 +117,9 @@ func New(o Options) (*Loop, error) {
 	}
 	if o.Progress == nil {
 		o.Progress = func(TaskEnd) error { return nil }
+	}
+	if o.Left == nil {
+		o.Left = func(Order, string) {}
 	}
 	if o.Features == nil {
 		o.Features = func() (int, int) { return 0, 0 }

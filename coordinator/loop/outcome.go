@@ -37,6 +37,8 @@ type Outcome struct {
 	// Done are the tasks of the plan that are done, also from before this run; the
 	// other lists the rest of them.
 	Done, Failed, Skipped, Open []string
+	// Why says in words why each of Failed has failed, "" where that is not known.
+	Why []string
 	// Limit is what was used up: iterations, tokens, cost, turns, time, rate; "" for
 	// nothing. RetryAfter is for how long it is, where that is known.
 	Limit      string

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ func (e *engine) apply(ctx context.Context, w *worker, r Report, j judgement) {
 		e.done(w, k, r, j)
 	case endGone:
 		e.over(w, k, r, plan.Skipped, j)
-		e.s.Owed = slices.DeleteFunc(e.s.Owed, func(o owed) bool { return o.Task == w.task.ID }) // the plan has its own word on it
+		e.s.quit(w.task.ID) // the plan has its own word on it
 		delete(e.s.Tasks, w.task.ID)
 	case endInterrupted:
 		e.interrupt(ctx, w, k, j)
@@ -168,7 +167,7 @@ func (e *engine) over(w *worker, k *taskState, r Report, s plan.Status, j judgem
 		m.Result = j.why
 	}
 	m.Result = clip(firstLine(m.Result), 500)
-	e.s.owe(id, m)
+	e.s.owe(&w.task, m)
 	e.drop(func(q *question) bool { return q.TaskID == id })
 }
 
@@ -176,7 +175,7 @@ func (e *engine) over(w *worker, k *taskState, r Report, s plan.Status, j judgem
 func (e *engine) leave(t *plan.Task, why string) {
 	k := e.s.task(t.ID)
 	k.Over, k.Why, k.Print = plan.Skipped, why, ""
-	e.s.owe(t.ID, e.mark(plan.Skipped, why))
+	e.s.owe(t, e.mark(plan.Skipped, why))
 	e.stands[t.ID] = plan.Skipped
 	e.tellLeft(t, plan.Skipped, why)
 }
@@ -187,7 +186,7 @@ func (e *engine) giveUp(t *plan.Task, why string) {
 	k.Over, k.Why, k.Print = plan.Failed, why, ""
 	m := e.mark(plan.Failed, why)
 	m.Note = why
-	e.s.owe(t.ID, m)
+	e.s.owe(t, m)
 	e.stands[t.ID], e.stale, e.dirty = plan.Failed, true, true
 	e.o.Warn(fmt.Sprintf("task %s is not begun: %s", t.ID, why))
 	e.tellLeft(t, plan.Failed, why)
@@ -196,7 +195,7 @@ func (e *engine) giveUp(t *plan.Task, why string) {
 // interrupt leaves an attempt as it is: it goes on with the same iteration.
 func (e *engine) interrupt(ctx context.Context, w *worker, k *taskState, j judgement) {
 	k.Iteration, k.Attempts = w.order.Iteration, w.order.Attempt-1
-	e.s.owe(w.task.ID, e.mark(plan.Interrupted, ""))
+	e.s.owe(&w.task, e.mark(plan.Interrupted, ""))
 	if ctx.Err() == nil { // somebody has stopped this one alone
 		k.Held = first(j.why, "it was stopped")
 	}
@@ -217,7 +216,7 @@ func (e *engine) limited(w *worker, k *taskState, r Report) {
 		e.s.Limited[who] = until
 	}
 	k.Iteration, k.Attempts = w.order.Iteration, w.order.Attempt-1
-	e.s.owe(w.task.ID, e.mark(plan.Pending, ""))
+	e.s.owe(&w.task, e.mark(plan.Pending, ""))
 	next, free := e.worker(&w.task, k)
 	if next != who && !free.After(e.now()) {
 		wait = 0
@@ -232,7 +231,7 @@ func (e *engine) limited(w *worker, k *taskState, r Report) {
 func (e *engine) asksHuman(w *worker, k *taskState, j judgement) {
 	id, text := w.task.ID, j.why
 	k.Feedback = "Your question was not answered: " + clip(text, maxFeedbackBytes) + "\nDecide yourself where you can."
-	e.s.owe(id, e.mark(plan.Interrupted, ""))
+	e.s.owe(&w.task, e.mark(plan.Interrupted, ""))
 	if e.alone() {
 		k.Failures++
 		if k.Failures > e.retries() {
@@ -327,7 +326,7 @@ func (e *engine) fail(ctx context.Context, w *worker, k *taskState, r Report, j 
 func (e *engine) unable(w *worker, k *taskState, r Report, j judgement) {
 	e.tellFailure(w, k, j, fault.Abort, false)
 	k.Attempts, k.Failures = w.order.Attempt-1, max(0, k.Failures-1)
-	e.s.owe(w.task.ID, e.mark(plan.Pending, ""))
+	e.s.owe(&w.task, e.mark(plan.Pending, ""))
 	if e.end == nil {
 		e.end = &ending{status: feature.Paused, reason: j.why, err: cmp.Or(r.Err, errors.New(j.why))}
 	}
@@ -338,7 +337,7 @@ func (e *engine) unable(w *worker, k *taskState, r Report, j judgement) {
 func (e *engine) down(w *worker, k *taskState, r Report, j judgement) {
 	e.tellFailure(w, k, j, fault.Abort, false)
 	k.Failures, k.Iteration, k.Attempts = 0, w.order.Iteration, w.order.Attempt-1
-	e.s.owe(w.task.ID, e.mark(plan.Interrupted, ""))
+	e.s.owe(&w.task, e.mark(plan.Interrupted, ""))
 	if e.end == nil {
 		e.end = &ending{status: feature.Paused, reason: "the model cannot be asked: " + j.why, err: r.Err}
 	}
@@ -353,14 +352,14 @@ func (e *engine) retry(w *worker, k *taskState, j judgement, does fault.Response
 	}
 	e.tellFailure(w, k, j, does.Strategy, true)
 	e.tellRetry(w, string(j.kind), j.why, does.Wait, "")
-	e.s.owe(w.task.ID, e.mark(plan.Pending, ""))
+	e.s.owe(&w.task, e.mark(plan.Pending, ""))
 }
 
 // escalate asks what is to be done about a task that has failed.
 func (e *engine) escalate(w *worker, k *taskState, j judgement, does fault.Response) {
 	id, t := w.task.ID, w.task
 	e.tellFailure(w, k, j, fault.Escalate, false)
-	e.s.owe(id, e.mark(plan.Interrupted, ""))
+	e.s.owe(&w.task, e.mark(plan.Interrupted, ""))
 	k.Feedback = j.feedback
 	text := fmt.Sprintf("%s (%s) has failed: %s", id, t.Title, j.why)
 	e.raise(askAboutError, id, text, []string{sayRetry, saySkip, sayFail, sayStop}, func(_ context.Context, option, said string) {
@@ -369,6 +368,9 @@ func (e *engine) escalate(w *worker, k *taskState, j judgement, does fault.Respo
 			status := plan.Skipped
 			if option == sayFail {
 				status = plan.Failed
+			}
+			if now, ok := e.find(id); ok { // it was asked a while ago
+				w.task = *now
 			}
 			e.over(w, k, Report{}, status, j)
 			e.tellOver(w, k)

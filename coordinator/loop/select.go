@@ -249,7 +249,7 @@ func (e *engine) leaveOut() {
 				e.s.task(t.ID).reopen()
 				e.stands[t.ID] = plan.Pending
 				if t.Status == plan.Skipped {
-					e.s.owe(t.ID, e.mark(plan.Pending, ""))
+					e.s.owe(t, e.mark(plan.Pending, ""))
 				}
 			}
 		case s == plan.Pending || s == plan.Interrupted || s == plan.Blocked:

@@ -108,10 +108,14 @@ type active struct {
 	Since     time.Time `json:"since"`
 }
 
-// owed is a mark that the plan has to take.
+// owed is a mark that the plan has to take. Was and Print are how the plan had the
+// task when the mark was made, so that the word of a human that came after it can be
+// told from a mark that was not taken.
 type owed struct {
-	Task string    `json:"task"`
-	Mark plan.Mark `json:"mark"`
+	Task  string      `json:"task"`
+	Mark  plan.Mark   `json:"mark"`
+	Was   plan.Status `json:"was,omitempty"` // "" in a state that an older Ralph kept
+	Print string      `json:"print,omitempty"`
 }
 
 func newState(s Settings) state {
@@ -213,10 +217,16 @@ func (s *state) cost() *float64 {
 	return s.CostUSD
 }
 
-// owe notes a mark, in place of an older one of the same task.
-func (s *state) owe(id string, m plan.Mark) {
+// owe notes a mark, in place of an older one of the same task, which is t as the plan
+// has it.
+func (s *state) owe(t *plan.Task, m plan.Mark) {
+	s.quit(t.ID)
+	s.Owed = append(s.Owed, owed{t.ID, m, t.Status, wordsOf(t)})
+}
+
+// quit drops the mark that is owed about a task.
+func (s *state) quit(id string) {
 	s.Owed = slices.DeleteFunc(s.Owed, func(o owed) bool { return o.Task == id })
-	s.Owed = append(s.Owed, owed{id, m})
 }
 
 // rest takes an attempt off those under way.

@@ -12,6 +12,11 @@ import (
 // check notes what is wrong between the tasks of a plan: ids twice, unknown
 // dependencies, cycles. at gives the line of a task's dependency, 0 unknown.
 func (r *reader) check(p *Plan, at func(task int, dep string) int) {
+	if r.links.fit(p) {
+		p.index = r.links.index
+		return
+	}
+	faults := len(r.problems)
 	p.index = make(map[string]int, len(p.Tasks))
 	folded := make(map[string]int, len(p.Tasks))
 	for i := range p.Tasks {
@@ -32,25 +37,54 @@ func (r *reader) check(p *Plan, at func(task int, dep string) int) {
 		folded[low] = i
 		p.index[t.ID] = i
 	}
-	sound := len(r.problems) == 0
 	for i := range p.Tasks {
-		sound = r.checkAfter(p, i, folded, at) && sound
+		r.checkAfter(p, i, folded, at)
 	}
-	if sound {
-		r.checkCycles(p, at)
+	r.checkCycles(p, at)
+	if r.links != nil && len(r.problems) == faults {
+		r.links.keep(p)
 	}
 }
 
+// links are the ids and dependencies of a plan in which nothing was wrong with
+// them. Most changes of a plan leave them as they are, and then they are not
+// checked again, which takes longer than reading the plan. Who holds them guards
+// them.
+type links struct {
+	ids   []string
+	after [][]string
+	index map[string]int // shared by the plans that fit
+}
+
+func (l *links) keep(p *Plan) {
+	*l = links{index: p.index, ids: make([]string, len(p.Tasks)), after: make([][]string, len(p.Tasks))}
+	for i := range p.Tasks {
+		l.ids[i], l.after[i] = p.Tasks[i].ID, p.Tasks[i].After
+	}
+}
+
+// fit reports whether the tasks of a plan have the same ids and dependencies, in
+// the same order, and the graph is made of nothing else: epics add to it.
+func (l *links) fit(p *Plan) bool {
+	if l == nil || l.index == nil || len(l.ids) != len(p.Tasks) {
+		return false
+	}
+	for i := range p.Tasks {
+		if t := &p.Tasks[i]; t.Epic != "" || t.ID != l.ids[i] || !slices.Equal(t.After, l.after[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // checkAfter checks the dependencies of one task.
-func (r *reader) checkAfter(p *Plan, i int, folded map[string]int, at func(task int, dep string) int) bool {
+func (r *reader) checkAfter(p *Plan, i int, folded map[string]int, at func(task int, dep string) int) {
 	t := &p.Tasks[i]
-	sound := true
 	for _, dep := range t.After {
 		_, known := p.index[dep]
 		if known && dep != t.ID {
 			continue
 		}
-		sound = false
 		line := at(i, dep)
 		if line == 0 {
 			line = t.Line
@@ -61,7 +95,6 @@ func (r *reader) checkAfter(p *Plan, i int, folded map[string]int, at func(task 
 		}
 		r.fault(line, 0, t.ID, "%s %s: depends on %q, which does not exist%s", r.noun, clip(t.ID), clip(dep), r.meant(p, dep, folded))
 	}
-	return sound
 }
 
 // maxGuessed bounds the plans in which a near id is looked for.
@@ -107,8 +140,8 @@ func (r *reader) checkCycles(p *Plan, at func(task int, dep string) int) {
 			continue
 		}
 		first, ok := p.Find(c[0])
-		if !ok {
-			continue
+		if !ok || len(c) == 2 && slices.Contains(first.After, first.ID) {
+			continue // that it depends on itself is told already
 		}
 		if !slices.Contains(first.After, c[1]) {
 			c = slices.Clone(c)

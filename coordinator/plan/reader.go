@@ -23,6 +23,7 @@ type reader struct {
 	warnings []Problem
 	once     map[string]bool // warnings that are told once for the whole plan
 	seen     map[string]bool // keys of no meaning
+	links    *links          // of the plan that was read before; nil: all is checked
 }
 
 // maxProblems bounds how many faults of one plan are kept.

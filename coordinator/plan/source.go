@@ -145,6 +145,7 @@ type fileTracker struct {
 	plan  *Plan      // of tree
 	nodes []*tree.Node
 	fault error // why data is no plan
+	links links
 }
 
 // Name implements Tracker.
@@ -208,7 +209,7 @@ func (f *fileTracker) know() error {
 }
 
 func (f *fileTracker) understand(data []byte, t *tree.Tree) (*tree.Tree, *Plan, []*tree.Node, error) {
-	r := &reader{file: f.rel, noun: f.noun}
+	r := &reader{file: f.rel, noun: f.noun, links: &f.links}
 	if len(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))) == 0 {
 		return nil, nil, nil, f.empty()
 	}

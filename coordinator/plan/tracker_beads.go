@@ -245,7 +245,9 @@ func (t *beadsTracker) Mark(ctx context.Context, id string, m Mark) error {
 	case InProgress:
 		err = t.client.Claim(ctx, id, actor)
 	case Done:
-		err = t.client.Close(ctx, id, closeReason(m), actor)
+		if err = t.client.Close(ctx, id, closeReason(m), actor); errors.Is(err, beads.ErrOpenBlockers) {
+			err = t.client.CloseBlocked(ctx, id, closeReason(m), actor)
+		}
 	case Pending, Interrupted, Blocked, Failed, Skipped:
 		err = t.client.GiveBack(ctx, id, actor)
 	}

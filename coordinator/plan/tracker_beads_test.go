@@ -423,3 +423,31 @@ func TestBeadsMarksReal(t *testing.T) {
 		t.Errorf("warned %q", b.warned)
 	}
 }
+
+// TestBeadsDoneWhileBlocked: what an issue needed was opened again while it was at
+// work. bd does not close it then unless it is told to; its work is done all the
+// same, and the plan of a run can be told.
+func TestBeadsDoneWhileBlocked(t *testing.T) {
+	b := newBeadsProject(t)
+	b.real()
+	one := b.bd("create", "One", "-d", "x", "--silent")
+	two := b.bd("create", "Two", "-d", "x", "--silent", "--deps", one)
+	b.bd("close", one)
+	tr := b.open("")
+	if err := tr.Mark(t.Context(), two, Mark{Status: InProgress, Actor: "ralph/s1"}); err != nil {
+		t.Fatal(err)
+	}
+	b.bd("reopen", one)
+	if err := tr.Mark(t.Context(), two, Mark{Status: Done, Actor: "ralph/s1", Commit: "1a2b"}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := tr.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]Status{one: Pending, two: Done} {
+		if k, _ := p.Find(id); k == nil || k.Status != want {
+			t.Errorf("%s is %+v, want %s", id, k, want)
+		}
+	}
+}

@@ -22,7 +22,8 @@ type markdownTracker struct {
 	book Book
 
 	// mu makes looking at a task and changing it one step.
-	mu sync.Mutex
+	mu    sync.Mutex
+	links links
 }
 
 func openMarkdown(o Options, p place) *markdownTracker {
@@ -108,7 +109,7 @@ func (t *markdownTracker) Load(ctx context.Context) (*Plan, error) {
 }
 
 func (t *markdownTracker) read(tasks []markdown.Task) (*Plan, error) {
-	r := &reader{file: t.rel, noun: "task"}
+	r := &reader{file: t.rel, noun: "task", links: &t.links}
 	p := &Plan{Tracker: t.Name(), Path: t.rel, Tasks: make([]Task, 0, len(tasks))}
 	folded := make(map[string]string, len(tasks))
 	for i := range tasks {

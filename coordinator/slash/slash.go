@@ -38,7 +38,7 @@ func Table() []Command {
 		{"resume", "[AGENT]", "go on with what was paused, or with one stopped agent", "Without an argument and after a stop it is /go. An agent that was interrupted can go on also after a restart; /agents shows which.", true},
 		{"pause", "", "pause the work at the next boundary", "The tool that runs is finished first; /resume goes on.", true},
 		{"run", "[FLAGS]", "work the plan by itself: task after task, side by side where it can be", "Flags as of `ralph run`: --plan FILE, --tracker NAME, --epic ID (repeated), --parallel N, --max-iterations N, --select EXPR, --agent NAME, --fallback-agent NAME, --feature NAME, --check CMD, --dry-run (the order and why), --continue (a run that was paused or interrupted), --new, --human-intervention MODE and the others. Lines typed while it runs go to Ralph, `@fix_login: text` to one child; /pause, /resume, /stop and /go are for the run too.", false},
-		{"plan", "[show | next | graph | switch [PLAN | EPIC ...]]", "the plan, what comes next and why; another plan or epic", "/plan shows the plan with each task's state, /plan next the task that would be taken and why, /plan graph the order, the critical path and what each task makes ready. /plan switch lets you pick a plan or the epics; /plan switch prd.json or /plan switch EPIC-1 EPIC-2 names them. During a run the switch is made when a task ends.", true},
+		{"plan", "[show | next | graph | switch [PLAN | EPIC ...]]", "the plan, what comes next and why; another plan or epic", "/plan shows the plan with each task's state, /plan next the task that would be taken and why, /plan graph the order, the critical path and what each task makes ready. /plan switch lets you pick a plan or the epics; /plan switch prd.json or /plan switch EPIC-1 EPIC-2 names them. During a run the switch is made when the tasks at work have ended.", true},
 		{"why", "TASK", "why a task is done now, later or not at all: scores, confidence, checks", "The sum behind the last decision about it, with the facts that it was made of.", true},
 		{"tasks", "", "the tasks of RALPH_TASKS.md, those at work first", "The file is yours too: edit it at any time, Ralph picks your changes up and keeps your words.", true},
 		{"goals", "", "the goals of RALPH_GOALS.md", "", true},
@@ -53,6 +53,24 @@ func Table() []Command {
 		{"clear", "", "begin a new conversation", "The old one stays in the session directory.", false},
 		{"exit", "", "leave; the conversation can be continued with `ralph chat --continue`", "Ctrl-D on an empty line does the same.", true},
 	}
+}
+
+// Addressed takes a line apart that begins with the name of somebody it is for:
+// "@fix_login: text" gives fix_login and text. A file that is mentioned has a dot
+// or a slash in it, or no colon behind it: then ok is false.
+func Addressed(line string) (to, text string, ok bool) {
+	body, ok := strings.CutPrefix(strings.TrimSpace(line), "@")
+	if !ok {
+		return "", "", false
+	}
+	to, text, ok = strings.Cut(body, ":")
+	plain := func(r rune) bool {
+		return r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	}
+	if !ok || to == "" || strings.TrimFunc(to, plain) != "" || strings.HasPrefix(text, "//") {
+		return "", "", false
+	}
+	return to, strings.TrimSpace(text), true
 }
 
 // Find looks up a command by its name, with or without the slash. When

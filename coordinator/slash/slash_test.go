@@ -23,3 +23,15 @@ func TestCommands(t *testing.T) {
 		t.Errorf("nonsense suggests %v", near)
 	}
 }
+
+func TestAddressed(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"@fix_login: use tabs": {"fix_login", "use tabs"}, "  @a-1:go": {"a-1", "go"}, "@a:": {"a", ""},
+		"@main.go: look": {}, "@a/b: look": {}, "@a look": {}, "@ssh://host": {}, "@: x": {}, "mail a@b: x": {}, "": {},
+	} {
+		to, text, ok := slash.Addressed(line)
+		if to != want[0] || text != want[1] || ok != (want[0] != "") {
+			t.Errorf("%q: %q %q %t", line, to, text, ok)
+		}
+	}
+}

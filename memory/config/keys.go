@@ -198,8 +198,8 @@ func fileKeys() []Key {
 
 func runKeys() []Key {
 	keys := []Key{
-		key("continue", KindBool, "false", "", "go on with the newest session", func(s *Settings) *bool { return &s.Run.Continue }),
-		key("new", KindBool, "false", "", "begin a new session", func(s *Settings) *bool { return &s.Run.New }),
+		key("continue", KindBool, "false", "", "go on with the newest run that was paused, stopped or cut off", func(s *Settings) *bool { return &s.Run.Continue }),
+		key("new", KindBool, "false", "", "begin a new run", func(s *Settings) *bool { return &s.Run.New }),
 		key("parallel", KindInt, "0", "N", "tasks worked side by side, 0 for as many as max_agents allows", func(s *Settings) *int { return &s.Run.Parallel }).mayLower(),
 		key("max_iterations", KindInt, "300", "N", "iterations of the loop, 0 for no limit", func(s *Settings) *int { return &s.Run.MaxIterations }).mayLower(),
 		key("confidence_threshold", KindFloat, "0.7", "X", "confidence from which Ralph acts without asking", func(s *Settings) *float64 { return &s.Run.ConfidenceThreshold }).between(0, 1),

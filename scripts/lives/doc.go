@@ -3,5 +3,5 @@
 // the files, the commits, the session's files and what the program said. It has no
 // code of the program's own, and nothing imports it.
 //
-//	RALPH_TEST_SEED=7 go test -run TestRandomRuns/yaml ./scripts/lives
+//	RALPH_TEST_SWEEP=1 RALPH_TEST_SEED=7 go test -run TestRandomRuns/yaml ./scripts/lives
 package lives

@@ -75,8 +75,10 @@ type Client struct {
 
 	mu      sync.Mutex // guards all below; never held while bd runs
 	version Version
-	last    prints // of the last snapshot
-	stamp   string // of the last snapshot
+	last    prints    // of the last snapshot
+	kept    *Snapshot // the last one
+	unread  bool      // it was made for its stamp, and nothing was changed since
+	made    time.Time // when it was
 }
 
 // Error says which call of bd failed, why, and what can be done.

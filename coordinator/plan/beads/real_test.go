@@ -479,6 +479,8 @@ func TestRealAdd(t *testing.T) {
 // TestRealPlaces: bd with a .beads without database takes the next one further
 // up; Ralph does not.
 func TestRealPlaces(t *testing.T) {
+	temp := t.TempDir() // of this test alone: other packages' tests run bd too
+	t.Setenv("TMPDIR", temp)
 	r := realBD(t)
 	ctx := t.Context()
 	id := r.create("Outer")
@@ -518,7 +520,7 @@ func TestRealPlaces(t *testing.T) {
 			t.Errorf("%s was made", name)
 		}
 	}
-	entries, err := filepath.Glob(filepath.Join(os.TempDir(), "ralph-beads-*"))
+	entries, err := filepath.Glob(filepath.Join(temp, "ralph-beads-*"))
 	if err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v %v", entries, err)
 	}

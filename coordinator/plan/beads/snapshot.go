@@ -1,12 +1,14 @@
 package beads
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 const maxExportBytes = 256 << 20
@@ -24,6 +26,8 @@ type Snapshot struct {
 	// Source is the file that the lines of the issues are of, as it is on disk;
 	// "" when they are not in a file of the project.
 	Source string
+
+	at []int // the lines of the issues in the export
 }
 
 // DataError is data that bd keeps but that cannot be trusted, with all faults.
@@ -45,7 +49,9 @@ func (e *DataError) Error() string {
 	return text
 }
 
-// Snapshot reads all issues by one export into a file outside the project.
+// Snapshot reads all issues by one export into a file outside the project; when
+// the files of the database are still those of the last one, or that one was made
+// for its stamp a moment ago, it is that. It is shared, and not to be changed.
 //
 // bd 0.x serves old data without a word when its issues.jsonl was changed by
 // git or by hand. That is found by comparing the two, and mended by an import,
@@ -53,6 +59,37 @@ func (e *DataError) Error() string {
 // because an import drops edges of a cycle. A file that cannot be trusted is a
 // *DataError.
 func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
+	if s := c.current(); s != nil {
+		return s, nil
+	}
+	c.mu.Lock()
+	s, fresh := c.kept, c.unread && time.Since(c.made) < handOver
+	c.unread = false
+	c.mu.Unlock()
+	if fresh {
+		return s, nil
+	}
+	return c.snapshot(ctx)
+}
+
+// handOver is for how long a snapshot that was made for its stamp is the one that
+// is read: whoever reads it later compares its stamp again.
+const handOver = time.Second
+
+// current is the last snapshot, if the files of the database say that it is still
+// one; nil when they do not.
+func (c *Client) current() *Snapshot {
+	c.mu.Lock()
+	last, s := c.last, c.kept
+	c.mu.Unlock()
+	if s == nil || last.before == "" || last != (prints{before: c.before(), after: c.after()}) {
+		return nil
+	}
+	return s
+}
+
+// snapshot makes one.
+func (c *Client) snapshot(ctx context.Context) (*Snapshot, error) {
 	v, err := c.Version(ctx)
 	if err != nil {
 		return nil, err
@@ -69,10 +106,10 @@ func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	if mark.before != "" {
 		mark.after = c.after()
-		c.mu.Lock()
-		c.last, c.stamp = mark, s.Stamp
-		c.mu.Unlock()
 	}
+	c.mu.Lock()
+	c.last, c.kept, c.unread, c.made = mark, s, false, time.Now()
+	c.mu.Unlock()
 	return s, nil
 }
 
@@ -80,18 +117,16 @@ func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 // files of the database are not those of a snapshot that was made before, or are
 // not here.
 func (c *Client) Stamp(ctx context.Context) (string, error) {
-	if now := (prints{before: c.before(), after: c.after()}); now.before != "" {
-		c.mu.Lock()
-		last, stamp := c.last, c.stamp
-		c.mu.Unlock()
-		if now == last {
-			return stamp, nil
-		}
+	if s := c.current(); s != nil {
+		return s.Stamp, nil
 	}
-	s, err := c.Snapshot(ctx)
+	s, err := c.snapshot(ctx)
 	if err != nil {
 		return "", err
 	}
+	c.mu.Lock()
+	c.unread = c.kept == s
+	c.mu.Unlock()
 	return s.Stamp, nil
 }
 
@@ -133,6 +168,7 @@ func (c *Client) export(ctx context.Context) (s *Snapshot, err error) {
 			s.Gone = append(s.Gone, i.ID)
 			continue
 		}
+		s.at = append(s.at, i.Line)
 		i.Line = 0
 		s.Issues = append(s.Issues, i)
 	}
@@ -167,6 +203,13 @@ func (c *Client) fresh(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	}
 	if err != nil {
 		return nil, &Error{Op: "read issues", Path: c.data.JSONL, Err: err}
+	}
+	if bytes.Equal(raw, s.JSONL) {
+		s.Source = c.data.JSONL
+		for k := range s.Issues {
+			s.Issues[k].Line = s.at[k]
+		}
+		return s, nil
 	}
 	issues, faults := Parse(raw)
 	faults = append(faults, circles(issues)...)

@@ -40,6 +40,9 @@ func (c *Client) checked(ctx context.Context, op, id, actor string) error {
 // change runs a call that changes one issue and gives it as bd shows it then; ok
 // is false when bd does not show it.
 func (c *Client) change(ctx context.Context, op, actor, id string, args ...string) (i Issue, a answer, ok bool, err error) {
+	c.mu.Lock()
+	c.unread = false // what was read before is not what is read after
+	c.mu.Unlock()
 	a, err = c.call(ctx, op, actor, args...)
 	if err != nil || a.exit != 0 {
 		return Issue{}, a, false, err
@@ -78,7 +81,42 @@ type shown struct {
 	Status      string `json:"status"`
 	Assignee    string `json:"assignee"`
 	CloseReason string `json:"close_reason"`
-	ExternalRef string `json:"external_ref"`
+}
+
+// now is an issue as it stands. A snapshot of which the files of the database say
+// that it holds spares bd the question.
+func (c *Client) now(ctx context.Context, op, id string) (shown, error) {
+	if i, ok := c.current().find(id); ok {
+		return i, nil
+	}
+	return c.show(ctx, op, id)
+}
+
+// changed is an issue as it stands after a change. Whoever works by snapshots needs
+// one of the change anyway, and it proves as much as show does.
+func (c *Client) changed(ctx context.Context, op, id string) (shown, error) {
+	c.mu.Lock()
+	tells := c.kept != nil && c.last.before != ""
+	c.mu.Unlock()
+	if tells {
+		if s, err := c.snapshot(ctx); err == nil {
+			if i, ok := s.find(id); ok {
+				return i, nil
+			}
+		}
+	}
+	return c.show(ctx, op, id)
+}
+
+func (s *Snapshot) find(id string) (shown, bool) {
+	if s != nil {
+		for k := range s.Issues {
+			if i := &s.Issues[k]; i.ID == id {
+				return shown{ID: i.ID, Status: i.Status, Assignee: i.Assignee, CloseReason: i.CloseReason}, true
+			}
+		}
+	}
+	return shown{}, false
 }
 
 func (c *Client) show(ctx context.Context, op, id string) (shown, error) {
@@ -116,7 +154,7 @@ func (c *Client) Claim(ctx context.Context, id, actor string) error {
 		return &Error{Op: op, Path: c.data.Dir, Err: context.Cause(ctx)}
 	}
 	// bd claims closed issues too: it only looks at the assignee.
-	before, err := c.show(ctx, op, id)
+	before, err := c.now(ctx, op, id)
 	if err != nil {
 		return err
 	}
@@ -128,7 +166,7 @@ func (c *Client) Claim(ctx context.Context, id, actor string) error {
 		return err
 	}
 	won := ok && i.Status == "in_progress" && i.Assignee == actor
-	now, errShow := c.show(ctx, op, id)
+	now, errShow := c.changed(ctx, op, id)
 	switch {
 	case errShow != nil:
 		return errors.Join(err, errShow)
@@ -177,7 +215,7 @@ func (c *Client) GiveBack(ctx context.Context, id, actor string) error {
 	if err := c.checked(ctx, op, id, actor); err != nil {
 		return err
 	}
-	now, err := c.show(ctx, op, id)
+	now, err := c.now(ctx, op, id)
 	if err != nil {
 		return err
 	}
@@ -196,18 +234,33 @@ func (c *Client) GiveBack(ctx context.Context, id, actor string) error {
 // is, with its own reason. bd refuses while issues that block it are open:
 // ErrOpenBlockers.
 func (c *Client) Close(ctx context.Context, id, reason, actor string) error {
+	return c.shut(ctx, id, reason, actor, false)
+}
+
+// CloseBlocked is Close of an issue that ours has claimed, also while issues that
+// block it are open: they were opened again when it was being worked.
+func (c *Client) CloseBlocked(ctx context.Context, id, reason, actor string) error {
+	return c.shut(ctx, id, reason, actor, true)
+}
+
+func (c *Client) shut(ctx context.Context, id, reason, actor string, force bool) error {
 	op := "close " + id
 	if err := c.checked(ctx, op, id, actor); err != nil {
 		return err
 	}
-	before, err := c.show(ctx, op, id)
+	before, err := c.now(ctx, op, id)
 	if err != nil {
 		return err
 	}
 	if before.Status == "closed" {
 		return nil
 	}
-	i, a, ok, err := c.change(ctx, op, actor, id, "close", id, "--reason", reason, "--json")
+	args := []string{"close", id, "--reason", reason, "--json"}
+	house, _, _ := strings.Cut(actor, "/")
+	if owner, _, _ := strings.Cut(before.Assignee, "/"); force && before.Status == "in_progress" && owner == house {
+		args = append(args, "--force")
+	}
+	i, a, ok, err := c.change(ctx, op, actor, id, args...)
 	if ok && i.Status == "closed" {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Kind says what a node is.
@@ -136,10 +137,10 @@ func foreign(data []byte) (Fault, bool) {
 
 // badUTF8 returns where the first byte stands that is no UTF-8, or -1.
 func badUTF8(data []byte) int {
-	valid := bytes.ToValidUTF8(data, []byte("\xff"))
-	if len(valid) == len(data) && bytes.Equal(valid, data) && !bytes.Contains(data, []byte{0xff}) {
+	if utf8.Valid(data) {
 		return -1
 	}
+	valid := bytes.ToValidUTF8(data, []byte("\xff"))
 	for i := range min(len(valid), len(data)) {
 		if valid[i] != data[i] || data[i] == 0xff {
 			return i

@@ -144,6 +144,15 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: %q", c.name, got.Rationale)
 		}
 	}
+	for attempts, want := range map[int]string{
+		0: "execute, with 0.93, has the best score of what can be done now",
+		1: "retry, with 0.73, has the best score of what can be done now (execute has 0.93, but the task has been tried already)",
+	} {
+		f := with(base, func(f *decide.Facts) { f.Attempts = attempts })
+		if got := decide.Choose(f).Rationale; !strings.HasPrefix(got, want) {
+			t.Errorf("%d attempts: %s", attempts, got)
+		}
+	}
 	data, err := json.Marshal(decide.Choose(base))
 	var back decide.Choice
 	if err != nil || json.Unmarshal(data, &back) != nil || !cmp.Equal(back, decide.Choose(base)) {

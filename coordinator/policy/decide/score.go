@@ -208,8 +208,26 @@ func (f Facts) available() []Action {
 	return append(can, Wait, Skip, Escalate)
 }
 
+// impossible says why an action that is not available is not.
+func (f Facts) impossible(a Action) string {
+	switch {
+	case f.Merged < f.Dependencies:
+		return "what the task depends on is not merged"
+	case a == Execute:
+		return "the task has been tried already"
+	case a == Retry:
+		return "the task has not been tried yet"
+	}
+	return "there is one agent only"
+}
+
 func (c Choice) rationale(f Facts, best float64) string {
-	text := fmt.Sprintf("%s has the best score of what is possible, %.2f", c.Action, best)
+	text := fmt.Sprintf("%s, with %.2f, has the best score of what can be done now", c.Action, best)
+	for _, a := range c.Scores {
+		if a.Score > best {
+			text += fmt.Sprintf(" (%s has %.2f, but %s)", a.Action, a.Score, f.impossible(a.Action))
+		}
+	}
 	for _, a := range c.Scores {
 		if a.Action != c.Action && slices.Contains(c.Available, a.Action) {
 			text += fmt.Sprintf("; next is %s with %.2f", a.Action, a.Score)
@@ -218,7 +236,7 @@ func (c Choice) rationale(f Facts, best float64) string {
 	}
 	text += fmt.Sprintf(". Risk: execution %.2f, resource %.2f, dependency %.2f; tolerance %.2f. Confidence %.2f", c.Risk.Execution, c.Risk.Resource, c.Risk.Dependency, clamp(f.RiskTolerance), c.Sum.Value)
 	if f.Attempts > 0 {
-		text += fmt.Sprintf(". %d attempts have failed", f.Attempts)
+		text += fmt.Sprintf(". Attempts that failed: %d", f.Attempts)
 	}
 	return text
 }

@@ -21,6 +21,7 @@ func (c *change) compare(p pair, moved map[string]int) {
 	at := func(line int, what, why string, blocks bool) {
 		c.say(Finding{Path: a.file.path, Line: line, What: what + ": " + a.name, Why: why, Blocks: blocks})
 	}
+	c.guards(p, at)
 	if line := earlyReturn(a); line > 0 && earlyReturn(b) == 0 {
 		at(line, "test ends before it asserts", "a return before the first assertion", true)
 	}
@@ -376,9 +377,14 @@ func (c *change) outsides(pairs []pair, moved map[string]int) {
 			}
 		}
 		c.outside(a, before, view{a.outside, a.outsideBare}, old != nil || len(from[a]) > 0 || shared(a.path))
-		if shared(a.path) && old == nil {
-			c.outside(a, view{}, view{a.code, a.bare}, true)
+		var whole view
+		if old != nil {
+			whole = view{old.code, old.bare}
 		}
+		if shared(a.path) {
+			c.outside(a, whole, view{a.code, a.bare}, true)
+		}
+		c.rigged(a, whole)
 		if len(from[a]) > 0 {
 			c.constraint(a, from[a])
 		}
@@ -404,7 +410,7 @@ func (c *change) outside(a *source, before, after view, blocks bool) {
 		c.say(Finding{Path: a.path, Line: a.lineAt(n), What: what + ": " + squeeze(until(after.code[n:], "\n")), Why: why, Blocks: blocks})
 	}
 	if n := newMatches(a.l.skips, before, after); n >= 0 {
-		if cond := conditionOf(after.code, n); cond == "" || alwaysTrue().MatchString(cond) {
+		if cond := conditionOf(after.code, n); cond == "" || alwaysTrue().MatchString(cond) || shared(a.path) && byName().MatchString(cond) {
 			say(n, "tests skipped", "they are not run any more")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -56,7 +57,7 @@ func (c *change) unconfigured(f File, before []entry) {
 	tool := until(strings.NewReplacer("rc", ".", "-", ".", "ignore", ".").Replace(base), ".")
 	for _, other := range c.files {
 		text := strings.ToLower(other.Path + "\n" + string(other.After))
-		if other.After != nil && tuned(other.Path) && (strings.Contains(text, tool) || strings.Contains(strings.ToLower(other.Path), "pyproject") || strings.Contains(strings.ToLower(other.Path), "eslint") || strings.Contains(strings.ToLower(other.Path), "biome")) {
+		if other.After != nil && tuned(other.Path) && (other.Before == nil && !isCI(strings.ToLower(other.Path)) || strings.Contains(text, tool) || strings.Contains(strings.ToLower(other.Path), "pyproject") || strings.Contains(strings.ToLower(other.Path), "eslint") || strings.Contains(strings.ToLower(other.Path), "biome")) {
 			return
 		}
 	}
@@ -86,6 +87,7 @@ func (c *change) entries(f File, before, after []entry) {
 		}
 		c.say(Finding{Path: f.Path, Line: e.line, What: what + ": " + strings.TrimPrefix(shown+" "+e.value, " "), Why: why, Blocks: blocks})
 	}
+	adopted := f.Before == nil && slices.ContainsFunc(after, func(e entry) bool { return e.key != "" && goodList(e.where+">"+e.key) }) // rules that were not asked for yet
 	for _, e := range after {
 		if items[bare(e)] <= 0 {
 			continue
@@ -93,7 +95,7 @@ func (c *change) entries(f File, before, after []entry) {
 		items[bare(e)]--
 		was, had := old[e.id()]
 		if what, why := loosened(f, e, was, had); what != "" {
-			say(e, what, why, true)
+			say(e, what, why, !adopted || !badList(e.where) && !badList(e.where+">"+e.key))
 		}
 	}
 	for _, e := range before {

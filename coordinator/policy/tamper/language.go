@@ -58,9 +58,9 @@ func golang() *language {
 		test:    rx(`^func (?:\([^)]*\) )?(?P<name>(?:Test|Fuzz|Example)(?:[A-Z_0-9]\w*)?)\(`),
 		helper:  rx(`^func (?:\([^)]*\) )?(?P<name>\w+)(?:\[[^\]]*\])?\(`),
 		asserts: rx(`\b\w+\.(?:Errorf?|Fatalf?|Fail|FailNow)\(|\b(?:assert|require|is|qt|must|g|Expect|Ω)\.\w+\(|\.(?:Should|To|NotTo|Equal)\(|\bExpect\(|// ?(?:Unordered o|O)utput:|\bpanic\(` + helped),
-		strong:  rx(`[!=]=|[<>]|Equal|Diff|Contains|JSONEq|InDelta|ElementsMatch|Len\(|EqualError|ErrorIs|ErrorAs|Regexp|Match|Has(?:Prefix|Suffix)`),
+		strong:  rx(`[!=]=|[<>]|Equal|Diff|Contains|JSONEq|InDelta|ElementsMatch|Len\(|EqualError|Error[IA]s|errors\.[IA]s\(|Regexp|Match|Has(?:Prefix|Suffix)`),
 		trivial: rx(`\bif false\b|&& false\b|\bfalse &&|True\(\w+, true\)|False\(\w+, false\)|Equal\(\w+, (?:(true), true|(\d+), \d+)\)|\|\| true\b|range \w+\[:0\]|range \[\][\w.]+\{\}`),
-		skips:   rx(`\b\w+\.(?:Skip|Skipf|SkipNow)\(`), never: rx(`os\.Exit\(0\)|defer func\(\) \{ *(?:_ = )?recover\(\) *\}|runtime\.Goexit\(|syscall\.Exit\(0\)`),
+		skips:   rx(`\b\w+\.(?:Skip|Skipf|SkipNow)\(`), never: rx(`os\.Exit\(0\)|defer func\(\) \{\s*(?:_ = )?recover\(\)\s*\}|runtime\.Goexit\(|syscall\.Exit\(0\)`),
 	}
 }
 
@@ -72,7 +72,7 @@ func python() *language {
 		asserts: rx(`^\s*assert\b|\bself\.(?:assert\w+|fail)\(|\bpytest\.(?:raises|fail|warns|approx)\(|\.assert_\w+\(|np\.testing\.\w+\(|\bassert_\w+\(|^\s*raise AssertionError` + helped),
 		strong:  rx(`==|!=|<|>|\bin\b|Equal|In\(|Raises|raises|assert_called_(?:once_)?with|Almost|Regex|Dict|Count|\bis (?:not )?(?:True|False)\b|assert_\w*(?:equal|close)|\.startswith|\.endswith|match`),
 		trivial: rx(`^\s*assert\s*\(?\s*(?:True|1|not False|not None|""? *==? *"")\s*\)?\s*(?:,.*)?$|assertTrue\(\s*True\b|assertEqual\(\s*(?:1, *1|True, *True)\s*\)|\bor True\b|^\s*assert \(.*,\s*["'].*["']\)\s*$|^\s*if (?:False|0)\s*:|^\s*if not True\s*:|^\s*for .* in (?:\[\]|\w+\[:0\])\s*:`),
-		skips:   rx(`@(?:pytest\.mark|unittest)\.(?:skip|expectedFailure|xfail)\b|\bpytest\.(?:skip|xfail)\(|\bself\.skipTest\(|pytestmark\s*=.*(?:\.skip\b|xfail)|raise (?:unittest\.)?SkipTest|@(?:skip|expectedFailure)\b|__test__\s*=\s*False|pytest\.importorskip\(|collect_ignore(?:_glob)?\s*[+=]|@nottest\b`),
+		skips:   rx(`@(?:pytest\.mark|unittest)\.(?:skip|expectedFailure|xfail)\b|\bpytest\.(?:skip|xfail)\(|\bself\.skipTest\(|pytestmark\s*=.*(?:\.skip\b|xfail)|raise (?:unittest\.)?SkipTest|@(?:skip|expectedFailure)\b|__test__\s*=\s*False|pytest\.importorskip\(|collect_ignore(?:_glob)?\s*[+=]|@nottest\b|\.add_marker\(.*(?:skip|xfail)`),
 		mayskip: rx(`\.skip(?:If|if|Unless)\b|xfail\([^)]*(?:sys|os|platform)`),
 		never:   rx(`\b(?:sys\.exit|os\._exit|exit|quit)\(\s*0?\s*\)|\bpytest\.exit\(|except(?: Exception| BaseException| AssertionError)?(?: as \w+)?:\s*(?:pass|return|\.\.\.)|contextlib\.suppress\((?:Exception|BaseException|AssertionError)|\bsuppress\(AssertionError|session\.exitstatus\s*=\s*0|rep(?:ort)?\.outcome\s*=\s*.passed`),
 	}
@@ -110,7 +110,7 @@ func java() *language {
 	return &language{
 		name: "java", lineComment: "//", blockComment: true, lifetimes: true, triple: true,
 		test:    rx("^[ \\t]*(?:@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\\b|\\[(?:Fact|Theory|Test|TestMethod|TestCase)\\b)[^\\n]*(?:\\n[ \\t]*(?:@|\\[|//)[^\\n]*)*(?:\\n[ \\t]*(?:@\\w+[^\\n]*\\s)?)?[^\\n({=;]*?(?P<name>\\w+|`[^`\\n]+`)\\s*\\("),
-		helper:  rx(`^[ \t]+(?:(?:public|private|protected|static|final|async|fun|def)\s+)+[\w<>\[\], ]*?(?P<name>\w+)\s*\([^;]*?\{`),
+		helper:  rx(`^[ \t]+(?:(?:public|private|protected|static|final|async|fun|def|void|boolean|int|String)\s+)+[\w<>\[\], ]*?(?P<name>\w+)\s*\([^;]*?\{`),
 		asserts: rx(`\b(?:assert\w*|Assert\w*(?:\.\w+)?|fail|verify|expect\w*|should\w*)\s*[.(<]|\.should\w*|\.is(?:EqualTo|NotNull|True|False|Empty)\(|@Test\(expected` + helped),
 		strong:  rx(`Equals|Equal|Same|Throws|Contains|isEqualTo|contains|hasSize|==|!=|[<>]=? ?\d|verify\(|Match|startsWith|isInstanceOf|expected *=|shouldBe|isGreater|isLess|isEmpty|assertTrue\(.*(?:equals|\.is)`),
 		trivial: rx(`assertTrue\(\s*true\b|assertFalse\(\s*false\b|assertEquals\(\s*(?:1, *1|true, *true)\s*\)|assertThat\(true\)\.isTrue|\bif \(false\)|\|\| true\b|Assert\.(?:True|IsTrue)\(true`),
@@ -161,6 +161,9 @@ func other() *language {
 	}
 }
 
+// givenTest is code of Go that a test hands itself to.
+var givenTest = sync.OnceValue(func() *regexp.Regexp { return rx(`^func [^\n]*[ (]\*?testing\.(?:[TB]|TB)\b`) })
+
 // languageOf is the language of a file, nil for none that is known.
 func languageOf(name string) *language {
 	key := ""
@@ -209,9 +212,9 @@ func isTest(name, content string) bool {
 	switch l.name {
 	case "go":
 		unseen := within("testdata", "vendor") || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || strings.Contains(name, "/_") || strings.Contains(name, "/.")
-		return strings.HasSuffix(low, "_test") && !unseen
+		return (strings.HasSuffix(low, "_test") || givenTest().MatchString(content)) && !unseen
 	case "python":
-		return strings.HasPrefix(low, "test_") || strings.HasSuffix(low, "_test") || low == "tests" || low == "test" || low == "conftest"
+		return strings.HasPrefix(low, "test_") || strings.HasSuffix(low, "_test") || low == "tests" || low == "test" || low == "conftest" || within("tests")
 	case "javascript":
 		return strings.HasSuffix(low, ".test") || strings.HasSuffix(low, ".spec") || strings.HasSuffix(low, ".cy") || strings.HasSuffix(low, "-test") || strings.HasSuffix(low, "_test") || within("__tests__", "test", "tests", "spec", "e2e", "cypress")
 	case "rust":

@@ -14,7 +14,7 @@ var callees = sync.OnceValue(func() *regexp.Regexp { return rx(`\b(\w+)\s*\(`) }
 
 // defines finds what a file of code defines.
 var defines = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`\b(?:func(?: \([^)]*\))?|def|function\*?|class|fn|type|struct|interface|enum|trait|module|const|let|var|public(?: static)?(?: final)? [\w<>\[\]]+|fun|macro_rules!)\s+(?:self\.)?([A-Za-z_]\w{2,})`)
+	return rx(`\b(?:func(?: \([^)]*\))?|def|function\*?|class|fn|type|struct|interface|enum|trait|module|const|let|var|public(?: static)?(?: final)? [\w<>\[\]]+|fun|macro_rules!)\s+(?:self\.)?([A-Z]\w*|[a-z_]\w{2,})`)
 })
 
 var comparison = sync.OnceValue(func() *regexp.Regexp {

@@ -1,6 +1,7 @@
 package tamper
 
 import (
+	"path"
 	"regexp"
 	"strings"
 )
@@ -106,10 +107,16 @@ func (s *source) find(re *regexp.Regexp, helper bool) {
 	}
 }
 
-// uncollected says that a method of Python stands in a class that no test program
-// looks into.
+// uncollected says that a function of Python stands in a file or a class that no
+// test program looks into.
 func (s *source) uncollected(from int) bool {
-	if s.l.name != "python" || from == 0 || s.bare[from-1] == '\n' {
+	if s.l.name != "python" {
+		return false
+	}
+	if base := path.Base(s.path); !strings.HasPrefix(base, "test") && !strings.HasSuffix(base, "_test.py") {
+		return true
+	}
+	if from == 0 || s.bare[from-1] == '\n' {
 		return false
 	}
 	own := indentation(s.bare[strings.LastIndexByte(s.bare[:from], '\n')+1:])

@@ -92,7 +92,8 @@ type change struct {
 	before, after []*source // of test files
 	pairs         []pair    // of their tests
 	gone          map[string]bool
-	newRows       map[string]int // rows of tables, by how many more there are now
+	came, went    map[string]bool // names that the code defines: new ones, and those that it no longer knows
+	newRows       map[string]int  // rows of tables, by how many more there are now
 }
 
 func (c *change) say(f Finding) {

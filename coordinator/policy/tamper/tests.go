@@ -2,6 +2,7 @@ package tamper
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -21,8 +22,11 @@ func (c *change) read() {
 			case isTest(f.Path, string(data)):
 				s := readSource(f.Path, string(data))
 				*list = append(*list, s)
-				if s.l.name == "rust" {
+				switch {
+				case s.l.name == "rust":
 					into.WriteString(s.outside + "\n")
+				case s.l.name == "go" && !strings.HasSuffix(f.Path, "_test.go"):
+					into.WriteString(s.raw + "\n")
 				}
 			case languageOf(f.Path) != nil:
 				into.Write(data)
@@ -65,22 +69,14 @@ func (c *change) read() {
 func (c *change) vanished(before, after string) {
 	c.gone = map[string]bool{}
 	had, has := tokens(before), tokens(after)
-	came := 0
-	for name := range definitions(after) {
-		if had[name] == 0 {
-			came++
-		}
+	unknown := func(code string, to map[string]int) map[string]bool {
+		list := definitions(code)
+		maps.DeleteFunc(list, func(name string, _ bool) bool { return to[name] > 0 })
+		return list
 	}
-	var went []string
-	for name := range definitions(before) {
-		if has[name] == 0 {
-			went = append(went, name)
-		}
-	}
-	if len(went) > came {
-		for _, name := range went {
-			c.gone[name] = true
-		}
+	c.came, c.went = unknown(after, had), unknown(before, has)
+	if len(c.went) > len(c.came) {
+		c.gone = c.went
 	}
 }
 
@@ -117,13 +113,13 @@ func (c *change) aboutGone(text string) bool {
 type pair struct{ before, after *unit }
 
 func (c *change) tests() {
-	pairs, lost, fresh := match(c.before, c.after)
+	pairs, lost, fresh := c.match(c.before, c.after)
 	c.pairs = pairs
 	added := c.addedAssertions()
 	for _, p := range pairs {
 		c.compare(p, added)
 	}
-	c.lost(lost)
+	c.lost(lost, fresh)
 	for _, u := range fresh {
 		c.fresh(u)
 	}
@@ -132,7 +128,7 @@ func (c *change) tests() {
 
 // match pairs the units of both sides: by path and name, by name, then by
 // likeness. Lost and fresh are the tests that have no other side.
-func match(before, after []*source) (pairs []pair, lost, fresh []*unit) {
+func (c *change) match(before, after []*source) (pairs []pair, lost, fresh []*unit) {
 	left, right := flat(before), flat(after)
 	taken, done := map[*unit]bool{}, map[*unit]bool{}
 	by := func(key func(*unit) string) {
@@ -160,7 +156,7 @@ func match(before, after []*source) (pairs []pair, lost, fresh []*unit) {
 		var best *unit
 		at := .5
 		for _, f := range fresh[:min(len(fresh), maxMatched)] {
-			if s := alike(l, f); !taken[f] && s > at {
+			if s := c.alike(l, f); !taken[f] && s > at {
 				best, at = f, s
 			}
 		}
@@ -175,17 +171,25 @@ func match(before, after []*source) (pairs []pair, lost, fresh []*unit) {
 // maxMatched bounds the tests of a change that are compared each with each.
 const maxMatched = 300
 
-// alike is how likely two tests are one that was renamed: by what they say, and a
-// little by their names.
-func alike(a, b *unit) float64 {
+// alike is how likely two tests are one that was renamed: by what they say, with or
+// without the names that the code has come to know or has lost, and a little by
+// their names.
+func (c *change) alike(a, b *unit) float64 {
 	if a.file.l != b.file.l {
 		return 0
 	}
-	s := likeness(a.bag, b.bag)
+	s := max(likeness(a.bag, b.bag), likeness(c.lasting(a.bag), c.lasting(b.bag)))
 	if s < .25 {
 		return s
 	}
 	return s + .3*likeness(tokensOfName(a.name), tokensOfName(b.name))
+}
+
+// lasting are the words of a test that no change of the code's names touches.
+func (c *change) lasting(bag map[string]int) map[string]int {
+	list := maps.Clone(bag)
+	maps.DeleteFunc(list, func(w string, _ int) bool { return c.came[w] || c.went[w] || strings.Contains(w, "%") })
+	return list
 }
 
 func tokensOfName(name string) map[string]int {
@@ -244,7 +248,7 @@ func (c *change) addedAssertions() map[string]int {
 
 // lost judges the tests that are gone: folded into others, gone with the code they
 // were about, twins of others, or removed.
-func (c *change) lost(lost []*unit) {
+func (c *change) lost(lost, fresh []*unit) {
 	if len(lost) == 0 {
 		return
 	}
@@ -273,15 +277,34 @@ func (c *change) lost(lost []*unit) {
 			}
 		}
 	}
+	fresh = slices.Clone(fresh)
 	for _, u := range lost {
+		gone := Finding{Path: u.file.path, Line: u.line, What: "test removed: " + u.name}
+		i := slices.IndexFunc(fresh, func(f *unit) bool { return c.successor(u, f) })
 		switch {
 		case folded(u, grown), c.twin(u):
+		case i >= 0:
+			gone.Why = "what it tests has another name, and " + fresh[i].name + " is new"
+			c.say(gone)
+			fresh = slices.Delete(fresh, i, i+1)
 		case c.aboutGone(u.code()):
-			c.say(Finding{Path: u.file.path, Line: u.line, What: "test removed: " + u.name, Why: "the code that it tests is removed too"})
+			gone.Why = "the code that it tests is removed too"
+			c.say(gone)
 		default:
-			c.say(Finding{Path: u.file.path, Line: u.line, What: "test removed: " + u.name, Why: "nothing in the change takes its place", Blocks: true})
+			gone.Why, gone.Blocks = "nothing in the change takes its place", true
+			c.say(gone)
 		}
 	}
+}
+
+// successor says that a new test is in the place of one that is gone because the
+// code has another name: both are about such names, and it expects as much.
+func (c *change) successor(gone, fresh *unit) bool {
+	about := func(u *unit, names map[string]bool) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(u.bag)), func(w string) bool { return names[w] })
+	}
+	return gone.file.l == fresh.file.l && about(gone, c.went) && about(fresh, c.came) && len(fresh.tests) > 0 && count(fresh.tests) >= count(gone.tests) &&
+		!slices.ContainsFunc(fresh.tests, func(a assertion) bool { return a.trivial })
 }
 
 // folded says that what a test was about is in what the tests have gained.

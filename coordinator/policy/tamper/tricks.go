@@ -51,8 +51,10 @@ var (
 	failsLine = sync.OnceValue(func() *regexp.Regexp {
 		return rx(`\b(?:t|tb|b)\.(?:Fatal|Error|Fail)|\bassert|\bexpect\(|\braise\b|\bthrow\b|\bpanic[!(]|\bfail\(|sys\.exit\( *[^0) ]|process\.exit\( *[^0) ]|os\.Exit\([^0]|\bexit\(? *[1-9]|\breturn [1-9]\d*$|\bdie\b|\babort\b`)
 	})
-	expectsLine = sync.OnceValue(func() *regexp.Regexp { return rx(`(?:^|[\s;&|!(])(?:test|\[\[?|diff|cmp|grep|case) `) })
-	overrides   = sync.OnceValue(func() *regexp.Regexp {
+	expectsLine = sync.OnceValue(func() *regexp.Regexp {
+		return rx(`(?:^|[;&|!(] *|\b(?:if|then|while|until|do) +)(?:test|\[\[?|diff|cmp|grep|case) `)
+	})
+	overrides = sync.OnceValue(func() *regexp.Regexp {
 		return rx(`^\s*exec (?:true|:)|^\s*(?:function )?(?:go|make|npm|npx|node|pytest|python3?|cargo|mvn|gradle|test|diff|cmp|grep|exit|set)\s*\(\)|\balias (?:go|make|npm|pytest|cargo|diff|test|grep)=`)
 	})
 	literals = sync.OnceValue(func() *regexp.Regexp { return rx(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\x60[^\x60]*\x60|\b\d[\w.]*\b`) })
@@ -81,7 +83,7 @@ func (c *change) tricks() {
 		if c.named(f.Path) {
 			c.expects(f)
 		}
-		if !isTest(f.Path, string(f.Before)) && helping().MatchString(f.Path) && languageOf(f.Path) != nil {
+		if !c.holdsTests(f.Path) && helping().MatchString(f.Path) && languageOf(f.Path) != nil {
 			was, is := failing(string(f.Before)), failing(string(f.After))
 			if len(was) > 0 && len(is) == 0 {
 				c.block(f.Path, 0, "test helper cannot fail any more", "it had: "+was[0])
@@ -99,6 +101,13 @@ func (c *change) tricks() {
 			c.block(a.path, 0, "tests are not found any more: "+is[1], "a class of this name is none of tests; it was "+was[1])
 		}
 	}
+}
+
+// holdsTests says that a file had tests of its own, which are judged one by one.
+func (c *change) holdsTests(p string) bool {
+	return slices.ContainsFunc(c.before, func(s *source) bool {
+		return s.path == p && slices.ContainsFunc(s.units, func(u *unit) bool { return !u.helper })
+	})
 }
 
 func (c *change) block(at string, line int, what, why string) {

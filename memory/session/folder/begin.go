@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -93,8 +94,9 @@ func (f *Folder) usable(name string) {
 }
 
 // CutOff puts in order what a process left that was killed: the tasks that it
-// worked on rest since its last event, and its open decisions were interrupted. It returns how many failures and
-// requests for help the files hold.
+// worked on rest since its last event, and its open decisions came out as the log,
+// which is never behind, says; those of which it does not were interrupted. It
+// returns how many failures and requests for help the files hold.
 func (f *Folder) CutOff() (failures, help int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,17 +122,48 @@ func (f *Folder) CutOff() (failures, help int) {
 			take(v)
 		}
 	}
-	for _, x := range d.Decisions {
+	ends := f.ends(d.Decisions)
+	for i, x := range d.Decisions {
 		if x.DecisionType == DecisionHelp {
 			help++
 		}
 		if x.Outcome == "" {
 			match := map[string]json.RawMessage{"timestamp": f.encode(x.Time), "task_id": f.encode(x.TaskID), "outcome": json.RawMessage(`""`)}
 			f.decisions.change(func(d *document) {
-				d.amend("decisions", match, map[string]json.RawMessage{"outcome": f.encode("interrupted")})
+				d.amend("decisions", match, map[string]json.RawMessage{"outcome": f.encode(cmp.Or(ends[i], "interrupted"))})
 			})
 		}
 	}
 	f.wait(f.decisions.flush())
 	return len(d.Failures), help
+}
+
+// ends are the outcomes of open decisions, by their index, as the log tells them: the
+// first end of the task after the decision, and before the next one.
+func (f *Folder) ends(list []Decision) map[int]string {
+	open := map[string]int{} // the last decision of a task, as long as it is open
+	for i, x := range list {
+		if delete(open, x.TaskID); x.Outcome == "" && x.TaskID != "" {
+			open[x.TaskID] = i
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	ends := map[int]string{}
+	// What of a log cannot be read says nothing.
+	_, _ = Events(f.o.FS, f.o.Dir, func(e Event) error {
+		i, ok := open[e.TaskID]
+		if !ok || ends[i] != "" || e.Time.Before(list[i].Time) {
+			return nil
+		}
+		switch e.Type {
+		case TaskComplete:
+			ends[i] = e.Result
+		case Retried:
+			ends[i] = "retry"
+		}
+		return nil
+	})
+	return ends
 }

@@ -3,6 +3,7 @@ package folder
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,4 +130,40 @@ func TestTheReportOfASessionThatGoesOn(t *testing.T) {
 	if n := says(); n != 0 {
 		t.Errorf("the report of the last end of a session that goes on: %d differences", n)
 	}
+}
+
+// What came of a task stands in the log at once; the decision about it may be behind
+// when a process is killed.
+func TestOutcomesThatOnlyTheLogHas(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	open := func() *Folder {
+		f, err := Open(Options{FS: fsys, Dir: dir, SessionID: "001", Now: func() time.Time { now = now.Add(time.Millisecond); return now }})
+		must(t, err)
+		return f
+	}
+	f := open()
+	f.Begin()
+	f.Outcome(f.Decide(Decision{TaskID: "T-0"}), "retry")
+	f.Log(Event{Type: Retried, TaskID: "T-0"})
+	for _, id := range []string{"T-0", "T-1", "T-2", "T-3"} {
+		f.Decide(Decision{TaskID: id})
+	}
+	f.Log(Event{Type: TaskComplete, TaskID: "T-1", Result: "done"})
+	f.Log(Event{Type: Retried, TaskID: "T-2"})
+	f.Log(Event{Type: TaskComplete, TaskID: "T-2", Result: "failed"}) // of a decision that the file does not have
+	must(t, f.Flush())                                                // and then it is killed
+	f = open()
+	f.CutOff()
+	must(t, f.Flush())
+	d, err := Read(fsys, dir)
+	must(t, err)
+	var got []string
+	for _, x := range d.Decisions {
+		got = append(got, x.TaskID+" "+x.Outcome)
+	}
+	if want := []string{"T-0 retry", "T-0 interrupted", "T-1 done", "T-2 retry", "T-3 interrupted"}; !slices.Equal(got, want) {
+		t.Errorf("the decisions came out as %q, want %q", got, want)
+	}
+	must(t, f.Close())
 }

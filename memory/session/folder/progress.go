@@ -30,7 +30,8 @@ type progressFileDoc struct {
 	extra  []*yaml.Node
 	inner  []*yaml.Node // keys of progress that Ralph does not know
 	tasks  []*taskEntry
-	at     map[string]int // tasks by id
+	at     map[string]int  // tasks by id
+	gone   map[string]bool // tasks that the file still has, and p no more
 	marks  []entry[Milestone]
 	gates  []entry[Gate]
 	seen   signature // of the file as it was read
@@ -76,7 +77,7 @@ type signature struct {
 }
 
 func newProgress(o *Options) *progressFileDoc {
-	return &progressFileDoc{o: o, path: filepath.Join(o.Dir, progressFile), at: map[string]int{}}
+	return &progressFileDoc{o: o, path: filepath.Join(o.Dir, progressFile), at: map[string]int{}, gone: map[string]bool{}}
 }
 
 // clean takes out secrets and what YAML would write as a blob.
@@ -129,8 +130,10 @@ func (p *progressFileDoc) adopt(top *yaml.Node) {
 			p.tasks[at].extra, p.tasks[at].text = extra, nil
 			continue
 		}
-		p.at[t.TaskID] = len(p.tasks)
-		p.tasks = append(p.tasks, &taskEntry{entry: entry[TaskState]{t, extra}})
+		if !p.gone[t.TaskID] {
+			p.at[t.TaskID] = len(p.tasks)
+			p.tasks = append(p.tasks, &taskEntry{entry: entry[TaskState]{t, extra}})
+		}
 	}
 	for _, n := range elements(top, "milestones") {
 		p.marks = adoptEntry(p.marks, milestoneOf(objectOf(n)), keep.Unknown(n, "name", "target", "achieved", "achieved_at"), func(m Milestone) string { return m.Name })
@@ -204,6 +207,7 @@ func (p *progressFileDoc) task(t TaskState) TaskState {
 	t.TaskID, t.Result = p.clean(t.TaskID), p.clean(t.Result)
 	at, known := p.at[t.TaskID]
 	if !known {
+		delete(p.gone, t.TaskID)
 		at = len(p.tasks)
 		p.at[t.TaskID] = at
 		p.tasks = append(p.tasks, &taskEntry{entry: entry[TaskState]{value: TaskState{TaskID: t.TaskID, Status: TaskPending, Artifacts: []string{}}}})
@@ -289,6 +293,7 @@ func (p *progressFileDoc) forget(id string) {
 	}
 	p.tasks = slices.Delete(p.tasks, at, at+1)
 	delete(p.at, id)
+	p.gone[id] = true
 	for other, i := range p.at {
 		if i > at {
 			p.at[other] = i - 1
@@ -376,6 +381,7 @@ func (p *progressFileDoc) write() (again bool) {
 	}
 	p.bytes, p.mine, p.dirty = len(text), p.signature(), false
 	p.seen = p.mine
+	clear(p.gone)
 	return false
 }
 

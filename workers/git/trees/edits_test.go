@@ -22,7 +22,7 @@ func TestEdits(t *testing.T) {
 	in.remove("gone.txt")
 	in.write("sub/new ü.txt", "new\x00\n")
 	in.write("empty.txt", "full")
-	in.write("big.txt", strings.Repeat("x", maxEdited+1))
+	in.write("big.txt", strings.Repeat("x", 1<<20+1))
 	w.commit(ts, "a")
 	in.write("later.txt", "not committed")
 	list, err := ts.Edits(t.Context(), "a")
