@@ -410,7 +410,7 @@ func (c *change) outside(a *source, before, after view, blocks bool) {
 		c.say(Finding{Path: a.path, Line: a.lineAt(n), What: what + ": " + squeeze(until(after.code[n:], "\n")), Why: why, Blocks: blocks})
 	}
 	if n := newMatches(a.l.skips, before, after); n >= 0 {
-		if cond := conditionOf(after.code, n); cond == "" || alwaysTrue().MatchString(cond) || shared(a.path) && byName().MatchString(cond) {
+		if cond := conditionOf(after.code, n); cond == "" || alwaysTrue().MatchString(cond) || shared(a.path) && guardWords().byName.MatchString(cond) {
 			say(n, "tests skipped", "they are not run any more")
 		}
 	}

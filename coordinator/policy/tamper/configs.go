@@ -152,17 +152,17 @@ func loosened(f File, e entry, was string, had bool) (what, why string) {
 		return "check narrowed", "what is in this list is not checked"
 	case e.key != "" && badList(e.where+">"+e.key) && value != "" && !product(value) && len(value) > len(strings.ToLower(was)) && value != "[" && value != "{" && value != "|" && value != "false":
 		return "check narrowed", "what is named there is not checked"
-	case badKey().MatchString(e.key) && (truthy(value) || strings.Contains(strings.ToLower(e.key), "exit") && value == "0"):
+	case configWords().badKey.MatchString(e.key) && (truthy(value) || strings.Contains(strings.ToLower(e.key), "exit") && value == "0"):
 		return "check switched off", "the setting makes it fail no more"
-	case goodOff().MatchString(e.key) && f.Before != nil && (value == "false" || value == "0" || value == "off") && !(had && !truthy(was)):
+	case configWords().goodOff.MatchString(e.key) && f.Before != nil && (value == "false" || value == "0" || value == "off") && !(had && !truthy(was)):
 		return "check switched off", "the setting is off"
 	case strictKey(e) && had && truthy(was) && !truthy(value):
 		return "check made weaker", "it was " + was
-	case ruleOff().MatchString(value) && ruleScope(f.Path, id) && (!had || !ruleOff().MatchString(strings.ToLower(strings.Trim(was, `"'`)))):
+	case configWords().ruleOff.MatchString(value) && ruleScope(f.Path, id) && (!had || !configWords().ruleOff.MatchString(strings.ToLower(strings.Trim(was, `"'`)))):
 		return "rule switched off", "it was on, or is by default"
-	case had && severe().MatchString(strings.ToLower(was)) && strings.Contains(value, "warn") && ruleScope(f.Path, id):
+	case had && configWords().severe.MatchString(strings.ToLower(was)) && strings.Contains(value, "warn") && ruleScope(f.Path, id):
 		return "rule made a warning", "warnings do not fail"
-	case options().MatchString(e.key) && f.Before != nil:
+	case configWords().options.MatchString(e.key) && f.Before != nil:
 		if m := weak().FindString(" " + e.value); m != "" && !strings.Contains(was, strings.TrimSpace(m)) {
 			return "check made weaker", "it has " + strings.TrimSpace(m)
 		}
@@ -171,9 +171,9 @@ func loosened(f File, e entry, was string, had bool) (what, why string) {
 				return "check made weaker", "it lacks " + strings.TrimSpace(m)
 			}
 		}
-	case collects().MatchString(e.key) && contains(value, was):
+	case configWords().collects.MatchString(e.key) && contains(value, was):
 		// More is collected.
-	case collects().MatchString(e.key) && f.Before != nil && had && value != strings.ToLower(was) || collects().MatchString(e.key) && f.Before != nil && !had && !usual().MatchString(value):
+	case configWords().collects.MatchString(e.key) && f.Before != nil && had && value != strings.ToLower(was) || configWords().collects.MatchString(e.key) && f.Before != nil && !had && !configWords().usual.MatchString(value):
 		return "check narrowed", "other tests are collected than before"
 	}
 	return "", ""
@@ -212,7 +212,7 @@ func entries(name, text string) []entry {
 		if t == "" || strings.HasPrefix(t, "//") || strings.HasPrefix(t, ";") {
 			continue
 		}
-		if m := header().FindStringSubmatch(t); m != nil && !script && strings.IndexByte(line, '[') == 0 {
+		if m := configWords().header.FindStringSubmatch(t); m != nil && !script && strings.IndexByte(line, '[') == 0 {
 			section, around = m[1], nil
 			continue
 		}
@@ -254,10 +254,10 @@ func settings(t string) []entry {
 	if t == "" || t == "}" || t == "]" || t == "{" || t == "[" || t == "})" || t == ");" || t == "};" || t == "]," || t == ")," {
 		return nil
 	}
-	if m := xmlElement().FindStringSubmatch(t); m != nil {
+	if m := configWords().xmlElement.FindStringSubmatch(t); m != nil {
 		return []entry{{key: m[1], value: m[2]}}
 	}
-	if m := setting().FindStringSubmatch(t); m != nil && !(item && m[1] == "id") {
+	if m := configWords().setting.FindStringSubmatch(t); m != nil && !(item && m[1] == "id") {
 		return []entry{{key: strings.Trim(m[1], `"'`), value: strings.TrimSpace(strings.Trim(strings.TrimSpace(m[2]), `"'`))}}
 	}
 	return []entry{{value: strings.Trim(t, `"'`)}}

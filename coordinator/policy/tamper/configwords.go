@@ -7,72 +7,70 @@ import (
 	"sync"
 )
 
-var header = sync.OnceValue(func() *regexp.Regexp { return rx(`^\[+([^\]]+)\]+$`) })
+// configPatterns are what is looked for in configurations.
+type configPatterns struct {
+	header     *regexp.Regexp
+	setting    *regexp.Regexp
+	xmlElement *regexp.Regexp
+	badLists   *regexp.Regexp
+	goodLists  *regexp.Regexp
+	products   *regexp.Regexp
+	// badKey are settings that switch a check off when they are true.
+	badKey *regexp.Regexp
+	// goodOff are settings that switch a check off when they are false.
+	goodOff    *regexp.Regexp
+	strictKeys *regexp.Regexp
+	limits     *regexp.Regexp
+	// ruleOff are values that switch a rule off.
+	ruleOff *regexp.Regexp
+	// severe are values that make a rule fail.
+	severe *regexp.Regexp
+	// options are settings that hold the arguments of a test program.
+	options *regexp.Regexp
+	// collects are settings that say which tests there are.
+	collects *regexp.Regexp
+	// usual are the names that tests have by default.
+	usual *regexp.Regexp
+}
 
-var setting = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`^(?:export |const |let )?("[^"]+"|'[^']+'|[\w.@/:~*-]+?)\s*(?:=>?|:)\s*(.*)$`)
+var configWords = sync.OnceValue(func() *configPatterns {
+	return &configPatterns{
+		header:     rx(`^\[+([^\]]+)\]+$`),
+		setting:    rx(`^(?:export |const |let )?("[^"]+"|'[^']+'|[\w.@/:~*-]+?)\s*(?:=>?|:)\s*(.*)$`),
+		xmlElement: rx(`^<([\w.:-]+)[^>]*>([^<]*)</`),
+		badLists:   rx(`(?i)^(?:exclude|excludes|excluded|exclude-?\w*|ignore|ignores|ignored|ignore[-_]?patterns|extend[-_](?:ignore|exclude)|disable|disabled|disabled_rules|skip|skips|skip-(?:dirs|files)|omit|norecursedirs|collect_ignore\w*|\w*ignorepatterns|per-file-ignores|deselect|exclude_lines|exclude_also|paths-ignore|branches-ignore|testPathIgnorePatterns|modulePathIgnorePatterns|allow|coverage_ignore|testIgnore|grepInvert)$`),
+		goodLists:  rx(`(?i)^(?:enable|select|extend-select|extends|testpaths|testMatch|testRegex|roots|projects|hooks|repos|rules-enabled|enabled_rules|opt_in_rules|linters|checks|envlist|env_list|rustflags)$`),
+		products:   rx(`(?i)(?:node_modules|\bdist\b|\bbuild\b|\bvendor\b|\bgenerated?\b|\.venv|\bvenv\b|\bcoverage\b|third_party|\.min\.|__pycache__|\btarget\b|\bout\b|\.pb\.|\.next|\.nuxt|\.cache|\.git\b|\.tox|\.eggs|\.idea|storybook-static|\.turbo|\.svelte-kit|playwright-report|test-results|fixtures?|testdata|\.worktrees|\.ralph|migrations|\.d\.ts|egg-info|lock|\.mypy_cache|docs?\b|\.md\b|if TYPE_CHECKING|__main__|\.gen\.|_gen\.|\.snap\b)`),
+		badKey:     rx(`(?i)^(?:-?D?skipTests|skipITs|maven\.test\.skip|testFailureIgnore|maven\.test\.failure\.ignore|skip|ignoreFailures|ignore_failures|passWithNoTests|pass_with_no_tests|disable-all|ignore_errors|ignoreErrors|ignoreDuringBuilds|ignoreBuildErrors|continue-on-error|allow_failure|exclude-use-default|issues-exit-code|ignoreTestFailures|skip_covered_fail|disable_all_checks|disableAllRules|ignore_missing_coverage|ignoreDeadLinks|failsafe\.skip|checkstyle\.skip|pmd\.skip|suppressImplicitAnyIndexErrors|suppressExcessPropertyErrors|DisabledByDefault|informational|dangerouslyIgnoreUnhandledErrors)$`),
+		goodOff:    rx(`(?i)^(?:Enabled|tests|test|run_tests|failOnViolation|failsOnError|failOnWarning|fail_ci_if_error|haltOnFailure|checkJs|typecheck|harness|isFailOnViolation|violationsAreErrors|failOnError|default)$`),
+		strictKeys: rx(`(?:^|\.)(?:strict\w*|no(?:Implicit|Unused|Unchecked|Fallthrough|PropertyAccess|ImplicitOverride|Emit)\w*|exactOptionalPropertyTypes|useUnknownInCatchVariables|alwaysStrict|warn_\w+|disallow_\w+|check_untyped_defs|xfail_strict|no_implicit_\w+|fail_on_\w+|failOn\w+|errorOnUnknown\w*|forbid\w*|checkJs|allErrors|resetMocks|noEmitOnError|warnings_as_errors|allWarningsAsErrors|strict_equality|branch)$`),
+		limits:     rx(`(?i)(?:fail_under|failUnder|coverage_?threshold|thresholds?|min_?(?:imum)?_?coverage|minimum_coverage|coverage.*(?:>(?:branches|lines|functions|statements|target|minimum))|>status>.*>target|check-coverage>(?:lines|branches|functions|statements)|\bmin-?score|\bminimum$|^>(?:lines|branches|functions|statements)$|break)`),
+		ruleOff:    rx(`^(?:off|0|none|disable|disabled|allow|ignore|\[\s*["']?off["']?.*|\[\s*0\s*[,\]].*)$`),
+		severe:     rx(`^["']?(?:error|2|deny|forbid)["']?$|^\[\s*["']?(?:error|2)["']?`),
+		options:    rx(`(?i)^(?:addopts|test_args|args|argLine|rustflags|RUSTFLAGS)$`),
+		collects:   rx(`^(?:python_files|python_functions|python_classes|testMatch|testRegex|testNamePattern|grep|spec|testpaths)$`),
+		usual:      rx(`test|spec`),
+	}
 })
-
-var xmlElement = sync.OnceValue(func() *regexp.Regexp { return rx(`^<([\w.:-]+)[^>]*>([^<]*)</`) })
 
 // badList says that what is in a list is not checked.
-func badList(where string) bool { return badLists().MatchString(lastKey(where)) }
-
-var badLists = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?i)^(?:exclude|excludes|excluded|exclude-?\w*|ignore|ignores|ignored|ignore[-_]?patterns|extend[-_](?:ignore|exclude)|disable|disabled|disabled_rules|skip|skips|skip-(?:dirs|files)|omit|norecursedirs|collect_ignore\w*|\w*ignorepatterns|per-file-ignores|deselect|exclude_lines|exclude_also|paths-ignore|branches-ignore|testPathIgnorePatterns|modulePathIgnorePatterns|allow|coverage_ignore|testIgnore|grepInvert)$`)
-})
+func badList(where string) bool { return configWords().badLists.MatchString(lastKey(where)) }
 
 // goodList says that only what is in a list is checked.
-func goodList(where string) bool { return goodLists().MatchString(lastKey(where)) }
-
-var goodLists = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?i)^(?:enable|select|extend-select|extends|testpaths|testMatch|testRegex|roots|projects|hooks|repos|rules-enabled|enabled_rules|opt_in_rules|linters|checks|envlist|env_list|rustflags)$`)
-})
+func goodList(where string) bool { return configWords().goodLists.MatchString(lastKey(where)) }
 
 func lastKey(where string) string {
 	return where[strings.LastIndexByte(where, '>')+1:]
 }
 
 // product says that a path is made or fetched and not written: nobody checks it.
-func product(v string) bool { return products().MatchString(strings.Trim(v, `"' `)) }
-
-var products = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?i)(?:node_modules|\bdist\b|\bbuild\b|\bvendor\b|\bgenerated?\b|\.venv|\bvenv\b|\bcoverage\b|third_party|\.min\.|__pycache__|\btarget\b|\bout\b|\.pb\.|\.next|\.nuxt|\.cache|\.git\b|\.tox|\.eggs|\.idea|storybook-static|\.turbo|\.svelte-kit|playwright-report|test-results|fixtures?|testdata|\.worktrees|\.ralph|migrations|\.d\.ts|egg-info|lock|\.mypy_cache|docs?\b|\.md\b|if TYPE_CHECKING|__main__|\.gen\.|_gen\.|\.snap\b)`)
-})
-
-// badKey are settings that switch a check off when they are true.
-var badKey = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?i)^(?:-?D?skipTests|skipITs|maven\.test\.skip|testFailureIgnore|maven\.test\.failure\.ignore|skip|ignoreFailures|ignore_failures|passWithNoTests|pass_with_no_tests|disable-all|ignore_errors|ignoreErrors|ignoreDuringBuilds|ignoreBuildErrors|continue-on-error|allow_failure|exclude-use-default|issues-exit-code|ignoreTestFailures|skip_covered_fail|disable_all_checks|disableAllRules|ignore_missing_coverage|ignoreDeadLinks|failsafe\.skip|checkstyle\.skip|pmd\.skip|suppressImplicitAnyIndexErrors|suppressExcessPropertyErrors|DisabledByDefault|informational|dangerouslyIgnoreUnhandledErrors)$`)
-})
-
-// goodOff are settings that switch a check off when they are false.
-var goodOff = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?i)^(?:Enabled|tests|test|run_tests|failOnViolation|failsOnError|failOnWarning|fail_ci_if_error|haltOnFailure|checkJs|typecheck|harness|isFailOnViolation|violationsAreErrors|failOnError|default)$`)
-})
+func product(v string) bool { return configWords().products.MatchString(strings.Trim(v, `"' `)) }
 
 // strictKey are settings that make a check stricter.
-func strictKey(e entry) bool { return strictKeys().MatchString(e.key) }
-
-var strictKeys = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?:^|\.)(?:strict\w*|no(?:Implicit|Unused|Unchecked|Fallthrough|PropertyAccess|ImplicitOverride|Emit)\w*|exactOptionalPropertyTypes|useUnknownInCatchVariables|alwaysStrict|warn_\w+|disallow_\w+|check_untyped_defs|xfail_strict|no_implicit_\w+|fail_on_\w+|failOn\w+|errorOnUnknown\w*|forbid\w*|checkJs|allErrors|resetMocks|noEmitOnError|warnings_as_errors|allWarningsAsErrors|strict_equality|branch)$`)
-})
+func strictKey(e entry) bool { return configWords().strictKeys.MatchString(e.key) }
 
 // limitKey are numbers below which a check fails.
-func limitKey(id string) bool { return limits().MatchString(id) }
-
-var limits = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`(?i)(?:fail_under|failUnder|coverage_?threshold|thresholds?|min_?(?:imum)?_?coverage|minimum_coverage|coverage.*(?:>(?:branches|lines|functions|statements|target|minimum))|>status>.*>target|check-coverage>(?:lines|branches|functions|statements)|\bmin-?score|\bminimum$|^>(?:lines|branches|functions|statements)$|break)`)
-})
-
-// ruleOff are values that switch a rule off.
-var ruleOff = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`^(?:off|0|none|disable|disabled|allow|ignore|\[\s*["']?off["']?.*|\[\s*0\s*[,\]].*)$`)
-})
-
-// severe are values that make a rule fail.
-var severe = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`^["']?(?:error|2|deny|forbid)["']?$|^\[\s*["']?(?:error|2)["']?`)
-})
+func limitKey(id string) bool { return configWords().limits.MatchString(id) }
 
 // ruleScope says that a setting is a rule of a linter, by its file and place.
 func ruleScope(name, id string) bool {
@@ -91,14 +89,3 @@ func ruleScope(name, id string) bool {
 	}
 	return false
 }
-
-// options are settings that hold the arguments of a test program.
-var options = sync.OnceValue(func() *regexp.Regexp { return rx(`(?i)^(?:addopts|test_args|args|argLine|rustflags|RUSTFLAGS)$`) })
-
-// collects are settings that say which tests there are.
-var collects = sync.OnceValue(func() *regexp.Regexp {
-	return rx(`^(?:python_files|python_functions|python_classes|testMatch|testRegex|testNamePattern|grep|spec|testpaths)$`)
-})
-
-// usual are the names that tests have by default.
-var usual = sync.OnceValue(func() *regexp.Regexp { return rx(`test|spec`) })

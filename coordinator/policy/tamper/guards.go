@@ -7,31 +7,35 @@ import (
 	"sync"
 )
 
-var (
+// guardPatterns are what guards looks for.
+type guardPatterns struct {
 	// ambient is a condition on what the environment says, which is not the same
 	// where Ralph runs.
-	ambient = sync.OnceValue(func() *regexp.Regexp {
-		return rx(`^.*\b(?:if|unless|when)\b.*(?i:getenv|lookupenv|environ\b|process\.env|\bENV\[|std::env|env::var|System\.getProperty).*$`)
-	})
+	ambient *regexp.Regexp
 	// handles is the beginning of what is done about a failure.
-	handles = sync.OnceValue(func() *regexp.Regexp { return rx(`\bcatch\b[^\n{]*\{|^\s*except\b[^\n]*:|^\s*rescue\b[^\n]*$`) })
+	handles *regexp.Regexp
 	// tries is where what it is done about begins.
-	tries = sync.OnceValue(func() *regexp.Regexp { return rx(`\btry\b|^\s*begin\b`) })
+	tries *regexp.Regexp
 	// minds is what hands a failure on.
-	minds = sync.OnceValue(func() *regexp.Regexp {
-		return rx(`\braise\b|\bthrow\b|\bassert|\bexpect|\b[fF]ail|\breject\(|\b(?:done|cb|next)\(\w|\bpanic|\bexit[!( ]*[1-9]|\.push\(|\.append\(|\w = `)
-	})
-	retries = sync.OnceValue(func() *regexp.Regexp {
-		return rx(`\bretryTimes\(|\bthis\.retries\(|\bretr(?:y|ies): *[1-9]|@(?:pytest\.mark\.)?flaky\b|@Retry\w*|@RepeatedIfExceptions\w*|RetryAnalyzer|\bretry: *\d`)
-	})
-	equals = sync.OnceValue(func() *regexp.Regexp {
-		return rx(`\bdef (?:__eq__|__contains__|assert\w*|==|eql\?)\s*\([^)]*\)[^\n]*:?\s*(?:=|\n)?\s*(?:return )?[tT]rue\b|(?i:\b(?:equals?|toEqual)\()[^)]*\)[^{;\n]*\{\s*return true;?\s*\}|\bfn eq\([^)]*\)[^{]*\{\s*true\s*\}`)
-	})
-	empty = sync.OnceValue(func() *regexp.Regexp {
-		return rx(`^\s*(?:const |let |var )?(\w+)\s*:?=\s*(?:[\w\[\].*]*[\w\]])?(?:\[\]|\{\}|\(\));?[ \t]*$`)
-	})
-	byName = sync.OnceValue(func() *regexp.Regexp { return rx(`\b(?:name|originalname|nodeid|fspath|path)\b`) })
-)
+	minds   *regexp.Regexp
+	retries *regexp.Regexp
+	equals  *regexp.Regexp
+	empty   *regexp.Regexp
+	byName  *regexp.Regexp
+}
+
+var guardWords = sync.OnceValue(func() *guardPatterns {
+	return &guardPatterns{
+		ambient: rx(`^.*\b(?:if|unless|when)\b.*(?i:getenv|lookupenv|environ\b|process\.env|\bENV\[|std::env|env::var|System\.getProperty).*$`),
+		handles: rx(`\bcatch\b[^\n{]*\{|^\s*except\b[^\n]*:|^\s*rescue\b[^\n]*$`),
+		tries:   rx(`\btry\b|^\s*begin\b`),
+		minds:   rx(`\braise\b|\bthrow\b|\bassert|\bexpect|\b[fF]ail|\breject\(|\b(?:done|cb|next)\(\w|\bpanic|\bexit[!( ]*[1-9]|\.push\(|\.append\(|\w = `),
+		retries: rx(`\bretryTimes\(|\bthis\.retries\(|\bretr(?:y|ies): *[1-9]|@(?:pytest\.mark\.)?flaky\b|@Retry\w*|@RepeatedIfExceptions\w*|RetryAnalyzer|\bretry: *\d`),
+		equals:  rx(`\bdef (?:__eq__|__contains__|assert\w*|==|eql\?)\s*\([^)]*\)[^\n]*:?\s*(?:=|\n)?\s*(?:return )?[tT]rue\b|(?i:\b(?:equals?|toEqual)\()[^)]*\)[^{;\n]*\{\s*return true;?\s*\}|\bfn eq\([^)]*\)[^{]*\{\s*true\s*\}`),
+		empty:   rx(`^\s*(?:const |let |var )?(\w+)\s*:?=\s*(?:[\w\[\].*]*[\w\]])?(?:\[\]|\{\}|\(\));?[ \t]*$`),
+		byName:  rx(`\b(?:name|originalname|nodeid|fspath|path)\b`),
+	}
+})
 
 // guards judges what a test has come to stand under: a condition that may never
 // hold here, a handler that hears nothing, tries until one passes.
@@ -40,7 +44,7 @@ func (c *change) guards(p pair, at func(int, string, string, bool)) {
 	if n := c.gated(b, a); n >= 0 {
 		at(a.file.lineAt(a.from+n), "test left to the environment", squeeze(until(a.code()[n:], "\n")), true)
 	}
-	if n := newMatches(retries(), b.view(), a.view()); n >= 0 {
+	if n := newMatches(guardWords().retries, b.view(), a.view()); n >= 0 {
 		at(a.file.lineAt(a.from+n), "test is tried again until it passes", squeeze(until(a.code()[n:], "\n")), true)
 	}
 	if n := swallows(a); n >= 0 && swallows(b) < 0 {
@@ -55,7 +59,7 @@ func (c *change) guards(p pair, at func(int, string, string, bool)) {
 // which stands what it asserted without; -1 for nowhere.
 func (c *change) gated(b, a *unit) int {
 	text := a.code()
-	for _, m := range ambient().FindAllStringIndex(text, -1) {
+	for _, m := range guardWords().ambient.FindAllStringIndex(text, -1) {
 		line := text[m[0]:m[1]]
 		if strings.Contains(b.code(), squeeze(line)) {
 			continue
@@ -88,8 +92,8 @@ func deeper(text string, at, own int) string {
 // it, -1 for nowhere.
 func swallows(u *unit) int {
 	text := u.code()
-	for _, m := range handles().FindAllStringIndex(text, -1) {
-		begins := tries().FindAllStringIndex(text[:m[0]], -1)
+	for _, m := range guardWords().handles.FindAllStringIndex(text, -1) {
+		begins := guardWords().tries.FindAllStringIndex(text[:m[0]], -1)
 		if len(begins) == 0 {
 			continue
 		}
@@ -100,7 +104,7 @@ func swallows(u *unit) int {
 		first := u.file.lineAt(u.from + begins[len(begins)-1][0])
 		last := u.file.lineAt(u.from + m[0])
 		held := slices.ContainsFunc(u.tests, func(t assertion) bool { return t.line >= first && t.line < last && !t.trivial })
-		if held && !minds().MatchString(body) {
+		if held && !guardWords().minds.MatchString(body) {
 			return m[0]
 		}
 	}
@@ -130,7 +134,7 @@ func disarmed(b, a *unit) int {
 
 // emptied is the name of a table that tests go through and that holds nothing now.
 func emptied(before, after string) string {
-	for _, m := range empty().FindAllStringSubmatch(after, -1) {
+	for _, m := range guardWords().empty.FindAllStringSubmatch(after, -1) {
 		name := regexp.QuoteMeta(m[1])
 		full := regexp.MustCompile(`(?m)\b` + name + `\s*:?=\s*[\w\[\]{}. ]*[\[{(]\s*[^\s\]})]`)
 		through := regexp.MustCompile(`\b(?:range|of|in)\s+` + name + `\b|\b` + name + `\.(?:forEach|each|map)\b|\beach\(` + name + `\b|parametrize\([^)]*\b` + name + `\b`)
@@ -144,13 +148,13 @@ func emptied(before, after string) string {
 // rigged judges what is new in a file of tests and holds for more than one of them.
 func (c *change) rigged(a *source, before view) {
 	after := view{a.code, a.bare}
-	if n := newMatches(equals(), before, after); n >= 0 {
+	if n := newMatches(guardWords().equals, before, after); n >= 0 {
 		c.block(a.path, a.lineAt(n), "a comparison that is always true", squeeze(after.code[n:min(len(after.code), n+80)]))
 	}
 	if name := emptied(before.code, after.code); name != "" {
 		c.block(a.path, 0, "test cases removed: "+name, "the table is empty now")
 	}
-	if n := newMatches(retries(), before, after); n >= 0 && before.code != "" {
+	if n := newMatches(guardWords().retries, before, after); n >= 0 && before.code != "" {
 		c.block(a.path, a.lineAt(n), "tests are tried again until they pass", squeeze(until(after.code[n:], "\n")))
 	}
 }
