@@ -71,7 +71,7 @@ func detect(o Options) (tracker, path, why string, err error) {
 	}
 	why = path + " is there"
 	if len(found) > 1 {
-		why += " (so are " + strings.Join(found[1:], ", ") + ": choose with --plan)"
+		why += " (also here: " + strings.Join(found[1:], ", ") + "; choose with --plan)"
 	}
 	return tracker, path, why, nil
 }
