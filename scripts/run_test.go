@@ -20,14 +20,6 @@ import (
 	"ralph/workers/agent"
 )
 
-// runner is a scripted coordinator that says how its run stands.
-type runner struct {
-	*fake
-	view func() *loop.View
-}
-
-func (r *runner) Live() coordinator.Live { return coordinator.Live{State: "running", Loop: r.view()} }
-
 // snapshot leaves the snapshot of a run in the bench's project, with a session.
 func (b *bench) snapshot(name string, edit func(*feature.Snapshot)) feature.Snapshot {
 	b.Helper()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -455,5 +454,3 @@ func contains(t *testing.T, what, got, part string) {
 func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
 
 var errCrash = errors.New("the process is gone")
-
-func keys[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), " ") }

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/afero"
@@ -93,10 +92,7 @@ func planFile(tracker string, tasks []plan.Task) (name string, data []byte, err 
 }
 
 // planHands are done at once: what remains is the loop's.
-type planHands struct {
-	mu    sync.Mutex
-	spent time.Duration
-}
+type planHands struct{}
 
 func (h *planHands) Prompt(_ context.Context, o loop.Order) (string, error) {
 	return work.Render(work.Of(o.Whole, o.Task, o.Checks...), "")

@@ -346,7 +346,7 @@ func (r *planRun) start(args []string, after int, wait time.Duration) (d documen
 		}
 	}
 	_, _ = io.Copy(io.Discard, pipe)
-	err = c.Wait()
+	_ = c.Wait() // its exit code is judged below
 	if killer != nil {
 		killer.Stop()
 	}
