@@ -84,7 +84,11 @@ func (s *Shell) turnEnded(out coordinator.Outcome) {
 		text := r.Flush()
 		switch {
 		case out.Failure != nil:
-			text += r.Error(out.Failure.Message, hint(out.Failure))
+			what, more, _ := strings.Cut(out.Failure.Message, "\n")
+			text += r.Error(what, hint(out.Failure))
+			for line := range strings.Lines(more) { // of a run: a task that failed, and why
+				text += r.Note(strings.TrimSpace(line))
+			}
 		case out.Status != coordinator.StatusCompleted && out.Reason != "":
 			text += r.Warning(out.Reason)
 		}
