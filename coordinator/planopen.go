@@ -18,6 +18,7 @@ import (
 	"ralph/memory/registry"
 	"ralph/memory/session/folder"
 	"ralph/workers/agent"
+	"ralph/workers/git"
 )
 
 // planError makes an error of a plan one of the configuration: nothing ran.
@@ -116,11 +117,33 @@ func (c *Coordinator) takenUp(name string, s *loop.Settings) (*feature.Snapshot,
 		return nil, &Error{Op: "run", Path: name, Err: fmt.Errorf("it is %s at iteration %d", l.Snapshot.Status, l.Snapshot.Iteration), Status: StatusNeedsInput, Hint: "--continue goes on with it, --new begins anew, --feature names another"}
 	}
 	snap := l.Snapshot
+	c.checkBaseline(snap.Git)
 	s.Plan, s.Tracker = cmp.Or(s.Plan, snap.Tracker.PlanPath), cmp.Or(s.Tracker, snap.Tracker.Plugin)
 	if len(s.Epics) == 0 {
 		s.Epics = snap.Tracker.EpicIDs
 	}
 	return &snap, nil
+}
+
+// checkBaseline warns when a run goes on in a repository that does not hold the
+// commit with which it began: what it has merged may not be there either.
+func (c *Coordinator) checkBaseline(was feature.Git) {
+	if c.repo == nil || was.Baseline == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.closing, askGit)
+	defer cancel()
+	_, code, err := c.repo.Plumbing().Run(ctx, git.Call{Args: []string{"merge-base", "--is-ancestor", was.Baseline, "HEAD"}, Allow: []int{1, 128}})
+	switch {
+	case err != nil:
+		c.warn("whether the repository still holds what the run began with is not known: " + err.Error())
+	case code != 0:
+		at := "no branch"
+		if was.Branch != "" {
+			at = "branch " + was.Branch
+		}
+		c.warn(fmt.Sprintf("the run began with commit %.12s on %s, which is not part of what is checked out now: what it has merged may not be here; git checkout brings that back, --new begins anew", was.Baseline, at))
+	}
 }
 
 // loopOptions joins a loop with what the coordinator has.

@@ -237,3 +237,28 @@ func TestEarlierAttemptsLeaveNoTrees(t *testing.T) {
 		t.Errorf("the branches are\n%s", got)
 	}
 }
+
+// A run that goes on elsewhere than where it began says so.
+func TestARunKnowsItsBaseline(t *testing.T) {
+	t.Parallel()
+	for _, moved := range []bool{false, true} {
+		p, k := planned(t, "- [ ] **T-1** Write one\n  - check: test -e one.txt\n- [ ] **T-2** Write two\n  - after: T-1\n  - check: test -e two.txt\n")
+		k.part("write_one", put("one.txt", "x\n"), finished("one"))
+		k.part("write_two", put("two.txt", "x\n"), finished("two"))
+		p.want(p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play", MaxIterations: 1}}), coordinator.StatusLimit)
+		began := p.snapshot("play").Git
+		if moved {
+			p.git("checkout", "-q", "--orphan", "other")
+			p.git("commit", "-qm", "anew")
+		}
+		p.session = "last"
+		out := p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play", Continue: true, MaxIterations: 9}})
+		p.want(out, coordinator.StatusCompleted)
+		if said := strings.Contains(strings.Join(out.Warnings, "\n"), "the run began with commit "+began.Baseline[:12]); said != moved {
+			t.Errorf("moved %v: %q", moved, out.Warnings)
+		}
+		if now := p.snapshot("play").Git; now.Baseline != began.Baseline || now.Branch != began.Branch {
+			t.Errorf("it began with %+v, and says %+v", began, now)
+		}
+	}
+}

@@ -310,10 +310,7 @@ func (e *engine) snapshot(status feature.Status) (feature.Snapshot, error) {
 	set := e.s.Settings
 	s := e.o.Base
 	if e.o.Resume != nil {
-		s = *e.o.Resume // with the keys that others have put there
-		if b := e.o.Base; b.SessionDir != "" {
-			s.SessionDir, s.Cwd, s.Git, s.UI = b.SessionDir, b.Cwd, b.Git, b.UI
-		}
+		s = *e.o.Resume // with where it began, and the keys that others have put there
 	}
 	s.Version, s.Feature, s.SessionID = 1, set.Feature, e.o.SessionID
 	s.Status, s.Phase, s.Iteration, s.MaxIterations = status, e.phaseNow(), e.s.Iteration, set.MaxIterations
