@@ -101,7 +101,7 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 	var facts []string
 	return repl.Run(context.WithoutCancel(ctx), repl.Options{
 		In: in, Out: out, Err: errs, Getenv: o.Getenv, Version: o.Version, Theme: o.Config.Theme, Notify: o.Config.Notify, Opening: o.Opening,
-		Plain:   o.Getenv("RALPH_PLAIN") == "1",
+		Plain: o.Config.Plain, EditMode: o.Config.EditMode,
 		History: config.HistoryFile(o.Getenv, o.Root),
 		Facts:   func() []string { return facts },
 		Open: func(ctx context.Context, l repl.Link) (repl.Mind, error) {

@@ -6,6 +6,7 @@ import (
 
 	"ralph/coordinator/crew"
 	"ralph/coordinator/slash"
+	"ralph/repl/line"
 )
 
 // knows keeps the names of the agents for the completion.
@@ -22,11 +23,11 @@ func (s *Shell) knows(list []crew.Agent) {
 
 // complete completes slash commands, and the names of agents where one is meant;
 // it runs on the goroutine that paints.
-func (s *Shell) complete(text string) (from int, words []string) {
+func (s *Shell) complete(text string) line.Completion {
 	s.mu.Lock()
 	known, tasks := slices.Clone(s.agentNames), slices.Clone(s.taskIDs)
 	s.mu.Unlock()
-	from = strings.LastIndexAny(text, " \n\t") + 1
+	from := strings.LastIndexAny(text, " \n\t") + 1
 	first, _, more := strings.Cut(text, " ")
 	var all []string
 	switch {
@@ -51,11 +52,12 @@ func (s *Shell) complete(text string) (from int, words []string) {
 	case slices.Contains([]string{"/stop", "/resume", "/diff"}, first) && strings.Count(text, " ") == 1:
 		all = known
 	}
+	slices.Sort(all)
+	c := line.Completion{From: from}
 	for _, w := range all {
 		if strings.HasPrefix(w, text[from:]) {
-			words = append(words, w)
+			c.Words = append(c.Words, line.Word{Text: w})
 		}
 	}
-	slices.Sort(words)
-	return from, words
+	return c
 }

@@ -189,6 +189,8 @@ type Options struct {
 	Theme string
 	// Plain asks for whole lines and no cursor movement.
 	Plain bool
+	// EditMode is the setting of that name: emacs or vi.
+	EditMode string
 	// Notify is the setting of that name: auto, bell or off.
 	Notify string
 	// Opening is a first task that the shell gives by itself, once it has greeted.

@@ -171,7 +171,7 @@ func (s *Shell) converse() (exitCode int, err error) {
 
 // take takes the terminal and the history.
 func (s *Shell) take() error {
-	lo := line.Options{In: s.o.In, Out: s.o.Out, Getenv: s.o.Getenv, Plain: s.o.Plain, OnInterrupt: s.onControlC, Complete: s.complete,
+	lo := line.Options{In: s.o.In, Out: s.o.Out, Getenv: s.o.Getenv, Plain: s.o.Plain, EditMode: s.o.EditMode, OnInterrupt: s.onControlC, Complete: s.complete,
 		OnGone: func(error) { s.post(func() { s.vanish(syscall.SIGPIPE) }) }}
 	s.live = line.Capable(lo)
 	var why error

@@ -240,5 +240,6 @@ func chatKeys() []Key {
 	return []Key{
 		key("theme", KindEnum, "auto", "", "colours of the chat", func(s *Settings) *string { return &s.Theme }).enum("auto", "dark", "light", "none").scope(ScopeChat),
 		key("edit_mode", KindEnum, "emacs", "", "keys of the chat's line editor", func(s *Settings) *string { return &s.EditMode }).enum("emacs", "vi").scope(ScopeChat),
+		key("plain", KindBool, "false", "", "whole lines and no cursor movement, for screen readers and simple terminals", func(s *Settings) *bool { return &s.Plain }).scope(ScopeChat),
 	}
 }

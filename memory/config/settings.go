@@ -57,6 +57,8 @@ type Settings struct {
 
 	Theme    string // auto, dark, light or none
 	EditMode string // emacs or vi
+	// Plain asks the chat for whole lines and no cursor movement.
+	Plain bool
 
 	// Notify says how the end of long work is announced: auto (by what the
 	// terminal understands), bell or off.

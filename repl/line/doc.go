@@ -41,6 +41,10 @@ type LineReader interface {
 	// to Edit and never two at a time; it must not block. It is not called when
 	// the reader ended before, nor where nobody can edit a line.
 	Edit(change Change)
+	// Replace puts text in place of what stands in the line from the byte from of
+	// before up to the cursor, if before still is the line up to the cursor: the
+	// answer to EventComplete. Where nobody can edit a line it does nothing.
+	Replace(before string, from int, text string)
 	// Close prints what is pending, takes the prompt off the screen and gives
 	// the terminal back as it was found.
 	Close() error
@@ -70,7 +74,30 @@ const (
 	EventGone
 	// EventResize says that the terminal has Cols columns and Rows rows now.
 	EventResize
+	// EventComplete says that Options.Complete left the completion of Text, the line
+	// up to the cursor, to whoever reads the events. LineReader.Replace answers it.
+	EventComplete
+	// EventEditor says that the user wants to go on with the line, Text with its
+	// pastes unfolded, in an editor. LineReader.Edit brings back what came of it.
+	EventEditor
 )
+
+// Completion is what the end of a line may be completed to.
+type Completion struct {
+	// From is the byte of the line at which that begins.
+	From int
+	// Words are what is known now, best first.
+	Words []Word
+	// Ask says that the words have to be found, or chosen from, elsewhere: an
+	// EventComplete follows.
+	Ask bool
+}
+
+// Word is one way to complete a line.
+type Word struct {
+	// Text is what is put in; Detail says in a few words what it is.
+	Text, Detail string
+}
 
 // Event is one thing the user did.
 type Event struct {
@@ -114,10 +141,18 @@ type Options struct {
 	Plain bool
 	// History holds earlier lines, oldest first, for recall and search.
 	History []string
+	// EditMode is how keys edit: "vi", or "emacs", which "" means too.
+	EditMode string
+	// Draft is the line that stands in the prompt at the start.
+	Draft string
+	// OnDraft is told the half-typed line, with its pastes unfolded, when it has
+	// changed and rested for a moment, and when it was submitted or cleared (""). It
+	// is called on the goroutine that paints and must not block.
+	OnDraft func(text string)
 	// Complete returns what the end of text, the line up to the cursor, may be
-	// completed to, and where in text that begins; nil completes nothing. It is
-	// called on the goroutine that paints and must not block.
-	Complete func(text string) (from int, words []string)
+	// completed to; nil completes nothing. It is called on the goroutine that paints
+	// and must not block.
+	Complete func(text string) Completion
 	// OnInterrupt is called at each Ctrl-C, on the goroutine that reads the keys
 	// and before anything else is done, so that nothing can delay a stop. It
 	// must not block. True means that work was stopped: the half-typed line is

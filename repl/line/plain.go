@@ -114,6 +114,9 @@ func (p *Plain) ask() {
 // driver.
 func (p *Plain) Edit(Change) {}
 
+// Replace does nothing, as Edit.
+func (p *Plain) Replace(string, int, string) {}
+
 // Close stops reading.
 func (p *Plain) Close() error {
 	p.closer.Do(func() {

@@ -44,17 +44,18 @@ type Term struct {
 	served chan struct{} // closed when the painting goroutine ended
 	closer sync.Once
 
-	mu      sync.Mutex // guards the fields below
-	keys    []key
-	printed strings.Builder
-	want    Prompt
-	changed bool
-	urgent  bool
-	edits   []Change
-	asking  int // the Prompt.Ask for which keys are typed
-	gone    error
-	modal   *modal
-	rings   string // bytes that draw nothing
+	mu       sync.Mutex // guards the fields below
+	keys     []key
+	printed  strings.Builder
+	want     Prompt
+	changed  bool
+	urgent   bool
+	edits    []Change
+	replaced []replacement
+	asking   int // the Prompt.Ask for which keys are typed
+	gone     error
+	modal    *modal
+	rings    string // bytes that draw nothing
 
 	loop loopState // used by the painting goroutine only
 }
@@ -293,8 +294,8 @@ func (t *Term) drain() {
 	t.loop.want = t.want
 	changed, urgent := t.changed, t.urgent
 	t.changed, t.urgent = false, false
-	edits, inModal := t.edits, t.modal
-	t.keys, t.edits = nil, nil
+	edits, replaced, inModal := t.edits, t.replaced, t.modal
+	t.keys, t.edits, t.replaced = nil, nil, nil
 	if inModal == nil || !inModal.entered {
 		t.printed.Reset() // what was printed before the loan is shown before it
 	} else {
@@ -309,6 +310,9 @@ func (t *Term) drain() {
 	}
 	for _, change := range edits {
 		t.edit(change)
+	}
+	for _, r := range replaced {
+		t.replace(r)
 	}
 	for _, k := range keys {
 		if inModal != nil {
@@ -338,7 +342,7 @@ func (t *Term) drain() {
 		t.write(t.loop.screen.printAbove(text, t.layout()))
 		t.loop.painted = time.Now()
 	} else {
-		t.repaint(len(keys) > 0 || len(edits) > 0 || urgent || turned, changed)
+		t.repaint(len(keys) > 0 || len(edits)+len(replaced) > 0 || urgent || turned, changed)
 	}
 	if turned && time.Since(began) > slowPaint {
 		t.unseen()
