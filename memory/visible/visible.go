@@ -17,7 +17,9 @@ import (
 )
 
 // Text keeps printable characters, newlines and tabs, and shows everything else
-// (ESC as ␛, U+202E as \u202e, a stray byte as \x9b). A carriage return before a
+// (ESC as ␛, U+202E as \u202e, a stray byte as \x9b). A joiner is kept where it
+// belongs to the writing: between two emoji, and between two letters of a script
+// that joins its letters. A carriage return before a
 // newline is dropped. The result is valid UTF-8, and Text(Text(s)) is Text(s).
 // Text that is harmless already is returned as it is.
 func Text(s string) string {
@@ -32,7 +34,7 @@ func Text(s string) string {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case r == '\r' && strings.HasPrefix(s[i+n:], "\n"):
-		case Harmless(r):
+		case Harmless(r), joins(s, i, n):
 			b.WriteRune(r)
 		default:
 			b.WriteString(show(r))
@@ -59,7 +61,7 @@ func isHarmless(s string) bool {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if !Harmless(r) || r == utf8.RuneError && n == 1 {
+		if !Harmless(r) && !joins(s, i, n) || r == utf8.RuneError && n == 1 {
 			return false
 		}
 		i += n
@@ -67,7 +69,36 @@ func isHarmless(s string) bool {
 	return true
 }
 
-// Harmless reports whether Text keeps r.
+// The joiners, which are not seen themselves.
+const (
+	zeroWidthNonJoiner = '\u200c'
+	zeroWidthJoiner    = '\u200d'
+)
+
+// joins reports whether the n bytes at i are a joiner in its right place.
+func joins(s string, i, n int) bool {
+	r, _ := utf8.DecodeRuneInString(s[i : i+n])
+	if r != zeroWidthJoiner && r != zeroWidthNonJoiner || i == 0 || i+n == len(s) {
+		return false
+	}
+	before, _ := utf8.DecodeLastRuneInString(s[:i])
+	after, _ := utf8.DecodeRuneInString(s[i+n:])
+	return r == zeroWidthJoiner && emoji(before) && emoji(after) || joining(before) && joining(after)
+}
+
+// emoji reports whether r is, or ends, an emoji.
+func emoji(r rune) bool {
+	return r >= 0x1f300 && r <= 0x1faff || r >= 0x2600 && r <= 0x27bf || r == 0x2b1b || r >= 0x2190 && r <= 0x21ff || r == 0xfe0f
+}
+
+// joining reports whether r belongs to a script in which joiners change the form
+// of the letters beside them.
+func joining(r rune) bool {
+	return unicode.In(r, unicode.Arabic, unicode.Syriac, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya,
+		unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar) && !invisible(r)
+}
+
+// Harmless reports whether Text keeps r wherever it stands.
 func Harmless(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
