@@ -1,8 +1,9 @@
 package line
 
 import (
-	"bytes"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -10,26 +11,30 @@ import (
 type code int
 
 const (
-	keyRune      code = iota // key.r is what was typed
-	keyAlt                   // ESC before key.r
-	keyControl               // key.r is the control byte
-	keyEnter                 // submit
-	keyNewline               // a line break inside the text
-	keyTab                   //
-	keyBackTab               //
-	keyBackspace             //
-	keyDelete                //
-	keyUp                    //
-	keyDown                  //
-	keyLeft                  //
-	keyRight                 //
-	keyWordLeft              //
-	keyWordRight             //
-	keyHome                  //
-	keyEnd                   //
-	keyEscape                //
-	keyPaste                 // key.text was pasted
-	keyStopped               // a Ctrl-C that has done its work; no terminal sends it
+	keyRune          code = iota // key.r is what was typed
+	keyAlt                       // ESC before key.r
+	keyControl                   // key.r is the control byte
+	keyEnter                     // submit
+	keyNewline                   // a line break inside the text
+	keyTab                       //
+	keyBackTab                   //
+	keyBackspace                 //
+	keyDelete                    //
+	keyUp                        //
+	keyDown                      //
+	keyLeft                      //
+	keyRight                     //
+	keyWordLeft                  //
+	keyWordRight                 //
+	keyWordBackspace             //
+	keyWordDelete                //
+	keyHome                      //
+	keyEnd                       //
+	keyPageUp                    //
+	keyPageDown                  //
+	keyEscape                    //
+	keyPaste                     // key.text was pasted
+	keyStopped                   // a Ctrl-C that has done its work; no terminal sends it
 )
 
 // key is one decoded key press or one whole paste.
@@ -41,33 +46,48 @@ type key struct {
 }
 
 const (
-	pasteEnd = "\x1b[201~"
 	// maxSequence bounds an escape sequence; a longer one is not a key.
 	maxSequence = 64
 	// maxReply bounds a terminal's answer to a query, which is swallowed.
 	maxReply = 4096
-	// maxPaste bounds one paste; the rest is dropped up to its end.
-	maxPaste = 16 << 20
 )
 
 // decoder turns the terminal's bytes into keys. It does no I/O and never
 // blocks; what may go on is kept until the next feed or flush.
 type decoder struct {
-	buf     []byte
-	pasting bool
-	paste   []byte
+	buf []byte
+	paster
 }
 
-// pending reports whether a lone ESC or an unfinished sequence waits; the
-// caller flushes it when nothing follows for a while.
-func (d *decoder) pending() bool { return len(d.buf) > 0 && !d.pasting }
+// patience is how long the caller waits for more before it flushes; below zero
+// when nothing waits.
+func (d *decoder) patience() time.Duration {
+	switch {
+	case d.pasting && !d.closing:
+		return pasteWait
+	case d.pasting || len(d.bulk) > 0 || len(d.buf) > 0:
+		return escapeWait
+	}
+	return -1
+}
 
 // feed decodes p. A line feed that arrives in one burst with other bytes is
 // what a program that types for the user sends for Enter; alone it is Ctrl-J,
 // which breaks the line.
 func (d *decoder) feed(p []byte) []key {
+	if !d.pasting && len(d.buf) == 0 {
+		if keys, taken := d.gather(p); taken {
+			return keys
+		}
+	}
+	keys := d.endBulk()
 	burst := len(p) > 1
 	d.buf = append(d.buf, p...)
+	return append(keys, d.decode(burst)...)
+}
+
+// decode takes what is complete out of buf.
+func (d *decoder) decode(burst bool) []key {
 	var keys []key
 	for len(d.buf) > 0 {
 		if d.pasting {
@@ -98,59 +118,34 @@ func (d *decoder) feed(p []byte) []key {
 	return keys
 }
 
-// flush gives up waiting: a lone ESC is the Escape key, and an unfinished
-// sequence is dropped.
+// flush gives up waiting: a lone ESC is the Escape key, an unfinished sequence is
+// dropped, and a paste without an end has ended.
 func (d *decoder) flush() []key {
-	if !d.pending() {
-		return nil
+	if len(d.bulk) > 0 {
+		return d.endBulk()
+	}
+	if d.pasting {
+		keys := d.endPaste()
+		return append(keys, d.decode(true)...)
 	}
 	b := d.buf
 	d.buf = nil
 	switch {
-	case len(b) == 1 && b[0] == 0x1b:
+	case len(b) == 1 && b[0] == esc:
 		return []key{{code: keyEscape}}
-	case len(b) == 2 && b[0] == 0x1b:
+	case len(b) == 2 && b[0] == esc && b[1] == esc:
+		return []key{{code: keyEscape}, {code: keyEscape}}
+	case len(b) == 2 && b[0] == esc:
 		return []key{{code: keyAlt, r: rune(b[1])}}
 	}
 	return nil
-}
-
-// pasteStep moves bytes from buf to the paste; done says that the paste ended.
-func (d *decoder) pasteStep() (k key, done bool) {
-	i := bytes.Index(d.buf, []byte(pasteEnd))
-	take := i
-	if i < 0 {
-		// The end marker may be cut: keep what could be its beginning.
-		take = len(d.buf) - partialSuffix(d.buf, pasteEnd)
-	}
-	room := max(0, maxPaste-len(d.paste))
-	d.paste = append(d.paste, d.buf[:min(take, room)]...)
-	if i < 0 {
-		d.buf = append([]byte(nil), d.buf[take:]...)
-		return key{}, false
-	}
-	text := strings.ToValidUTF8(string(d.paste), "\uFFFD")
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	text = strings.ReplaceAll(text, "\r", "\n")
-	d.buf, d.paste, d.pasting = d.buf[i+len(pasteEnd):], nil, false
-	return key{code: keyPaste, text: text}, true
-}
-
-// partialSuffix returns how many bytes at the end of b begin marker.
-func partialSuffix(b []byte, marker string) int {
-	for n := min(len(b), len(marker)-1); n > 0; n-- {
-		if string(b[len(b)-n:]) == marker[:n] {
-			return n
-		}
-	}
-	return 0
 }
 
 // decodeOne decodes the key at the start of b. n is how many bytes it took, 0
 // when more are needed; ok is false for bytes that are no key. keyPaste says
 // that a paste begins.
 func decodeOne(b []byte, burst bool) (k key, n int, ok bool) {
-	if b[0] == 0x1b {
+	if b[0] == esc {
 		return decodeEscape(b)
 	}
 	if b[0] < 0x20 || b[0] == 0x7f {
@@ -188,20 +183,25 @@ func decodeEscape(b []byte) (k key, n int, ok bool) {
 		return key{}, 0, false
 	}
 	switch b[1] {
-	case 0x1b:
-		return key{code: keyEscape}, 1, true
+	case esc:
+		return decodeTwice(b)
 	case '[':
 		return decodeCSI(b)
 	case 'O':
 		if len(b) == 2 {
 			return key{}, 0, false
 		}
-		k, ok = cursorKey(b[2], "")
+		k, ok = ss3Key(b[2])
 		return k, 3, ok
 	case ']', 'P', '_', '^':
 		return key{}, replyLength(b), false
 	case '\r', '\n':
 		return key{code: keyNewline}, 2, true
+	case 0x7f, 0x08:
+		return key{code: keyWordBackspace}, 2, true
+	}
+	if b[1] < 0x20 {
+		return key{code: keyEscape}, 1, true // and a control key, such as Ctrl-C
 	}
 	if !utf8.FullRune(b[1:]) {
 		return key{}, 0, false
@@ -213,11 +213,33 @@ func decodeEscape(b []byte) (k key, n int, ok bool) {
 	return key{code: keyAlt, r: r}, 1 + size, true
 }
 
+// decodeTwice decodes ESC ESC: with a sequence behind it what rxvt and others send
+// for a key with Alt, else the Escape key and something else.
+func decodeTwice(b []byte) (k key, n int, ok bool) {
+	if len(b) == 2 {
+		return key{}, 0, false
+	}
+	if b[2] != '[' && b[2] != 'O' {
+		return key{code: keyEscape}, 1, true
+	}
+	k, n, ok = decodeEscape(b[1:])
+	if n == 0 {
+		return key{}, 0, false
+	}
+	if k.code == keyPaste {
+		return key{code: keyEscape}, 1, true
+	}
+	return withWord(k, true), 1 + n, ok
+}
+
 // replyLength measures an OSC, DCS, APC or PM string, 0 while it is unfinished.
 func replyLength(b []byte) int {
 	for i := 2; i < len(b); i++ {
 		if b[i] == 0x07 {
 			return i + 1
+		}
+		if b[i] == 3 {
+			return i // no terminal says that; somebody pressed Ctrl-C
 		}
 		if b[i] == '\\' && b[i-1] == 0x1b {
 			return i + 1
@@ -250,83 +272,183 @@ func decodeCSI(b []byte) (k key, n int, ok bool) {
 	if final < 0x40 || final > 0x7e {
 		return key{}, i, false // the sequence was cut short; go on with this byte
 	}
+	if final == 'M' && params == "" { // a mouse of old: three bytes follow
+		if len(b) < i+4 {
+			return key{}, 0, false
+		}
+		return key{}, i + 4, false
+	}
 	k, ok = csiKey(final, params)
 	return k, i + 1, ok
 }
 
 func csiKey(final byte, params string) (key, bool) {
-	first, modifier, _ := strings.Cut(params, ";")
+	first, rest, _ := strings.Cut(params, ";")
 	switch final {
 	case 'Z':
 		return key{code: keyBackTab}, true
 	case '~':
-		return tildeKey(first, modifier)
+		return tildeKey(first, rest)
+	case '^', '@': // rxvt's Ctrl, and Ctrl with Shift
+		k, ok := tildeKey(first, "5")
+		return k, ok && k.code != keyPaste
 	case 'u':
-		return unicodeKey(first, modifier)
+		return unicodeKey(first, rest)
 	}
-	return cursorKey(final, modifier)
+	m, pressed := modifiers(rest)
+	k, ok := cursorKey(final)
+	return withWord(k, m&(modAlt|modControl) != 0), ok && pressed
+}
+
+// The modifiers of xterm and kitty, as bits.
+const (
+	modShift = 1 << iota
+	modAlt
+	modControl
+	modSuper
+	modAny = modShift | modAlt | modControl | modSuper
+)
+
+// modifiers reads "5", or "5:1" of kitty, in which 3 behind the colon says that
+// the key was let go. The locks count for nothing.
+func modifiers(field string) (mods int, pressed bool) {
+	field, _, _ = strings.Cut(field, ";")
+	value, event, _ := strings.Cut(field, ":")
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		n = 1
+	}
+	return (n - 1) & modAny, event != "3"
+}
+
+// withWord makes a key that goes by characters one that goes by words.
+func withWord(k key, word bool) key {
+	if !word {
+		return k
+	}
+	switch k.code {
+	case keyLeft:
+		k.code = keyWordLeft
+	case keyRight:
+		k.code = keyWordRight
+	case keyBackspace:
+		k.code = keyWordBackspace
+	case keyDelete:
+		k.code = keyWordDelete
+	}
+	return k
 }
 
 // tildeKey covers the VT sequences and the Home and End variants of xterm,
-// rxvt, tmux and screen.
+// rxvt, tmux, screen and the Linux console.
 func tildeKey(first, rest string) (key, bool) {
+	m, pressed := modifiers(rest)
+	word := m&(modAlt|modControl) != 0
 	switch first {
 	case "1", "7":
-		return key{code: keyHome}, true
+		return key{code: keyHome}, pressed
 	case "4", "8":
-		return key{code: keyEnd}, true
+		return key{code: keyEnd}, pressed
 	case "3":
-		return key{code: keyDelete}, true
+		return withWord(key{code: keyDelete}, word), pressed
+	case "5":
+		return key{code: keyPageUp}, pressed
+	case "6":
+		return key{code: keyPageDown}, pressed
 	case "200":
 		return key{code: keyPaste}, true
 	case "27": // modifyOtherKeys: 27;modifier;code
-		_, which, _ := strings.Cut(rest, ";")
-		return unicodeKey(which, "")
+		mods, which, _ := strings.Cut(rest, ";")
+		return unicodeKey(which, mods)
 	}
 	return key{}, false
 }
 
-// unicodeKey covers the keys of the kitty protocol that plain bytes cannot say.
-func unicodeKey(which, modifier string) (key, bool) {
-	switch which {
-	case "13":
-		return key{code: keyNewline}, true
-	case "27":
+// unicodeKey covers the keys that kitty's protocol and modifyOtherKeys send as
+// numbers. Nothing here asks a terminal for them, but one may be left in that mode
+// by the program before.
+func unicodeKey(which, rest string) (key, bool) {
+	which, _, _ = strings.Cut(which, ":") // other layouts follow
+	n, err := strconv.Atoi(which)
+	if err != nil || n < 0 || n > utf8.MaxRune {
+		return key{}, false
+	}
+	m, pressed := modifiers(rest)
+	if !pressed {
+		return key{}, false
+	}
+	word := m&(modAlt|modControl) != 0
+	switch n {
+	case '\r', 57414: // the keypad's
+		if m != 0 {
+			return key{code: keyNewline}, true
+		}
+		return key{code: keyEnter}, true
+	case esc:
 		return key{code: keyEscape}, true
-	case "9":
-		if modifier == "2" {
+	case '\t':
+		if m&modShift != 0 {
 			return key{code: keyBackTab}, true
 		}
 		return key{code: keyTab}, true
-	case "127":
-		return key{code: keyBackspace}, true
+	case 0x7f, 0x08:
+		return withWord(key{code: keyBackspace}, word), true
 	}
-	return key{}, false
+	if n < 0x20 || n >= 0x80 && n < 0xa0 || n >= 57344 && n <= 63743 || !utf8.ValidRune(rune(n)) {
+		return key{}, false // kitty's names of keys without a character
+	}
+	return letterKey(rune(n), m)
 }
 
-func cursorKey(final byte, modifier string) (key, bool) {
-	word := modifier == "3" || modifier == "5" || modifier == "7"
+// letterKey is a letter with modifiers.
+func letterKey(r rune, m int) (key, bool) {
+	if m&modShift != 0 && r >= 'a' && r <= 'z' {
+		r -= 'a' - 'A'
+	}
+	switch {
+	case m&modSuper != 0:
+		return key{}, false
+	case m&modControl != 0:
+		if r == ' ' || r >= '@' && r < 0x7f {
+			return control(byte(r)&0x1f, false), true
+		}
+		return key{}, false
+	case m&modAlt != 0:
+		return key{code: keyAlt, r: r}, true
+	}
+	return key{code: keyRune, r: r}, true
+}
+
+// ss3Key covers the cursor keys and the keypad in application mode.
+func ss3Key(c byte) (key, bool) {
+	switch {
+	case c == 'M':
+		return key{code: keyEnter}, true
+	case c == 'X':
+		return key{code: keyRune, r: '='}, true
+	case c >= 'j' && c <= 'y':
+		return key{code: keyRune, r: rune(c - 0x40)}, true
+	case c >= 'a' && c <= 'd': // rxvt's Ctrl
+		k, ok := cursorKey(c - 'a' + 'A')
+		return withWord(k, true), ok
+	}
+	return cursorKey(c)
+}
+
+func cursorKey(final byte) (key, bool) {
 	switch final {
-	case 'A':
+	case 'A', 'a': // the small letters are rxvt's Shift
 		return key{code: keyUp}, true
-	case 'B':
+	case 'B', 'b':
 		return key{code: keyDown}, true
-	case 'C':
-		if word {
-			return key{code: keyWordRight}, true
-		}
+	case 'C', 'c':
 		return key{code: keyRight}, true
-	case 'D':
-		if word {
-			return key{code: keyWordLeft}, true
-		}
+	case 'D', 'd':
 		return key{code: keyLeft}, true
 	case 'H':
 		return key{code: keyHome}, true
 	case 'F':
 		return key{code: keyEnd}, true
-	case 'M': // SS3 M is Enter on the keypad
-		return key{code: keyEnter}, modifier == ""
 	}
 	return key{}, false
 }

@@ -36,6 +36,14 @@ type LineReader interface {
 	// Show sets what stands below the printed text. Calls that change only the
 	// look are painted at most ten times a second.
 	Show(p Prompt)
+	Editor
+	// Close prints what is pending, takes the prompt off the screen and gives
+	// the terminal back as it was found.
+	Close() error
+}
+
+// Editor changes the half-typed line.
+type Editor interface {
 	// Edit replaces the half-typed line by what change makes of it. change is
 	// called once, later, on the goroutine that paints, in the order of the calls
 	// to Edit and never two at a time; it must not block. It is not called when
@@ -45,9 +53,6 @@ type LineReader interface {
 	// before up to the cursor, if before still is the line up to the cursor: the
 	// answer to EventComplete. Where nobody can edit a line it does nothing.
 	Replace(before string, from int, text string)
-	// Close prints what is pending, takes the prompt off the screen and gives
-	// the terminal back as it was found.
-	Close() error
 }
 
 // Change makes a new line of the half-typed one, in which a long paste stands
@@ -146,8 +151,10 @@ type Options struct {
 	// Draft is the line that stands in the prompt at the start.
 	Draft string
 	// OnDraft is told the half-typed line, with its pastes unfolded, when it has
-	// changed and rested for a moment, and when it was submitted or cleared (""). It
-	// is called on the goroutine that paints and must not block.
+	// changed and rested for a moment, and when it was submitted or cleared (""); at
+	// once before EventEditor, a stop by Ctrl-Z and the end. What is typed while
+	// Prompt.Ask puts a question is no draft. It is called on the goroutine that
+	// paints and must not block.
 	OnDraft func(text string)
 	// Complete returns what the end of text, the line up to the cursor, may be
 	// completed to; nil completes nothing. It is called on the goroutine that paints

@@ -2,6 +2,7 @@ package line
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -18,6 +19,9 @@ const (
 	setRune     = '\U0010FFFE'
 )
 
+// noMatch stands before what no earlier line holds.
+const noMatch = "no match: "
+
 // engineKick is how often a wait for readline renews its permission to read.
 const engineKick = 50 * time.Millisecond
 
@@ -29,7 +33,8 @@ type state struct {
 	// searching says that reverse or forward search is on; search is the
 	// wanted text with its direction, as readline words it.
 	searching bool
-	hint      string // shown below the line until the next key
+	bell      bool  // readline could not do what the key asked for
+	menu      *menu // what stands below the line, as drawn
 }
 
 // engine is chzyer/readline without a terminal: it is fed one key at a time,
@@ -43,6 +48,7 @@ type engine struct {
 	lines chan string // submitted lines
 	gate  chan state  // the state at each barrier
 	done  chan struct{}
+	past  []string // submitted lines, oldest first, with tokens
 
 	mu     sync.Mutex // guards the fields below
 	now    state
@@ -59,28 +65,30 @@ func newEngine(history []string) (*engine, error) {
 	}
 	no := func() error { return nil }
 	cfg := &readline.Config{
-		Stdin:               e.in,
-		Stdout:              (*sniffer)(e),
-		Stderr:              io.Discard,
-		HistoryLimit:        maxHistory,
-		HistorySearchFold:   true,
-		UniqueEditLine:      true,
-		FuncMakeRaw:         no,
-		FuncExitRaw:         no,
-		FuncIsTerminal:      func() bool { return false },
-		FuncGetWidth:        func() int { return 80 },
-		FuncOnWidthChanged:  func(func()) {},
-		FuncFilterInputRune: e.filter,
+		Stdin:             e.in,
+		Stdout:            (*sniffer)(e),
+		Stderr:            io.Discard,
+		HistoryLimit:      maxHistory,
+		HistorySearchFold: true,
+		UniqueEditLine:    true,
+		// Not all that is submitted is kept: record says what.
+		DisableAutoSaveHistory: true,
+		FuncMakeRaw:            no,
+		FuncExitRaw:            no,
+		FuncIsTerminal:         func() bool { return false },
+		FuncGetWidth:           func() int { return 80 },
+		FuncOnWidthChanged:     func(func()) {},
+		FuncFilterInputRune:    e.filter,
 	}
 	cfg.SetListener(e.changed)
 	rl, err := readline.NewEx(cfg)
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range history {
-		_ = rl.SaveHistory(h) // no file is open, so nothing can fail
-	}
 	e.rl = rl
+	for _, h := range history {
+		e.record(h)
+	}
 	go e.read()
 	e.set(nil, 0) // readline's search needs a current history entry
 	return e, nil
@@ -100,7 +108,10 @@ func (e *engine) read() {
 
 // press feeds bytes that never submit and returns the state after them.
 func (e *engine) press(b string) state {
-	before := e.snapshot()
+	e.mu.Lock()
+	before := e.now
+	e.now.bell = false
+	e.mu.Unlock()
 	e.in.push(b + string(barrierRune))
 	s := e.wait()
 	if before.searching && !s.searching {
@@ -108,6 +119,46 @@ func (e *engine) press(b string) state {
 		return e.set(s.line, s.pos)
 	}
 	return s
+}
+
+// record makes text one of the earlier lines, unless it is empty or begins with a
+// blank: so a line is marked that nobody is to find again. readline then stands
+// behind the newest line in any case.
+func (e *engine) record(text string) {
+	if private(text) {
+		text = ""
+	}
+	_ = e.rl.SaveHistory(text) // no file is open, so nothing can fail
+	if text == "" || len(e.past) > 0 && e.past[len(e.past)-1] == text {
+		return
+	}
+	e.past = append(e.past, text)
+	if over := len(e.past) - maxHistory; over > 0 {
+		e.past = append([]string(nil), e.past[over:]...)
+	}
+}
+
+// place adds to what is searched for which of the lines that hold it was found.
+func (e *engine) place(s state) string {
+	_, query, ok := strings.Cut(s.search, ": ")
+	if !ok || query == "" || strings.HasPrefix(s.search, noMatch) {
+		return s.search
+	}
+	query = strings.ToLower(query)
+	line, n, at := string(s.line), 0, 0
+	for i := len(e.past) - 1; i >= 0; i-- {
+		if !strings.Contains(strings.ToLower(e.past[i]), query) {
+			continue
+		}
+		n++
+		if at == 0 && e.past[i] == line {
+			at = n
+		}
+	}
+	if at == 0 {
+		return s.search
+	}
+	return fmt.Sprintf("%s (%d of %d)", s.search, at, n)
 }
 
 func (e *engine) wait() state {
@@ -126,7 +177,11 @@ func (e *engine) wait() state {
 }
 
 // enter submits the line; the engine then holds an empty one.
-func (e *engine) enter() string { return e.submit("\r") }
+func (e *engine) enter() string {
+	text := e.submit("\r")
+	e.record(text)
+	return text
+}
 
 // clear empties the line without recording it and returns what it was.
 func (e *engine) clear() string {
@@ -233,6 +288,11 @@ func (s *sniffer) Write(p []byte) (int, error) {
 	const marker = "-i-search: "
 	i := bytes.Index(p, []byte(marker))
 	if i < 0 {
+		if len(p) == 1 && p[0] == readline.CharBell {
+			s.mu.Lock()
+			s.now.bell = true
+			s.mu.Unlock()
+		}
 		return len(p), nil
 	}
 	head, tail := string(p[:i]), string(p[i+len(marker):])
@@ -242,7 +302,7 @@ func (s *sniffer) Write(p []byte) (int, error) {
 		text = "search forward: "
 	}
 	if strings.Contains(head, "failing ") {
-		text = "no match: "
+		text = noMatch
 	}
 	s.mu.Lock()
 	s.now.search = text + tail

@@ -7,15 +7,25 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
 )
 
 // Modal lends the terminal to f, on the caller's goroutine: keys arrive as the
 // bytes a terminal sends for them, output of others waits, and the prompt comes
-// back when f returns. Only one loan runs at a time; ctx ending cancels it.
+// back when f returns. Only one loan runs at a time; ctx ending, Close and the end
+// of the terminal cancel the context of f.
 func (t *Term) Modal(ctx context.Context, f func(ctx context.Context, keys Keys, out io.Writer) error) error {
+	return t.lend(ctx, false, func(ctx context.Context, m *modal) error { return f(ctx, m, t.o.Out) })
+}
+
+// lend has f use the terminal while the painting goroutine keeps off it.
+func (t *Term) lend(ctx context.Context, outside bool, f func(context.Context, *modal) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m := &modal{ready: make(chan struct{}), cancel: cancel}
+	m := &modal{outside: outside, ready: make(chan struct{}), ended: make(chan struct{}), taken: make(chan struct{}), cancel: cancel}
 	t.mu.Lock()
 	if t.modal != nil {
 		t.mu.Unlock()
@@ -24,10 +34,13 @@ func (t *Term) Modal(ctx context.Context, f func(ctx context.Context, keys Keys,
 	t.modal = m
 	t.mu.Unlock()
 	defer func() {
-		t.mu.Lock()
-		t.modal, t.urgent = nil, true
-		t.mu.Unlock()
+		close(m.ended)
 		t.signal()
+		select {
+		case <-m.taken:
+		case <-t.quit:
+		case <-t.served:
+		}
 	}()
 	t.signal()
 	select {
@@ -37,20 +50,29 @@ func (t *Term) Modal(ctx context.Context, f func(ctx context.Context, keys Keys,
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return f(ctx, m, t.o.Out)
+	return f(ctx, m)
 }
 
 // Keys delivers the keys of a loan of the terminal.
 type Keys interface {
 	// Next returns the bytes of the next key, nil when none waits. It never
-	// blocks. Ctrl-C is the byte 3.
+	// blocks. Ctrl-C is the byte 3. A paste comes as one key, without controls.
+	// Ctrl-L, the byte 12, asks for everything to be painted anew, below the cursor:
+	// it also comes after the program was stopped and let go on.
 	Next() []byte
+	// Reflows says whether the terminal rewraps its rows when it becomes narrower.
+	Reflows() bool
 }
 
 // modal is a loan of the terminal.
 type modal struct {
-	ready   chan struct{}
-	entered bool // used by the painting goroutine only
+	outside bool          // to another program, with the terminal's own modes
+	ready   chan struct{} // closed when the borrower may begin
+	ended   chan struct{} // closed when the borrower is done
+	taken   chan struct{} // closed when the terminal is taken back
+	entered bool          // used by the painting goroutine only
+	reflows bool          // set before ready is closed
+	failed  bool          // set before ended is closed
 	cancel  context.CancelCauseFunc
 
 	mu    sync.Mutex // guards queue
@@ -65,8 +87,54 @@ func (t *Term) enterModal(m *modal, text string) {
 	}
 	m.entered = true
 	t.write(t.loop.screen.erase() + strings.ReplaceAll(text, "\n", "\r\n"))
+	m.reflows = t.loop.screen.reflows
+	if m.outside {
+		t.giveAway()
+	}
 	close(m.ready)
 }
+
+// takeBack ends a loan whose borrower is done; without one it does nothing.
+func (t *Term) takeBack() {
+	t.mu.Lock()
+	m := t.modal
+	t.mu.Unlock()
+	if m == nil {
+		return
+	}
+	select {
+	case <-m.ended:
+	default:
+		return
+	}
+	if m.outside && m.entered {
+		t.takeAgain(m)
+	}
+	t.mu.Lock()
+	t.modal, t.urgent = nil, true
+	t.mu.Unlock()
+	close(m.taken)
+}
+
+// endLoan cancels a loan and waits for its borrower, for a moment.
+func (t *Term) endLoan(cause error) {
+	t.mu.Lock()
+	m := t.modal
+	t.mu.Unlock()
+	if m == nil {
+		return
+	}
+	m.cancel(cause)
+	late := time.NewTimer(loanWait)
+	defer late.Stop()
+	select {
+	case <-m.ended:
+	case <-late.C:
+	}
+}
+
+// loanWait is how long a borrower may take to notice that the loan is over.
+const loanWait = closeWait / 2
 
 // Next returns the bytes of the next key.
 func (m *modal) Next() []byte {
@@ -80,8 +148,30 @@ func (m *modal) Next() []byte {
 	return b
 }
 
+// Reflows says whether the terminal rewraps its rows.
+func (m *modal) Reflows() bool { return m.reflows }
+
+// lentKey hands a key to the borrower. Ctrl-Z stops the program as it does
+// without a loan.
+func (t *Term) lentKey(m *modal, k key) {
+	if k.code == keyControl && k.r == 26 {
+		_ = unix.Kill(0, unix.SIGTSTP)
+		return
+	}
+	m.put(k)
+}
+
 func (m *modal) put(k key) {
 	b := terminalBytes(k)
+	if k.code == keyPaste {
+		b = strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) {
+				return ' '
+			}
+			return r
+		}, k.text[:min(len(k.text), maxPasted)])
+		b = strings.TrimSpace(strings.ToValidUTF8(b, ""))
+	}
 	if b == "" {
 		return
 	}
@@ -89,6 +179,9 @@ func (m *modal) put(k key) {
 	m.queue = append(m.queue, []byte(b))
 	m.mu.Unlock()
 }
+
+// maxPasted bounds a paste for a borrower, who asks for names.
+const maxPasted = 1024
 
 // terminalBytes is what a plain VT terminal sends for a key.
 func terminalBytes(k key) string {

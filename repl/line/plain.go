@@ -6,9 +6,14 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/term"
 )
+
+// plainRest is how long nothing is printed before the prompt is written again: a
+// screen reader says it each time.
+const plainRest = 200 * time.Millisecond
 
 // maxPlainLine bounds one line of a plain input.
 const maxPlainLine = 16 << 20
@@ -30,6 +35,13 @@ type Plain struct {
 	prompt string
 	asking int  // the Prompt.Ask that stands there
 	deaf   bool // nobody reads the output any more
+	lent   bool // another program has the terminal
+	closed bool
+	// resting says that rest will write the prompt.
+	resting bool
+	rest    *time.Timer
+	// waiting is what was printed meanwhile.
+	waiting backlog
 }
 
 func newPlain(o Options) (LineReader, error) {
@@ -45,6 +57,7 @@ func newPlain(o Options) (LineReader, error) {
 		tty:    term.IsTerminal(src.fd) && o.Out != nil && term.IsTerminal(int(o.Out.Fd())),
 		events: make(chan Event), quit: make(chan struct{}), done: make(chan struct{}),
 	}
+	p.rest = time.AfterFunc(time.Hour, p.rested)
 	go p.read()
 	return p, nil
 }
@@ -64,7 +77,8 @@ func (p *Plain) Print(text string, _ ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.print(ended(text))
-	p.ask()
+	p.rest.Reset(plainRest) // one prompt below all of it, not one below each line
+	p.resting = true
 }
 
 // print writes whole lines, apart from the prompt; mu is held.
@@ -85,11 +99,25 @@ func (p *Plain) Show(prompt Prompt) {
 	if p.tty && prompt.Ask != p.asking && prompt.Ask != 0 {
 		discard(p.in.fd) // whatever was typed is not an answer to what nobody had seen
 	}
+	asks := prompt.Ask != p.asking
 	p.asking = prompt.Ask
 	if prompt.Above != "" {
 		p.print(ended(prompt.Above))
+		asks = true
 	}
-	p.ask()
+	if asks || !p.resting {
+		p.ask()
+	}
+}
+
+// rested writes the prompt when nothing was printed for a moment.
+func (p *Plain) rested() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resting = false
+	if !p.closed {
+		p.ask()
+	}
 }
 
 // askingNow is the question that stands there.
@@ -100,7 +128,7 @@ func (p *Plain) askingNow() int {
 }
 
 func (p *Plain) ask() {
-	if !p.tty || p.prompt == p.asked {
+	if !p.tty || p.lent || p.prompt == p.asked {
 		return
 	}
 	if p.asked != "" {
@@ -124,8 +152,10 @@ func (p *Plain) Close() error {
 		p.in.stop()
 		<-p.done
 		p.in.close()
+		p.rest.Stop()
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.closed = true
 		if p.asked != "" {
 			p.write("\n")
 		}
@@ -136,6 +166,10 @@ func (p *Plain) Close() error {
 // write sends text; after the first error nothing more is sent. mu is held.
 func (p *Plain) write(s string) {
 	if p.o.Out == nil || p.deaf {
+		return
+	}
+	if p.lent {
+		p.waiting.add(s, keptOutput)
 		return
 	}
 	if _, err := io.WriteString(p.o.Out, s); err != nil {

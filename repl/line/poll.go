@@ -14,15 +14,18 @@ import (
 var errStopped = errors.New("input stopped")
 
 // source reads a file descriptor that blocks, without leaving a goroutine in
-// the read when it is told to stop. One goroutine reads; stop may be called
-// from any other.
+// the read when it is told to stop or to keep its hands off. One goroutine reads;
+// stop, hold and release may be called from any other.
 type source struct {
 	fd     int
 	wakeR  *os.File
 	wakeW  *os.File
 	wakeFD int
 	// busy is set from before a read until what was read is dealt with.
-	busy atomic.Bool
+	busy    atomic.Bool
+	parked  chan struct{} // the reader says that it keeps its hands off
+	free    chan struct{} // and is told to go on
+	stopped chan struct{}
 }
 
 func newSource(f *os.File) (*source, error) {
@@ -30,7 +33,10 @@ func newSource(f *os.File) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{fd: int(f.Fd()), wakeR: r, wakeW: w, wakeFD: int(r.Fd())}, nil
+	return &source{
+		fd: int(f.Fd()), wakeR: r, wakeW: w, wakeFD: int(r.Fd()),
+		parked: make(chan struct{}), free: make(chan struct{}), stopped: make(chan struct{}),
+	}, nil
 }
 
 // read waits for input up to timeout, forever when it is negative. n is 0 with
@@ -52,7 +58,10 @@ func (s *source) read(p []byte, timeout time.Duration) (n int, err error) {
 		case err != nil:
 			return 0, err
 		case fds[1].Revents != 0:
-			return 0, errStopped
+			if !s.park() {
+				return 0, errStopped
+			}
+			continue
 		case ready == 0:
 			return 0, nil
 		}
@@ -91,8 +100,52 @@ const (
 	settleTries = 500
 )
 
-// stop makes the running and all later reads return errStopped.
-func (s *source) stop() { _ = s.wakeW.Close() }
+// park keeps the reader from reading until release; it returns false when the
+// source was stopped.
+func (s *source) park() bool {
+	var call [1]byte
+	_, _ = s.wakeR.Read(call[:]) // one is there, or the end
+	select {
+	case <-s.stopped:
+		return false
+	case s.parked <- struct{}{}:
+	}
+	select {
+	case <-s.stopped:
+		return false
+	case <-s.free:
+		return true
+	}
+}
+
+// hold returns when the reader has its hands off the input, or has ended, which
+// closes ended. What is typed from then on is left to others until release.
+func (s *source) hold(ended <-chan struct{}) {
+	if _, err := s.wakeW.Write([]byte{0}); err != nil {
+		return // stopped
+	}
+	select {
+	case <-s.parked:
+	case <-s.stopped:
+	case <-ended:
+	}
+}
+
+// release ends a hold.
+func (s *source) release(ended <-chan struct{}) {
+	select {
+	case s.free <- struct{}{}:
+	case <-s.stopped:
+	case <-ended:
+	}
+}
+
+// stop makes the running and all later reads return errStopped. It is called
+// once.
+func (s *source) stop() {
+	close(s.stopped)
+	_ = s.wakeW.Close()
+}
 
 // close frees the source; no read may be running.
 func (s *source) close() {

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,32 +14,38 @@ type frame struct {
 }
 
 // screen knows what stands below the printed text and makes the bytes that
-// change it. It writes nothing itself. The zero screen is an empty one with the
-// cursor at the start of a row.
+// change it: the cells that differ and nothing else, so that there is nothing to
+// flicker. It writes nothing itself, and a frame is written in one piece. It does
+// not ask for synchronized output (mode 2026): a piece this small is drawn at once
+// anyway, and a terminal that loses the end of such a bracket stands still. The
+// zero screen is an empty one with the cursor at the start of a row.
 type screen struct {
 	shown frame
 	// reflows says that the terminal rewraps its rows when it gets narrower.
 	reflows bool
+	cols    int // of the terminal
 }
 
-// layout builds the frame for a prompt and a line in a terminal of cols × rows.
+// lrm keeps the letters of a prompt and those of a line apart where a terminal
+// reorders what is written from right to left: the prompt stays at the left.
+const lrm = "\u200e"
+
+// layout builds the frame for a prompt and a line in a terminal of cols × rows:
+// never more rows than that. The order of what is written is the order in which it
+// was typed; a terminal may draw a row from right to left, rows stay apart.
 func layout(p Prompt, s state, cols, rows int) frame {
 	limit := max(cols-1, 1)
 	text := strings.TrimRight(cut(p.Text, max(limit/2, 1)), " ")
 	if p.Text != "" {
 		text += " "
 	}
-	input, row, col := wrapInput(text+p.Mark, s.line, s.pos, limit)
-	var found []string
-	if s.searching {
-		label := s.search
-		if label == "" {
-			label = "search: "
-		}
-		found = []string{cut(string(visible(label)), limit)}
-	} else if s.hint != "" {
-		found = []string{cut(visible(s.hint), limit)}
+	text = cut(text+p.Mark, limit-1)
+	input, row, col := wrapInput(text, s.line, s.pos, limit)
+	if rightToLeft(text) && rightToLeft(string(s.line)) {
+		input[0] = text + lrm + input[0][len(text):]
 	}
+	found := s.below(limit, rows)
+	found = found[:min(len(found), max(rows-1, 0))]
 	room := max(rows-1-len(found), 1)
 	input, first := window(input, row, max(room/2, min(room, len(input))))
 	row -= first
@@ -55,11 +62,13 @@ func layout(p Prompt, s state, cols, rows int) frame {
 	return f
 }
 
+// visible is text in which everything shows and nothing moves the cursor.
 func visible(text string) string {
 	var b strings.Builder
-	for _, r := range text {
-		s, _ := glyph(r)
-		b.WriteString(s)
+	for len(text) > 0 {
+		c, n := firstCell(text)
+		b.WriteString(c.text)
+		text = text[n:]
 	}
 	return b.String()
 }
@@ -70,32 +79,59 @@ func (s *screen) paint(f frame) string {
 	if equal(s.shown, f) {
 		return ""
 	}
-	var b strings.Builder
-	b.WriteString(up(s.shown.row))
+	p := pen{row: s.shown.row, col: s.shown.col, rows: max(len(s.shown.rows), 1)}
 	for i, r := range f.rows {
-		if i > 0 {
-			b.WriteString("\r\n")
+		if i >= len(s.shown.rows) {
+			p.move(i, 0)
+			p.b.WriteString("\x1b[K")
+			p.change(i, nil, rowCells(r))
+		} else if s.shown.rows[i] != r {
+			p.change(i, rowCells(s.shown.rows[i]), rowCells(r))
 		}
-		if i < len(s.shown.rows) && s.shown.rows[i] == r {
-			continue
-		}
-		b.WriteString(r)
-		b.WriteString("\x1b[K")
 	}
 	if len(s.shown.rows) > len(f.rows) {
-		b.WriteString("\r\x1b[" + strconv.Itoa(max(width(last(f.rows)), 0)+1) + "G\x1b[J")
+		p.move(len(f.rows), 0)
+		p.b.WriteString("\x1b[J")
 	}
-	b.WriteString(place(f))
+	p.move(f.row, f.col)
 	s.shown = f
-	return b.String()
+	return p.b.String()
 }
 
-// printAbove returns the bytes that take the frame away, print whole lines and
+// printAbove returns the bytes that print whole lines where the frame begins and
 // put f below them.
 func (s *screen) printAbove(text string, f frame) string {
-	out := s.erase()
-	out += strings.ReplaceAll(text, "\n", "\r\n")
-	return out + s.paint(f)
+	text = strings.ReplaceAll(text, "\n", "\r\n")
+	if over, ok := s.overwrite(text, f); ok {
+		return over + s.paint(f)
+	}
+	return s.erase() + text + s.paint(f)
+}
+
+// overwrite prints lines over the rows of the frame, each row emptied just before
+// it is written, so that a terminal never shows a hole. ok is false where the
+// frame has to be taken away first: a line wraps, or what comes is shorter than
+// what was.
+func (s *screen) overwrite(text string, f frame) (out string, ok bool) {
+	old := len(s.shown.rows)
+	lines := strings.SplitAfterN(text, "\r\n", old+1)
+	n := len(lines) - 1
+	if old == 0 || n+len(f.rows) < old {
+		return "", false
+	}
+	var b strings.Builder
+	b.WriteString(up(s.shown.row))
+	for i, l := range lines {
+		if i < n && i < old {
+			if len(l) >= s.cols && width(strings.TrimSuffix(l, "\r\n")) >= s.cols {
+				return "", false
+			}
+			b.WriteString("\x1b[K")
+		}
+		b.WriteString(l)
+	}
+	s.shown = frame{}
+	return b.String(), true
 }
 
 // erase returns the bytes that take the frame off the screen; the cursor is
@@ -110,16 +146,18 @@ func (s *screen) erase() string {
 }
 
 // resize returns the bytes that take the old frame away after the terminal's
-// width changed to cols.
+// width changed to cols. In doubt it goes up too little: a row of an old frame may
+// then stay, but nothing that was printed is erased.
 func (s *screen) resize(cols int) string {
+	s.cols = cols
 	if len(s.shown.rows) == 0 {
 		return ""
 	}
 	above := s.shown.row
 	if s.reflows && cols > 0 {
-		above = max(s.shown.col, 0) / cols
+		above = max(s.shown.col-1, 0) / cols
 		for _, r := range s.shown.rows[:s.shown.row] {
-			above += max(1, (width(r)+cols-1)/cols)
+			above += max(1, (width(strings.ReplaceAll(r, lrm, ""))+cols-1)/cols)
 		}
 	}
 	s.shown = frame{}
@@ -133,39 +171,28 @@ func up(n int) string {
 	return "\r\x1b[" + strconv.Itoa(n) + "A"
 }
 
-// place moves the cursor from the end of the frame's last row to its place.
-func place(f frame) string {
-	out := up(len(f.rows) - 1 - f.row)
-	if f.col > 0 {
-		out += "\x1b[" + strconv.Itoa(f.col) + "C"
-	}
-	return out
-}
-
 func equal(a, b frame) bool {
-	if len(a.rows) != len(b.rows) || a.row != b.row || a.col != b.col {
-		return false
-	}
-	for i := range a.rows {
-		if a.rows[i] != b.rows[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func last(rows []string) string {
-	if len(rows) == 0 {
-		return ""
-	}
-	return rows[len(rows)-1]
+	return a.row == b.row && a.col == b.col && slices.Equal(a.rows, b.rows)
 }
 
 // reflows guesses from the environment whether the terminal rewraps rows when
 // it gets narrower. A wrong yes would erase printed text, so unknown ones count
 // as no.
 func reflows(getenv func(string) string) bool {
-	for _, name := range []string{"TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "KONSOLE_VERSION", "ITERM_SESSION_ID"} {
+	kind := getenv("TERM")
+	if getenv("TMUX") == "" && (getenv("STY") != "" || strings.HasPrefix(kind, "screen")) {
+		return false // screen, whatever it runs in
+	}
+	for _, name := range []string{"tmux", "xterm-kitty", "alacritty", "foot", "wezterm", "xterm-ghostty"} {
+		if strings.HasPrefix(kind, name) {
+			return true
+		}
+	}
+	switch getenv("TERM_PROGRAM") {
+	case "iTerm.app", "WezTerm", "vscode", "ghostty", "tmux":
+		return true
+	}
+	for _, name := range []string{"TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "KONSOLE_VERSION", "ITERM_SESSION_ID", "WT_SESSION"} {
 		if getenv(name) != "" {
 			return true
 		}

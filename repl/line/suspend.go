@@ -39,16 +39,22 @@ func (s signals) ignore() {
 // to do it, and what the kernel does for an orphaned group is done here: nobody
 // could let it go on, so it goes on at once.
 func (t *Term) suspend() {
+	t.tellDraft()
 	if orphaned() {
 		return
 	}
 	t.mu.Lock()
-	inModal := t.modal != nil
+	m := t.modal
 	t.mu.Unlock()
-	if !inModal {
-		t.write(t.loop.screen.erase())
+	if m != nil && m.outside {
+		_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // the terminal is not ours
+		return
 	}
-	t.write(pasteOff)
+	erase := t.loop.screen.erase()
+	if m != nil && m.entered {
+		erase = "\r\x1b[J" // the borrower's rows begin at the cursor
+	}
+	t.write(erase + pasteOff + "\x1b[?25h")
 	_ = term.Restore(t.fd, t.saved)
 	for len(t.sigs.proceed) > 0 {
 		<-t.sigs.proceed // of an earlier stop
@@ -105,20 +111,24 @@ func parentOf(pid int) int {
 // it belong to the past: whatever the shell printed since stands below them.
 func (t *Term) resume() {
 	l := &t.loop
-	if _, err := term.MakeRaw(t.fd); err != nil || l.ended {
+	t.mu.Lock()
+	m := t.modal
+	t.mu.Unlock()
+	if m != nil && m.outside || l.ended {
 		return
 	}
-	t.mu.Lock()
-	inModal := t.modal != nil
-	t.mu.Unlock()
+	if _, err := term.MakeRaw(t.fd); err != nil {
+		return
+	}
 	t.write(pasteOn)
 	cols, rows := Size(t.o.Out)
 	if cols != l.cols || rows != l.rows {
-		l.cols, l.rows = cols, rows
+		l.cols, l.rows, l.screen.cols = cols, rows, cols
 		t.emit(Event{Kind: EventResize, Cols: cols, Rows: rows})
 	}
-	if inModal {
-		return // the borrower paints
+	if m != nil && m.entered {
+		m.put(key{code: keyControl, r: 12}) // the borrower paints
+		return
 	}
 	erase := "\r\x1b[J"
 	if time.Since(l.resumed) < suspendWait {

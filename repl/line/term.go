@@ -3,9 +3,11 @@ package line
 import (
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -43,10 +45,12 @@ type Term struct {
 	read   chan struct{} // closed when the reading goroutine ended
 	served chan struct{} // closed when the painting goroutine ended
 	closer sync.Once
+	// writing is when the write that is going on began, in nanoseconds, or 0.
+	writing atomic.Int64
 
 	mu       sync.Mutex // guards the fields below
 	keys     []key
-	printed  strings.Builder
+	printed  backlog
 	want     Prompt
 	changed  bool
 	urgent   bool
@@ -65,6 +69,7 @@ type loopState struct {
 	engine     *engine
 	now        state
 	fold       folder
+	edit       editing // what the keys have begun
 	screen     screen
 	cols, rows int
 	outbox     []Event
@@ -72,7 +77,8 @@ type loopState struct {
 	due        bool   // a repaint that was put off is due
 	asked      int    // the Prompt.Ask that the line is for
 	typed      int    // the one under which the key that is dealt with was typed
-	want       Prompt // as of the last drain, so that it never overtakes a Print
+	want       Prompt // what is shown below the text that is printed
+	printing   printing
 	resumed    time.Time
 	timer      *time.Timer
 	ended      bool
@@ -99,6 +105,8 @@ func openTerm(o Options) (LineReader, error) {
 	}
 	t.loop.screen.reflows = reflows(o.Getenv)
 	t.loop.cols, t.loop.rows = Size(o.Out)
+	t.startDraft()
+	t.loop.screen.cols = t.loop.cols
 	t.write(pasteOn)
 	go t.readKeys()
 	go t.serve()
@@ -114,7 +122,7 @@ func (t *Term) Print(text string, live ...string) {
 		return
 	}
 	t.mu.Lock()
-	t.printed.WriteString(ended(text))
+	t.queue(ended(text))
 	t.want.Live = live
 	t.mu.Unlock()
 	t.signal()
@@ -131,7 +139,7 @@ func ended(text string) string {
 // Show sets what stands below the printed text.
 func (t *Term) Show(p Prompt) {
 	t.mu.Lock()
-	t.printed.WriteString(ended(p.Above))
+	t.queue(ended(p.Above))
 	t.want, t.changed, t.urgent = p, true, t.urgent || p.Now
 	t.mu.Unlock()
 	t.signal()
@@ -174,21 +182,19 @@ func (t *Term) signal() {
 // reader.
 func (t *Term) write(s string) {
 	if s != "" {
+		t.writing.Store(time.Now().UnixNano())
 		_, _ = io.WriteString(t.o.Out, s)
+		t.writing.Store(0)
 	}
 }
 
 // readKeys is the reading goroutine.
 func (t *Term) readKeys() {
 	defer close(t.read)
-	var d decoder
+	d := decoder{paster: paster{bare: bare(t.o.Getenv)}}
 	buf := make([]byte, 4096)
 	for {
-		wait := time.Duration(-1)
-		if d.pending() {
-			wait = escapeWait
-		}
-		n, err := t.in.read(buf, wait)
+		n, err := t.in.read(buf, d.patience())
 		if errors.Is(err, errStopped) {
 			return
 		}
@@ -231,13 +237,16 @@ func (t *Term) serve() {
 	defer close(t.served)
 	defer close(t.events)
 	defer t.leave()
+	defer t.tellDraft()
 	t.sigs.watch()
 	defer t.sigs.ignore()
 	l := &t.loop
 	l.timer = time.NewTimer(time.Hour)
 	defer l.timer.Stop()
 	for {
-		t.drain()
+		if t.drain() {
+			t.signal()
+		}
 		if l.ended && len(l.outbox) == 0 {
 			return
 		}
@@ -248,11 +257,16 @@ func (t *Term) serve() {
 		}
 		select {
 		case <-t.quit:
-			t.drain()
+			t.endLoan(os.ErrClosed)
+			for more := true; more && !l.ended; {
+				more = t.drain()
+			}
 			return
 		case <-t.wake:
 		case <-l.timer.C:
 			l.due = true
+		case <-t.restTimer().C:
+			t.tellDraft()
 		case out <- first:
 			l.outbox = l.outbox[1:]
 		case <-t.sigs.resized:
@@ -278,34 +292,47 @@ func (t *Term) leave() {
 	t.loop.engine.close()
 }
 
-// drain does all that was queued.
-func (t *Term) drain() {
+// batch takes what was printed and what is wanted below it, once what was taken
+// before is written. last says that the next piece is the last one of it: what is
+// wanted is shown with it.
+func (t *Term) batch() (piece string, last bool) {
+	p := &t.loop.printing
 	t.mu.Lock()
-	asks := t.want.Ask != 0 && t.want.Ask != t.loop.asked
+	m := t.modal
+	if p.text == "" {
+		if m == nil || !m.entered { // what was printed before the loan is shown before it
+			p.text = t.printed.take()
+		}
+		p.want = t.want
+		p.changed, p.urgent = p.changed || t.changed, p.urgent || t.urgent
+		t.changed, t.urgent = false, false
+	}
 	t.mu.Unlock()
-	if asks {
+	piece = p.piece()
+	last = len(piece) == len(p.text)
+	if m == nil && last && p.want.Ask != 0 && p.want.Ask != t.loop.asked {
 		t.in.settle() // what was typed up to now is not for the question
 	}
+	return piece, last
+}
+
+// drain does what was queued; it returns true when it has to go on at once.
+func (t *Term) drain() (more bool) {
+	t.takeBack()
+	l := &t.loop
+	piece, last := t.batch()
 	t.mu.Lock()
-	if t.modal == nil {
-		t.asking = t.want.Ask // from here on: it is painted below
+	if t.modal == nil && last {
+		t.asking = l.printing.want.Ask // from here on: it is painted below
 	}
-	keys, text, gone := t.keys, t.printed.String(), t.gone
-	t.loop.want = t.want
-	changed, urgent := t.changed, t.urgent
-	t.changed, t.urgent = false, false
-	edits, replaced, inModal := t.edits, t.replaced, t.modal
+	keys, gone := t.keys, t.gone
+	edits, replaced, m := t.edits, t.replaced, t.modal
 	t.keys, t.edits, t.replaced = nil, nil, nil
-	if inModal == nil || !inModal.entered {
-		t.printed.Reset() // what was printed before the loan is shown before it
-	} else {
-		text = ""
-	}
 	t.mu.Unlock()
-	if t.loop.ended {
-		return // nothing is written to a terminal that is gone
+	if l.ended {
+		return false // nothing is written to a terminal that is gone
 	}
-	if len(keys) > 0 || text != "" {
+	if len(keys) > 0 || piece != "" {
 		t.resized() // the signal may still be on its way
 	}
 	for _, change := range edits {
@@ -314,40 +341,68 @@ func (t *Term) drain() {
 	for _, r := range replaced {
 		t.replace(r)
 	}
-	for _, k := range keys {
-		if inModal != nil {
-			inModal.put(k)
-			continue
-		}
-		if t.loop.asked != 0 && k.ask != t.loop.asked && k.code != keyStopped {
-			continue // nobody had seen the question
-		}
-		t.loop.typed = k.ask
-		t.key(k)
-	}
+	t.press(keys, m)
 	if gone != nil {
-		t.loop.ended = true
-		t.loop.outbox = append(t.loop.outbox, Event{Kind: EventGone, Err: gone})
-		if inModal != nil {
-			inModal.cancel(gone)
+		t.tellDraft()
+		l.ended = true
+		t.emit(Event{Kind: EventGone, Err: gone})
+		if m != nil {
+			m.cancel(gone)
 		}
-		return
+		return false
 	}
-	if inModal != nil {
-		t.enterModal(inModal, text)
-		return
+	touched := len(keys)+len(edits)+len(replaced) > 0
+	if touched && m == nil && len(piece) > beside {
+		t.repaint(true, true)
 	}
-	turned, began := t.turn(), time.Now()
-	if text != "" {
-		t.write(t.loop.screen.printAbove(text, t.layout()))
-		t.loop.painted = time.Now()
+	l.printing.text = l.printing.text[len(piece):]
+	if last {
+		l.want = l.printing.want
 	} else {
-		t.repaint(len(keys) > 0 || len(edits)+len(replaced) > 0 || urgent || turned, changed)
+		l.want.Live = nil // it may be part of what is being printed
+	}
+	if m != nil && last {
+		t.enterModal(m, piece)
+		return false
+	}
+	turned, began := last && m == nil && t.turn(), time.Now()
+	t.noteDraft()
+	if piece != "" {
+		t.print(piece)
+	} else {
+		t.repaint(touched || l.printing.urgent || turned, l.printing.changed)
+	}
+	if last {
+		l.printing.changed, l.printing.urgent = false, false
 	}
 	if turned && time.Since(began) > slowPaint {
 		t.unseen()
 	}
 	t.ring()
+	return !last || t.waiting()
+}
+
+// waiting reports whether something is wanted since the last batch was taken.
+func (t *Term) waiting() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changed || t.urgent || len(t.printed.b) > 0 && t.modal == nil
+}
+
+// press does what the keys ask for; a loan of the terminal gets them instead.
+func (t *Term) press(keys []key, m *modal) {
+	l := &t.loop
+	for _, k := range keys {
+		if m != nil {
+			t.lentKey(m, k)
+			continue
+		}
+		if l.asked != 0 && k.ask != l.asked && k.code != keyStopped {
+			continue // nobody had seen the question
+		}
+		l.typed = k.ask
+		t.key(k)
+	}
 }
 
 // unseen drops what was typed while a question could not be painted.
@@ -363,6 +418,7 @@ func (t *Term) turn() bool {
 	if l.want.Ask == l.asked {
 		return false
 	}
+	t.leaveLine()
 	l.asked = l.want.Ask
 	if l.want.Turn != nil {
 		t.edit(l.want.Turn)
@@ -391,7 +447,8 @@ func (t *Term) repaint(now, changed bool) {
 
 // layout builds the frame for what is wanted now.
 func (t *Term) layout() frame {
-	return layout(t.loop.want, t.loop.now, t.loop.cols, t.loop.rows)
+	p, s := t.shown()
+	return layout(p, s, t.loop.cols, t.loop.rows)
 }
 
 func (t *Term) emit(e Event) { t.loop.outbox = append(t.loop.outbox, e) }
@@ -404,11 +461,12 @@ func (t *Term) resized() {
 	}
 	l.cols, l.rows = cols, rows
 	t.mu.Lock()
-	inModal := t.modal != nil
+	m := t.modal
 	t.mu.Unlock()
-	if !inModal {
+	if m == nil || !m.entered {
 		erase := l.screen.resize(cols)
 		t.write(erase + l.screen.paint(t.layout()))
 	}
+	l.screen.cols = cols
 	t.emit(Event{Kind: EventResize, Cols: cols, Rows: rows})
 }

@@ -199,12 +199,12 @@ func TestPasteFolds(t *testing.T) {
 	}
 	pasted := strings.TrimSuffix(text.String(), "\n")
 	y.Type("see \x1b[200~" + pasted + "\x1b[201~ end")
-	golden(t, "paste", y.Has("[pasted 120 lines] end"))
+	golden(t, "paste", y.Has("[pasted 120 lines, 969 bytes] end"))
 	y.Type("\r")
 	y.line("see " + pasted + " end")
 
 	y.Type("a \x1b[200~" + pasted + "\x1b[201~")
-	y.Has("[pasted 120 lines]▏")
+	y.Has("[pasted 120 lines, 969 bytes]▏")
 	y.Type("\x7f")
 	y.Until("the paste gone", func(s string) bool { return strings.Contains(s, "a ▏") })
 	y.Type("\r")
@@ -264,7 +264,7 @@ func TestWideCharacters(t *testing.T) {
 	y.reader.Print("日本語の出力 🚀")
 	y.Type("日本語のテキスト🚀e\u0301x")
 	y.Has("x▏")
-	y.Type("\x1b[D\x1b[D\x1b[D\x1b[D")
+	y.Type("\x1b[D\x1b[D\x1b[D")
 	golden(t, "wide", y.Until("the cursor before the rocket", func(s string) bool { return strings.Contains(s, "▏🚀") }))
 	y.Type("字\r")
 	y.line("日本語のテキスト字🚀e\u0301x")
@@ -304,7 +304,7 @@ func TestEdit(t *testing.T) {
 	// folded.
 	long := strings.Repeat("a returned line\n", 20)
 	y.reader.Edit(func(line string, fold func(string) string) string { return fold(long) + " " + line })
-	y.Has("[pasted 20 lines] hal▏f!")
+	y.Has("[pasted 20 lines, 320 bytes] hal▏f!")
 	y.Type("\r")
 	y.line(long + " half!")
 }

@@ -18,6 +18,11 @@ type console struct {
 	colour bool
 	buf    []byte
 	muted  atomic.Bool
+	// rewind says that frames were dropped, so that the cursor is elsewhere in its row
+	// than go-prompt believes.
+	rewind bool
+	// painted says that the last key was dealt with: every key ends in a flush.
+	painted atomic.Bool
 }
 
 var _ prompt.ConsoleWriter = (*console)(nil)
@@ -38,13 +43,25 @@ func (c *console) WriteStr(data string) { c.Write([]byte(data)) }
 
 // Flush writes what was added, in one piece.
 func (c *console) Flush() error {
+	defer c.painted.Store(true)
 	b := c.buf
 	c.buf = nil
 	if c.muted.Load() || len(b) == 0 {
 		return nil
 	}
+	if c.rewind {
+		c.rewind = false
+		b = append([]byte("\r"), b...)
+	}
 	_, err := c.out.Write(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")))
 	return err
+}
+
+// unmute lets what is flushed from now on be written. It is called between two
+// flushes, when what was flushed is painted.
+func (c *console) unmute() {
+	c.rewind = c.rewind || c.muted.Load()
+	c.muted.Store(false)
 }
 
 func (c *console) csi(n int, final string) {

@@ -1,4 +1,4 @@
-// Package pick lets the user choose one of many: a session, a model.
+// Package pick lets the user choose one of many: a session, a model, a file.
 //
 // It owns the modal picker on c-bata/go-prompt and its plain form, a numbered
 // list. It refuses to open a terminal: keys and output come from whoever owns
@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sahilm/fuzzy"
+	"github.com/mattn/go-runewidth"
 
 	"ralph/repl/line"
 	"ralph/repl/render"
@@ -25,7 +25,7 @@ import (
 // ErrCancelled says that the user chose nothing.
 var ErrCancelled = errors.New("nothing was chosen")
 
-// errNoPrompt says that go-prompt cannot be used here.
+// errNoPrompt says that go-prompt cannot be used here, or no longer.
 var errNoPrompt = errors.New("no picker on this terminal")
 
 // Item is one thing to choose from.
@@ -45,7 +45,8 @@ type Picker struct {
 	// Lend gives the terminal to a function, as line.Term.Modal does; nil means
 	// that there is none to lend.
 	Lend func(context.Context, func(context.Context, line.Keys, io.Writer) error) error
-	// Size returns the terminal's columns and rows.
+	// Size returns the terminal's columns and rows. It is asked again while the
+	// picker is open, also on another goroutine.
 	Size func() (cols, rows int)
 	// Colour allows colours.
 	Colour bool
@@ -61,33 +62,58 @@ type Picker struct {
 // takes the selected one or the best match. It returns ErrCancelled for Escape,
 // Ctrl-C and Ctrl-D, and the cause of ctx when that ends first.
 func (p *Picker) Pick(ctx context.Context, title string, items []Item) (string, error) {
+	return p.PickFrom(ctx, title, "", items)
+}
+
+// PickFrom is Pick with query typed already; the user may change it.
+func (p *Picker) PickFrom(ctx context.Context, title, query string, items []Item) (string, error) {
 	if len(items) == 0 {
 		return "", fmt.Errorf("choose %s: there is none", title)
 	}
+	query = strings.TrimSpace(render.SafeLine(query))
+	l := newList(items)
 	if p.Lend != nil && p.Size != nil {
-		cols, rows := p.Size()
-		if roomy(cols, rows) {
-			value, err := p.onTerminal(ctx, title, items, cols, rows)
+		if cols, rows := p.Size(); roomy(cols, rows) {
+			value, typed, err := p.onTerminal(ctx, title, query, l)
 			if !errors.Is(err, errNoPrompt) {
 				return value, err
 			}
+			query = typed
 		}
 	}
-	return p.fromList(ctx, title, items)
+	return p.fromList(ctx, title, query, l)
+}
+
+// row is a row of the numbered list; a detail is cut to the window, a name is not.
+func (p *Picker) row(name, detail string) string {
+	const number, least = 6, 8 // columns
+	if p.Size != nil {
+		cols, _ := p.Size()
+		if detail = cutTail(detail, cols-1-number-2-runewidth.StringWidth(name)); runewidth.StringWidth(detail) < least && strings.HasSuffix(detail, "…") {
+			detail = ""
+		}
+	}
+	return strings.TrimRight(name+"  "+detail, " ")
 }
 
 // fromList is the plain form: numbers, names, or a part of a name.
-func (p *Picker) fromList(ctx context.Context, title string, items []Item) (string, error) {
+func (p *Picker) fromList(ctx context.Context, title, query string, l *list) (string, error) {
 	if p.Print == nil || p.Answer == nil {
 		return "", ErrCancelled
 	}
+	shown := l.find(query)
+	hits := len(l.past[len(l.past)-1].hits)
+	if len(shown) == 0 {
+		shown = l.find("")
+		hits = len(l.items)
+	}
 	var b strings.Builder
-	for i, it := range items {
-		if i == maxListed {
-			fmt.Fprintf(&b, "      and %d more: type a part of the name\n", len(items)-maxListed)
+	for n, i := range shown {
+		if n == maxListed {
+			fmt.Fprintf(&b, "      and %d more: type a part of the name\n", hits-maxListed)
 			break
 		}
-		fmt.Fprintf(&b, "%4d  %s  %s\n", i+1, render.SafeLine(it.Value), render.SafeLine(it.Detail))
+		fmt.Fprintf(&b, "%4d  %s\n", n+1, p.row(l.names[i], render.SafeLine(l.items[i].Detail)))
 	}
 	p.Print(b.String())
 	text, err := p.Answer(ctx, fmt.Sprintf("%s (number or name, empty for none)", title))
@@ -98,39 +124,14 @@ func (p *Picker) fromList(ctx context.Context, title string, items []Item) (stri
 	if text == "" {
 		return "", ErrCancelled
 	}
-	if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(items) {
-		return items[n-1].Value, nil
+	if i := l.exact(text); i >= 0 {
+		return l.items[i].Value, nil
 	}
-	return match(text, items)
-}
-
-// match finds the item that text names: exactly, or best.
-func match(text string, items []Item) (string, error) {
-	for _, it := range items {
-		if it.Value == text {
-			return it.Value, nil
-		}
+	if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(shown) {
+		return l.items[shown[n-1]].Value, nil
 	}
-	if found := filter(text, items); len(found) > 0 {
-		return found[0].Value, nil
+	if found := l.find(text); len(found) > 0 {
+		return l.items[found[0]].Value, nil
 	}
 	return "", fmt.Errorf("choose: nothing matches %q", text)
 }
-
-// filter returns the items that match text, best first; all for an empty text.
-func filter(text string, items []Item) []Item {
-	if text == "" {
-		return items
-	}
-	found := fuzzy.FindFrom(text, source(items))
-	out := make([]Item, 0, len(found))
-	for _, f := range found {
-		out = append(out, items[f.Index])
-	}
-	return out
-}
-
-type source []Item
-
-func (s source) String(i int) string { return s[i].Value + " " + s[i].Detail }
-func (s source) Len() int            { return len(s) }

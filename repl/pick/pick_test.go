@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,12 @@ import (
 	"ralph/repl/line"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("RALPH_TEST_PICK") != "" {
+		os.Exit(child())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func models() []Item {
 	return []Item{{Value: "gpt-large", Detail: "now"}, {Value: "gpt-small"}, {Value: "llama-tiny", Detail: "local \x1b[2J"}}
@@ -51,6 +58,85 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestListFromAQuery numbers what matches, and names still mean all of them.
+func TestListFromAQuery(t *testing.T) {
+	for answer, want := range map[string]string{"1": "gpt-small", "gpt-large": "gpt-large", "tiny": "llama-tiny"} {
+		var shown string
+		p := &Picker{
+			Print:  func(text string) { shown += text },
+			Answer: func(context.Context, string) (string, error) { return answer, nil },
+		}
+		if got, err := p.PickFrom(t.Context(), "model", "smal", models()); got != want || err != nil {
+			t.Errorf("%q chose %q, %v", answer, got, err)
+		}
+		if shown != "   1  gpt-small\n" {
+			t.Errorf("the list is %q", shown)
+		}
+	}
+}
+
+// TestFindMany: a hundred thousand files, a key at a time, and what is meant comes
+// first.
+func TestFindMany(t *testing.T) {
+	items := make([]Item, 100_000)
+	for i := range items {
+		items[i] = Item{Value: fmt.Sprintf("internal/package%d/some_source_file_%d.go", i%317, i), Detail: "changed"}
+	}
+	items[77_777].Value = "coordinator/deliver.go"
+	items[88_888].Value = "main.go"
+	began := time.Now()
+	l := newList(items)
+	t.Logf("made ready in %v", time.Since(began))
+	var slowest time.Duration
+	for _, c := range []struct{ query, want string }{
+		{"deliver", "coordinator/deliver.go"}, {"main", "main.go"}, {"main.go", "main.go"}, {"cdel", "coordinator/deliver.go"},
+		{"file_5", "internal/package5/some_source_file_5.go"}, {"MAIN", "main.go"},
+	} {
+		var best []int
+		for n := range c.query {
+			began := time.Now()
+			best = l.find(c.query[:n+1])
+			slowest = max(slowest, time.Since(began))
+		}
+		if len(best) == 0 || items[best[0]].Value != c.want {
+			t.Errorf("for %q it found %d, not %q first", c.query, len(best), c.want)
+		}
+	}
+	t.Logf("the slowest key took %v", slowest)
+	if n := len(l.find("")); n != shownAtMost {
+		t.Errorf("for nothing it shows %d", n)
+	}
+	if best := l.find("zzzzqq"); len(best) != 0 {
+		t.Errorf("found %d for nonsense", len(best))
+	}
+}
+
+// FuzzFind: a narrower search finds what a new one does, and what it finds holds
+// the characters of the query.
+func FuzzFind(f *testing.F) {
+	f.Add("a\nabc\nxaybzc\nÄpfel", "abc")
+	f.Add("世界\nworld\n\x1b[2J", "界")
+	f.Fuzz(func(t *testing.T, names, query string) {
+		var items []Item
+		for _, n := range strings.Split(names, "\n") {
+			items = append(items, Item{Value: n})
+		}
+		l := newList(items)
+		for i := range query {
+			l.find(query[:i])
+		}
+		got := l.find(query)
+		if want := newList(items).find(query); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("step by step %v, at once %v", got, want)
+		}
+		for _, i := range got {
+			if !within(strings.ToLower(strings.TrimSpace(query)), l.lower[i]) {
+				t.Fatalf("%q does not hold %q", l.lower[i], query)
+			}
+		}
+	})
+}
+
 func TestNothingToPick(t *testing.T) {
 	if _, err := (&Picker{}).Pick(t.Context(), "model", nil); err == nil || errors.Is(err, ErrCancelled) {
 		t.Errorf("got %v", err)
@@ -77,6 +163,8 @@ func TestTinyTerminalGetsTheList(t *testing.T) {
 
 // typed hands out keys one by one, then nothing.
 type typed struct{ keys []string }
+
+func (*typed) Reflows() bool { return false }
 
 func (k *typed) Next() []byte {
 	if len(k.keys) == 0 {
@@ -105,7 +193,7 @@ func TestMenu(t *testing.T) {
 		{[]string{"\x1b[B", "t", "i", "n", "\r"}, "llama-tiny", nil},
 		{[]string{"x", "\x1b"}, "", ErrCancelled},
 		{[]string{"\x04"}, "", ErrCancelled},
-		{[]string{"\r"}, "", ErrCancelled},
+		{[]string{"\r"}, "gpt-5-mini", nil},
 	} {
 		var out bytes.Buffer
 		p.Lend = func(ctx context.Context, f func(context.Context, line.Keys, io.Writer) error) error {

@@ -1,7 +1,9 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +14,11 @@ import (
 const (
 	// wideTree is the width from which an agent of the tree stands on one row.
 	wideTree = 120
-	// shownAtWork bounds the rows of agents above the prompt.
-	shownAtWork = 4
+	// shownAtWork bounds the rows of agents above the prompt, shownCalls those of
+	// tools.
+	shownAtWork, shownCalls = 8, 4
+	// longCall is how long a tool runs before it has a row of its own.
+	longCall = time.Second
 )
 
 // leaf is an agent with its place in the tree.
@@ -48,7 +53,7 @@ func (r *Renderer) Agents(list []crew.Agent, now time.Time) string {
 	}
 	var b strings.Builder
 	for i, l := range leaves {
-		row := fitted(cells[i][0], widths[0])
+		row := r.fitted(cells[i][0], widths[0])
 		for j := 1; j < shown; j++ {
 			text, gap := cells[i][j], strings.Repeat(" ", max(widths[j]-columns(cells[i][j]), 0))
 			if j == 1 {
@@ -60,7 +65,7 @@ func (r *Renderer) Agents(list []crew.Agent, now time.Time) string {
 		about, where := r.about(l.Agent), r.where(l.Agent)
 		if wide {
 			if branches > 0 {
-				row += r.dim(fitted(where, branches))
+				row += r.dim(r.fitted(where, branches))
 			}
 			b.WriteString(r.oneRow(row, about, room))
 			continue
@@ -254,34 +259,37 @@ func (r *Renderer) where(a crew.Agent) string {
 	return text
 }
 
-// AtWork are the rows above the prompt: the children that work, each with its
-// last action, and how many more there are.
+// AtWork are the rows above the prompt: the tools that run for more than a moment,
+// and the children that work, each with its last action, and how many more there
+// are. All stand in the same columns.
 func (r *Renderer) AtWork(list []crew.Agent, now time.Time) []string {
-	var rows []string
 	var names, waiting, more int
-	var working []crew.Agent
+	rows := r.longCalls(now)
 	for _, a := range list {
 		switch {
 		case !active(a):
 		case a.State == crew.Waiting || a.State == crew.Queued:
 			waiting++
-		case len(working) == shownAtWork:
+		case len(rows) >= shownAtWork:
 			more++
 		default:
-			working = append(working, a)
-			names = max(names, columns(SafeLine(a.ID)))
+			doing := SafeLine(a.Doing)
+			if a.State != crew.Running || doing == "" || a.Stalled {
+				doing = stateWord(a)
+			}
+			rows = append(rows, workRow{SafeLine(a.ID), doing, ageOf(a, now)})
 		}
 	}
+	for _, row := range rows {
+		names = max(names, columns(row.who))
+	}
 	names = min(names, r.o.Width/3)
-	for _, a := range working {
-		tail := r.pick(" · ", " - ") + Span(ageOf(a, now))
-		head := "  " + fitted(SafeLine(a.ID), names)
-		doing := SafeLine(a.Doing)
-		if a.State != crew.Running || doing == "" || a.Stalled {
-			doing = stateWord(a)
-		}
-		doing = clip(doing, max(r.o.Width-1-columns(head)-columns(tail), minWrap), r.pick("…", "..."))
-		rows = append(rows, r.dim(clip(head+doing+tail, r.o.Width-1, r.pick("…", "..."))))
+	var out []string
+	for _, row := range rows {
+		tail := r.pick(" · ", " - ") + Span(row.age)
+		head := "  " + r.fitted(row.who, names)
+		doing := clip(row.does, max(r.o.Width-1-columns(head)-columns(tail), minWrap), r.pick("…", "..."))
+		out = append(out, r.liveRow(head+doing+tail))
 	}
 	var rest []string
 	if more > 0 {
@@ -291,7 +299,30 @@ func (r *Renderer) AtWork(list []crew.Agent, now time.Time) []string {
 		rest = append(rest, fmt.Sprintf("%d waiting", waiting))
 	}
 	if len(rest) > 0 {
-		rows = append(rows, r.dim("  and "+strings.Join(rest, ", ")+"; /agents shows all"))
+		out = append(out, r.liveRow("  and "+strings.Join(rest, ", ")+"; /agents shows all"))
+	}
+	return out
+}
+
+// workRow is one thing at work.
+type workRow struct {
+	who, does string
+	age       time.Duration
+}
+
+// longCalls are the tools of the coordinator that run for more than a moment, the
+// oldest first.
+func (r *Renderer) longCalls(now time.Time) []workRow {
+	var calls []agent.Event
+	for _, e := range r.calls {
+		if !e.Time.IsZero() && now.Sub(e.Time) >= longCall {
+			calls = append(calls, e)
+		}
+	}
+	slices.SortFunc(calls, func(a, b agent.Event) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.CallID, b.CallID)) })
+	var rows []workRow
+	for _, e := range calls[:min(len(calls), shownCalls)] {
+		rows = append(rows, workRow{SafeLine(e.Tool), Detail(e.Tool, e.Args), now.Sub(e.Time)})
 	}
 	return rows
 }

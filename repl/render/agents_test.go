@@ -105,16 +105,16 @@ func TestAgentColours(t *testing.T) {
 
 func TestAtWorkIsBounded(t *testing.T) {
 	var list []crew.Agent
-	for i := range 9 {
+	for i := range shownAtWork + 5 {
 		list = append(list, crew.Agent{ID: fmt.Sprint("a", i), State: crew.Running, Since: noon(), Doing: strings.Repeat("long ", 50)})
 	}
 	list = append(list, crew.Agent{ID: "w", State: crew.Queued}, crew.Agent{ID: "d", State: crew.Done})
 	for _, width := range []int{20, 40, 80} {
 		rows := New(Options{Width: width}).AtWork(list, noon())
-		if len(rows) != shownAtWork+1 || !strings.Contains(rows[shownAtWork], "and 5 more, 1 waiting") {
+		if len(rows) != shownAtWork+1 || !strings.HasPrefix(rows[shownAtWork], "  and 5 more, 1 ") {
 			t.Errorf("%q", rows)
 		}
-		for _, row := range rows[:shownAtWork] {
+		for _, row := range rows {
 			if columns(row) >= width {
 				t.Errorf("width %d: %q is too wide", width, row)
 			}

@@ -42,11 +42,11 @@ type Options struct {
 }
 
 // PickTheme chooses the theme from the setting ("dark", "light", "none", or
-// "auto" and "" for a guess) and the environment: NO_COLOR and TERM=dumb turn
-// colours off, COLORFGBG tells light from dark. terminal says whether the
+// "auto" and "" for a guess) and the environment: NO_COLOR and a TERM without
+// colours turn them off, COLORFGBG tells light from dark. terminal says whether the
 // output is one; without it there are no colours.
 func PickTheme(setting string, terminal bool, getenv func(string) string) Theme {
-	if !terminal || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
+	if !terminal || getenv("NO_COLOR") != "" || colourless(getenv("TERM")) {
 		return ThemeNone
 	}
 	switch setting {
@@ -63,6 +63,12 @@ func PickTheme(setting string, terminal bool, getenv func(string) string) Theme 
 		return ThemeLight
 	}
 	return ThemeDark
+}
+
+// colourless says that a kind of terminal has no colours.
+func colourless(kind string) bool {
+	return kind == "dumb" || len(kind) > 2 && strings.HasPrefix(kind, "vt") && kind[2] <= '9' ||
+		strings.HasSuffix(kind, "-m") || strings.HasSuffix(kind, "-mono")
 }
 
 // PickASCII reports whether the locale of the environment cannot show Unicode.

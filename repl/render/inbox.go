@@ -85,15 +85,15 @@ func (r *Renderer) aside(head, answer string) string {
 	text := Safe(strings.Trim(answer, "\n"))
 	var split Splitter
 	md := markdown{theme: r.o.Theme, ascii: r.o.ASCII, width: max(r.o.Width-1-2, minWrap)}
-	for i, block := range append(split.Write(text), split.Close()) {
-		if strings.TrimSpace(block) == "" {
+	for i, b := range append(split.Write(text), split.Close()...) {
+		rows := strings.Trim(b.Text, "\n")
+		if !r.o.Raw {
+			rows = md.render(b)
+		}
+		if rows == "" {
 			continue
 		}
-		rows := strings.Trim(block, "\n")
-		if !r.o.Raw {
-			rows = md.render(block)
-		}
-		if i > 0 {
+		if i > 0 && !b.Joined {
 			out += bar + "\n"
 		}
 		for row := range strings.SplitSeq(rows, "\n") {

@@ -1,11 +1,11 @@
 package render
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/glamour"
-	"github.com/charmbracelet/glamour/ansi"
-	"github.com/muesli/termenv"
 )
 
 const (
@@ -21,58 +21,235 @@ const (
 	maxDepth = 40
 )
 
-// markdown renders safe text by glamour. Not safe for concurrent use.
+// markdown renders safe text by glamour, which is told of no width: it would pad
+// each row to it, and begin every row of an item or a quote but the first at the
+// margin. Its rows are broken here. Not safe for concurrent use.
 type markdown struct {
 	theme Theme
 	ascii bool
 	width int
 	term  *glamour.TermRenderer // built at the first block
+	code  *glamour.TermRenderer // without what only text needs
 }
 
-// render returns the block as rows without blank ones around it.
-func (m *markdown) render(block string) string {
-	block = strings.TrimRight(block, " \t\n")
+// render returns the block as rows without blank ones around it, "" when there is
+// nothing to see.
+func (m *markdown) render(b Block) string {
+	if b.code != nil {
+		return m.fenced(b)
+	}
+	block := strings.TrimRight(b.Text, " \t\n")
 	for strings.HasPrefix(block, "\n") {
 		block = block[1:]
 	}
-	if block == "" || len(block) > maxBlockBytes || tooWide(block) || tooDeep(block) {
-		return block
+	if block == "" {
+		return ""
 	}
-	term, err := m.renderer(block)
-	if err != nil || term == nil {
-		return block
+	if b.margin > 0 {
+		block = dedented(block, b.margin)
 	}
-	_, code := openFence(strings.TrimSpace(firstLine(block)))
-	if !code {
-		block = hideMarkup(joinItems(block))
-	}
-	out, err := term.Render(block)
-	if err != nil {
-		return block
-	}
-	return trimRows(keepColours(out), !code)
+	rows := m.rows(block, b.number)
+	return margined(rows, b.margin)
 }
 
-// renderer returns what renders a block, nil for a table that does not fit.
-// glamour makes every table as wide as the page, so that a small one gets a page
-// of its own.
-func (m *markdown) renderer(block string) (*glamour.TermRenderer, error) {
-	if cols, width := tableSize(block); cols > 0 {
-		if width < m.width {
-			return glamour.NewTermRenderer(options(m.theme, m.ascii, width)...)
+// rows renders a block that begins at the margin; number is what its first item
+// counts.
+func (m *markdown) rows(block string, number int) []string {
+	if len(block) > maxBlockBytes || tooWide(block) || tooDeep(block) {
+		return strings.Split(block, "\n")
+	}
+	term, fits, err := m.renderer(block)
+	if err != nil || term == nil {
+		return strings.Split(block, "\n")
+	}
+	out, err := term.Render(hideMarkup(joinItems(block)))
+	if err != nil {
+		return strings.Split(block, "\n")
+	}
+	if m.theme == ThemeNone {
+		out = strings.ReplaceAll(out, "****", "") // the end of a mark and the next one's beginning
+	}
+	rows := trimRows(keepColours(out, ""), true)
+	if fits {
+		rows = m.lay(rows, number)
+	}
+	return rows
+}
+
+// fenced renders a part of a fence, each line on its own row, unbroken, so that it
+// can be copied.
+func (m *markdown) fenced(b Block) string {
+	c, code, skip := b.code, b.code.body, 0
+	if c.inside != "" {
+		code, skip = c.inside+"\n"+code, 1
+	}
+	if c.outside != "" {
+		code += c.outside + "\n"
+	}
+	rows, ok := m.highlight(c.lang, code)
+	if n := strings.Count(code, "\n"); ok && n == len(rows) {
+		rows = rows[skip : skip+strings.Count(c.body, "\n")]
+	} else {
+		rows = nil
+		for line := range strings.Lines(c.body) {
+			rows = append(rows, strings.TrimRight(codeIndent+line, " \t\n"))
 		}
+	}
+	if c.first {
+		rows = rows[blankRows(rows):]
+	}
+	for c.last && len(rows) > 0 && bare(rows[len(rows)-1]) == "" {
+		rows = rows[:len(rows)-1]
+	}
+	return margined(rows, b.margin)
+}
+
+// highlight colours code and sets it in; ok says that it could.
+func (m *markdown) highlight(lang, code string) (rows []string, ok bool) {
+	if len(code) > maxBlockBytes || m.theme == ThemeNone || lang == "" {
+		return nil, false
+	}
+	if m.code == nil {
+		term, err := glamour.NewTermRenderer(options(m.theme, m.ascii, 0)...)
+		if err != nil {
+			return nil, false
+		}
+		m.code = term
+	}
+	fence := strings.Repeat("`", longest(code, '`')+3)
+	out, err := m.code.Render(fence + lang + "\n" + code + fence + "\n")
+	if err != nil {
+		return nil, false
+	}
+	out = strings.TrimSuffix(strings.TrimPrefix(keepColours(out, "38;5;"+colours(m.theme).plain), "\n"), "\n")
+	for row := range strings.SplitSeq(out, "\n") {
+		rows = append(rows, trimRow(row))
+	}
+	return rows, true
+}
+
+// longest is the length of the longest run of a byte.
+func longest(text string, c byte) (most int) {
+	n := 0
+	for i := range len(text) {
+		if text[i] != c {
+			n = 0
+			continue
+		}
+		n++
+		most = max(most, n)
+	}
+	return most
+}
+
+// codeIndent is what code is set in by.
+const codeIndent = "  "
+
+func margined(rows []string, margin int) string {
+	if margin > 0 {
+		rows = slices.Clone(rows)
+		for i, row := range rows {
+			if row != "" {
+				rows[i] = strings.Repeat(" ", margin) + row
+			}
+		}
+	}
+	return strings.Join(rows, "\n")
+}
+
+func dedented(block string, n int) string {
+	var b strings.Builder
+	for line := range strings.Lines(block) {
+		b.WriteString(dedent(line, n))
+	}
+	return b.String()
+}
+
+// lay breaks rendered rows between words. What an item or a quote goes on with
+// begins where its first row began.
+func (m *markdown) lay(rows []string, number int) []string {
+	type item struct{ at, text int } // the columns of its mark and of its text
+	var open []item
+	out := make([]string, 0, len(rows))
+	for i, row := range rows {
+		head, rest, marked := strings.Cut(row, string(itemMark))
+		if marked && i == 0 && number >= 0 {
+			head = renumbered(head, number)
+		}
+		lead := leading(row)
+		at := columns(lead)
+		for len(open) > 0 && (open[len(open)-1].at > at || marked && open[len(open)-1].at == at) {
+			open = open[:len(open)-1]
+		}
+		hang := lead
+		switch {
+		case marked:
+			hang = lead + strings.Repeat(" ", max(columns(head)-at, 0))
+			open = append(open, item{at, columns(head)})
+			row = head + strings.ReplaceAll(rest, string(itemMark), "")
+		case len(open) > 0 && bare(row) != "":
+			gap := strings.Repeat(" ", open[len(open)-1].text-open[len(open)-1].at)
+			row, hang = gap+row, gap+lead
+		}
+		if strings.ContainsRune(row, '\t') {
+			row = strings.ReplaceAll(row, "\t", "    ")
+		}
+		out = append(out, wrapBelow(row, m.width, hang)...)
+	}
+	return out
+}
+
+// leading is what stands before the text of a row: blanks and the bars of quotes,
+// without colours.
+func leading(row string) string {
+	var b strings.Builder
+	for row != "" {
+		n, _ := cell(row)
+		part := row[:n]
+		if part != " " && part != "│" && part != "|" && colourLength(row) == 0 {
+			break
+		}
+		if colourLength(row) == 0 {
+			b.WriteString(part)
+		}
+		row = row[n:]
+	}
+	lead := b.String()
+	if strings.HasSuffix(lead, "│") || strings.HasSuffix(lead, "|") {
+		return strings.TrimRight(lead, "│|") // a row of a table, or a text that begins so
+	}
+	return lead
+}
+
+// renumbered is the head of a first item with another number.
+func renumbered(head string, number int) string {
+	digits := 0
+	for digits < len(head) && head[digits] >= '0' && head[digits] <= '9' {
+		digits++
+	}
+	if digits == 0 {
+		return head
+	}
+	return strconv.Itoa(number) + head[digits:]
+}
+
+// renderer returns what renders a block, nil for a table that does not fit; fits
+// says that its rows are still to be broken. glamour makes a table that is told a
+// width as wide as that.
+func (m *markdown) renderer(block string) (term *glamour.TermRenderer, fits bool, err error) {
+	if cols, width := tableSize(block); cols > 0 && width > m.width {
 		if cols*minColumn > m.width {
-			return nil, nil
+			return nil, false, nil
 		}
+		term, err = glamour.NewTermRenderer(options(m.theme, m.ascii, m.width)...)
+		return term, false, err
 	}
 	if m.term == nil {
-		t, err := glamour.NewTermRenderer(options(m.theme, m.ascii, m.width)...)
-		if err != nil {
-			return nil, err
+		if m.term, err = glamour.NewTermRenderer(options(m.theme, m.ascii, 0)...); err != nil {
+			return nil, false, err
 		}
-		m.term = t
 	}
-	return m.term, nil
+	return m.term, true, nil
 }
 
 // tableSize returns the number of columns of a block that is a table, and the
@@ -164,11 +341,7 @@ func closesFence(line string) bool {
 }
 
 // resize sets the width of the blocks to come.
-func (m *markdown) resize(width int) {
-	if width != m.width {
-		m.width, m.term = width, nil
-	}
-}
+func (m *markdown) resize(width int) { m.width = width }
 
 func tooWide(block string) bool {
 	for row := range strings.Lines(block) {
@@ -205,7 +378,7 @@ func tooDeep(block string) bool {
 // trimRows takes the padding off the end of each row and blank rows off both
 // ends; with squeeze, of several blank rows in a row one is left. Colours that
 // end there are kept.
-func trimRows(text string, squeeze bool) string {
+func trimRows(text string, squeeze bool) []string {
 	var rows []string
 	for row := range strings.SplitSeq(text, "\n") {
 		row = trimRow(row)
@@ -214,13 +387,20 @@ func trimRows(text string, squeeze bool) string {
 		}
 		rows = append(rows, row)
 	}
-	for len(rows) > 0 && bare(rows[0]) == "" {
-		rows = rows[1:]
-	}
+	rows = rows[blankRows(rows):]
 	for len(rows) > 0 && bare(rows[len(rows)-1]) == "" {
 		rows = rows[:len(rows)-1]
 	}
-	return strings.Join(rows, "\n")
+	return rows
+}
+
+// blankRows counts the blank rows at the beginning.
+func blankRows(rows []string) int {
+	n := 0
+	for n < len(rows) && bare(rows[n]) == "" {
+		n++
+	}
+	return n
 }
 
 // trimRow drops spaces at the end, also those between colour sequences.
@@ -254,90 +434,4 @@ func bare(row string) string {
 		}
 		row = row[:i] + row[i+n:]
 	}
-}
-
-func profile(t Theme) termenv.Profile {
-	if t == ThemeNone {
-		return termenv.Ascii
-	}
-	return termenv.ANSI256
-}
-
-// palette is the colours of one theme, as 256-colour numbers, and the name of
-// chroma's style for code. glamour's own way to colour code registers one style
-// for the whole process, so that a second theme would get the first one's.
-type palette struct{ heading, code, link, quote, syntax string }
-
-func colours(t Theme) palette {
-	switch t {
-	case ThemeLight:
-		return palette{heading: "26", code: "88", link: "25", quote: "241", syntax: "github"}
-	case ThemeDark:
-		return palette{heading: "39", code: "209", link: "75", quote: "245", syntax: "github-dark"}
-	}
-	return palette{syntax: "bw"}
-}
-
-// style builds the look of a theme. Document has neither colour nor margin:
-// either makes glamour write a colour sequence for every cell of padding.
-func style(t Theme, ascii bool) ansi.StyleConfig {
-	plain := t == ThemeNone
-	c := colours(t)
-	colour := func(name string) *string {
-		if plain {
-			return nil
-		}
-		return &name
-	}
-	yes := func() *bool {
-		v := !plain
-		return &v
-	}
-	mark := func(s string) string {
-		if plain {
-			return s
-		}
-		return ""
-	}
-	bullet, bar, tick, rule := "• ", "│ ", "✓", "────────"
-	if ascii {
-		bullet, bar, tick, rule = "* ", "| ", "x", "--------"
-	}
-	two, one := uint(2), uint(1)
-	heading := func(prefix string) ansi.StyleBlock {
-		return ansi.StyleBlock{StylePrimitive: ansi.StylePrimitive{Prefix: prefix}}
-	}
-	cfg := ansi.StyleConfig{
-		BlockQuote:     ansi.StyleBlock{StylePrimitive: ansi.StylePrimitive{Color: colour(c.quote)}, Indent: &one, IndentToken: &bar},
-		List:           ansi.StyleList{LevelIndent: two},
-		Heading:        ansi.StyleBlock{StylePrimitive: ansi.StylePrimitive{Color: colour(c.heading), Bold: yes()}},
-		H1:             heading("# "),
-		H2:             heading("## "),
-		H3:             heading("### "),
-		H4:             heading("#### "),
-		H5:             heading("##### "),
-		H6:             heading("###### "),
-		Strikethrough:  ansi.StylePrimitive{CrossedOut: yes(), BlockPrefix: mark("~~"), BlockSuffix: mark("~~")},
-		Emph:           ansi.StylePrimitive{Italic: yes(), BlockPrefix: mark("*"), BlockSuffix: mark("*")},
-		Strong:         ansi.StylePrimitive{Bold: yes(), BlockPrefix: mark("**"), BlockSuffix: mark("**")},
-		HorizontalRule: ansi.StylePrimitive{Color: colour(c.quote), Format: "\n" + rule + "\n"},
-		Item:           ansi.StylePrimitive{BlockPrefix: bullet},
-		Enumeration:    ansi.StylePrimitive{BlockPrefix: ". "},
-		Task:           ansi.StyleTask{Ticked: "[" + tick + "] ", Unticked: "[ ] "},
-		Link:           ansi.StylePrimitive{Color: colour(c.link), Underline: yes()},
-		LinkText:       ansi.StylePrimitive{Color: colour(c.link), Bold: yes()},
-		Image:          ansi.StylePrimitive{Color: colour(c.link), Underline: yes()},
-		ImageText:      ansi.StylePrimitive{Color: colour(c.link), Format: "{{.text}}"},
-		Code:           ansi.StyleBlock{StylePrimitive: ansi.StylePrimitive{Color: colour(c.code), Prefix: mark("`"), Suffix: mark("`")}},
-		CodeBlock: ansi.StyleCodeBlock{
-			StyleBlock: ansi.StyleBlock{Indent: &two},
-			Theme:      c.syntax,
-		},
-		DefinitionDescription: ansi.StylePrimitive{BlockPrefix: "\n  "},
-	}
-	if ascii {
-		cross, row, col := "+", "-", "|"
-		cfg.Table = ansi.StyleTable{CenterSeparator: &cross, RowSeparator: &row, ColumnSeparator: &col}
-	}
-	return cfg
 }

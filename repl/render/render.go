@@ -73,6 +73,7 @@ func (r *Renderer) Event(e agent.Event) string {
 	case agent.EventTurnStart:
 		out := r.Flush()
 		r.turn, r.blocks, r.text = e.Turn, 0, false
+		clear(r.calls)
 		return out
 	case agent.EventMessageDelta:
 		r.text = true
@@ -120,28 +121,37 @@ func (r *Renderer) Begin() { r.last = kindNone }
 // to grow.
 func (r *Renderer) Tail(n int) []string {
 	var rows []string
-	for _, row := range r.split.Tail(n) {
-		rows = append(rows, wrap(strings.ReplaceAll(row, "\t", "    "), r.o.Width-1, 0)...)
+	last, code := r.split.Tail(n)
+	for _, row := range last {
+		row = strings.ReplaceAll(row, "\t", "    ")
+		if code { // as it will be printed, but on one row
+			rows = append(rows, clip(strings.Repeat(" ", r.split.margin)+codeIndent+row, r.o.Width-1, r.pick("…", "...")))
+			continue
+		}
+		rows = append(rows, wrap(row, r.o.Width-1, 0)...)
 	}
 	return rows[max(0, len(rows)-n):]
 }
 
 // Flush returns the unfinished block, rendered; nothing is left of it.
 func (r *Renderer) Flush() string {
+	held := strings.TrimSuffix(r.held, "\r")
 	r.held = ""
-	return r.block(r.split.Close())
+	var out strings.Builder
+	for _, b := range append(r.split.Write(Safe(held)), r.split.Close()...) {
+		out.WriteString(r.block(b))
+	}
+	return out.String()
 }
 
 // stream adds a piece of the answer.
 func (r *Renderer) stream(text string) string {
 	text = r.held + text
-	r.held = ""
-	if strings.HasSuffix(text, "\r") {
-		text, r.held = text[:len(text)-1], "\r"
-	}
+	n := len(text) - unfinished(text)
+	text, r.held = text[:n], text[n:]
 	var out strings.Builder
-	for _, block := range r.split.Write(Safe(text)) {
-		out.WriteString(r.block(block))
+	for _, b := range r.split.Write(Safe(text)) {
+		out.WriteString(r.block(b))
 	}
 	return out.String()
 }
@@ -158,13 +168,13 @@ func (r *Renderer) message(text string) string {
 }
 
 // block renders one complete block, with a blank row before all but the first
-// of a turn.
-func (r *Renderer) block(text string) string {
-	if strings.TrimSpace(text) == "" {
+// of a turn and what is joined to the one above.
+func (r *Renderer) block(b Block) string {
+	out := r.rendered(b)
+	if out == "" {
 		return ""
 	}
-	out := r.rendered(text)
-	if r.last != kindNone {
+	if r.last == kindLine || r.last == kindText && !b.Joined {
 		out = "\n" + out
 	}
 	r.blocks++
@@ -172,11 +182,21 @@ func (r *Renderer) block(text string) string {
 	return out
 }
 
-func (r *Renderer) rendered(block string) string {
+// rendered is a block as whole rows, "" when there is nothing to see.
+func (r *Renderer) rendered(b Block) string {
+	rows := ""
 	if r.o.Raw {
-		return strings.Trim(block, "\n") + "\n"
+		rows = strings.Trim(b.Text, "\n")
+		if b.code != nil {
+			rows = strings.TrimSuffix(b.Text, "\n")
+		}
+	} else {
+		rows = r.md.render(b)
 	}
-	return r.md.render(block) + "\n"
+	if strings.TrimSpace(rows) == "" && (b.code == nil || b.code.first || b.code.last) {
+		return ""
+	}
+	return rows + "\n"
 }
 
 func (r *Renderer) retry(e agent.Event) string {

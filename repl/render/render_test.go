@@ -33,9 +33,9 @@ func harmful(text string) string {
 		case r == '\n' || r == '\t':
 		case unicode.IsControl(r):
 			return fmt.Sprintf("control %U", r)
-		case unicode.Is(unicode.Bidi_Control, r), r == 0x200b, r == 0x200d, r == 0xfeff, r >= 0xe0000 && r < 0xe0080:
+		case unicode.Is(unicode.Bidi_Control, r), r == 0x200b, r == 0xfeff, r >= 0xe0000 && r < 0xe0080:
 			return fmt.Sprintf("invisible %U", r)
-		case r == ampersand, r == lessThan:
+		case r == ampersand, r == lessThan, r == itemMark, r == joinMark, r == apartMark:
 			return fmt.Sprintf("stand-in %U", r)
 		}
 		text = text[n:]
@@ -61,13 +61,21 @@ func TestSafe(t *testing.T) {
 			t.Errorf("Safe(%q) is %q, want %q", in, got, want)
 		}
 	}
+	for in, want := range map[string]string{
+		"👩\u200d💻 🏳\ufe0f\u200d🌈": "👩\u200d💻 🏳\ufe0f\u200d🌈", "می\u200cخواهم": "می\u200cخواهم", "क्\u200dष": "क्\u200dष",
+		"a\u200db": `a\u200db`, "👩\u200d": `👩\u200d`, "👩\u200d\u200d💻": `👩\u200d\u200d💻`, "👩\u200cx": `👩\u200cx`, "\uf8f3\uf8f4": `\uf8f3\uf8f4`,
+	} {
+		if got := Safe(in); got != want {
+			t.Errorf("Safe(%q) is %q, want %q", in, got, want)
+		}
+	}
 	if got := SafeLine("a\nb\tc"); got != "a␊b c" {
 		t.Errorf("SafeLine gave %q", got)
 	}
 }
 
 func FuzzSafe(f *testing.F) {
-	for _, s := range []string{"a", "\x1b[31m", "\u202e", "\r\r\n\n", "\xff\xfe", "&#27;", "\U000e0001"} {
+	for _, s := range []string{"a", "\x1b[31m", "\u202e", "\r\r\n\n", "\xff\xfe", "&#27;", "\U000e0001", "👩\u200d💻\u200d", "\u200c\u0627\u200c\u0627", "\uf8f3\uf8f2"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -103,6 +111,15 @@ func FuzzMarkdown(f *testing.F) {
 			if bad := harmful(out); bad != "" {
 				t.Fatalf("%q became %q with %s", in, out, bad)
 			}
+			r, cut := New(Options{Width: 40, Theme: theme}), ""
+			for rest := in; rest != ""; {
+				n := min(3, len(rest))
+				cut += r.Event(agent.Event{Type: agent.EventMessageDelta, Text: rest[:n]})
+				rest = rest[n:]
+			}
+			if cut += r.Flush(); cut != out {
+				t.Fatalf("%q in pieces became %q, whole %q", in, cut, out)
+			}
 			if theme == ThemeNone && strings.Contains(out, "\x1b") {
 				t.Fatalf("%q became %q", in, out)
 			}
@@ -111,16 +128,25 @@ func FuzzMarkdown(f *testing.F) {
 }
 
 // blocks splits text that arrives in pieces of n bytes.
-func blocks(text string, n int) []string {
+func blocks(text string, n int) []Block {
 	var s Splitter
-	var out []string
+	var out []Block
 	for len(text) > 0 {
 		n := min(n, len(text))
 		out = append(out, s.Write(text[:n])...)
 		text = text[n:]
 	}
-	if rest := s.Close(); rest != "" {
-		out = append(out, rest)
+	return append(out, s.Close()...)
+}
+
+// told is what blocks say: a + stands before those that are joined.
+func told(list []Block) (out []string) {
+	for _, b := range list {
+		text := b.Text
+		if b.Joined {
+			text = "+" + text
+		}
+		out = append(out, text)
 	}
 	return out
 }
@@ -138,8 +164,15 @@ func TestSplitter(t *testing.T) {
 		{"fence in fence", "````\n```\nx\n```\n````\ny\n", []string{"````\n```\nx\n```\n````\n", "y\n"}},
 		{"tilde fence", "~~~\n```\n~~~\n", []string{"~~~\n```\n~~~\n"}},
 		{"inline code is no fence", "```a``` b\n\nc\n", []string{"```a``` b\n", "c\n"}},
-		{"nested list", "- a\n  - b\n\n  - c\n\n    para\n- d\n\nend\n", []string{"- a\n  - b\n\n  - c\n\n    para\n- d\n\n", "end\n"}},
-		{"fence in a list", "1. a\n\n   ```\n   x\n\n   y\n   ```\n\n2. b\n", []string{"1. a\n\n   ```\n   x\n\n   y\n   ```\n\n2. b\n"}},
+		{"nested list", "- a\n  - b\n\n  - c\n\n    para\n- d\n\nend\n", []string{"- a\n  - b\n\n  - c\n\n    para\n", "+- d\n\n", "end\n"}},
+		{"items", "1. a\n2. b\n\n3. c\n", []string{"1. a\n", "+2. b\n\n", "3. c\n"}},
+		{"fence in a list", "1. a\n\n   ```\n   x\n\n   y\n   ```\n\n2. b\n", []string{"1. a\n\n", "   ```\n   x\n\n   y\n   ```\n", "2. b\n"}},
+		{"text after a fence in a list", "- a\n  ```\n  x\n  ```\n  more\n  - sub\n- b\n", []string{"- a\n", "+  ```\n  x\n  ```\n", "+  more\n  - sub\n", "+- b\n"}},
+		{"list ends after its fence", "- a\n  ```\n  x\n  ```\nno item\n", []string{"- a\n", "+  ```\n  x\n  ```\n", "no item\n"}},
+		{"code in parts", "```\n1\n2\n3\n4\n5\n\n 6\n7\n```\n", []string{"```\n1\n2\n3\n4\n5\n\n 6\n7\n```\n"}},
+		{"code in parts at a good place", "```\n1\n2\n3\n4\n5\n\n6\n7\n```\n", []string{"```\n1\n2\n3\n4\n5\n\n", "+6\n7\n```\n"}},
+		{"code in parts at any place", "```\n" + strings.Repeat(" x\n", 17) + "```\n", []string{"```\n" + strings.Repeat(" x\n", 16), "+ x\n```\n"}},
+		{"a fence closed by the end", "a\n\n```\nx\n```", []string{"a\n", "```\nx\n```\n"}},
 		{"list ends at a fence", "- a\n```\nx\n```\n", []string{"- a\n", "```\nx\n```\n"}},
 		{"number in a text", "in\n1984. it\n", []string{"in\n1984. it\n"}},
 		{"table", "| a |\n|---|\n| 1 |\n\nafter\n", []string{"| a |\n|---|\n| 1 |\n", "after\n"}},
@@ -150,7 +183,7 @@ func TestSplitter(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range []int{1, 3, 7, 1 << 20} {
-				if got := blocks(c.in, n); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) {
+				if got := told(blocks(c.in, n)); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) {
 					t.Errorf("in pieces of %d: %q, want %q", n, got, c.want)
 				}
 			}
@@ -164,16 +197,20 @@ func FuzzSplitter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in string, n int) {
 		n = max(1, min(n, len(in)))
-		whole, pieces := blocks(in, len(in)+1), blocks(in, n)
+		whole, pieces := told(blocks(in, len(in)+1)), told(blocks(in, n))
 		if fmt.Sprintf("%q", whole) != fmt.Sprintf("%q", pieces) {
 			t.Fatalf("%q in pieces of %d: %q, as a whole %q", in, n, pieces, whole)
 		}
-		if squeeze(strings.Join(whole, "")) != squeeze(in) {
+		text := ""
+		for _, b := range blocks(in, n) {
+			text += b.Text
+		}
+		if squeeze(text) != squeeze(in) {
 			t.Fatalf("%q became %q", in, whole)
 		}
 		var s Splitter
 		s.Write(in)
-		if rows := s.Tail(3); len(rows) > 3 {
+		if rows, _ := s.Tail(3); len(rows) > 3 {
 			t.Fatalf("the tail has %d rows", len(rows))
 		}
 	})
@@ -208,7 +245,11 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestStreamedIsWhole(t *testing.T) {
+	sample := sample + "\n👨\u200d👩\u200d👧 می\u200cخواهم 日本 ❤\ufe0f\u200d🔥\r\n\n" + talk + "\nthe end 👩\u200d💻"
 	want := whole(New(Options{Width: 60, Theme: ThemeDark}), sample)
+	if strings.Contains(want, `\u200`) || strings.Contains(want, `\x`) {
+		t.Errorf("joiners were taken apart: %q", want)
+	}
 	for _, n := range []int{1, 5, 64} {
 		r := New(Options{Width: 60, Theme: ThemeDark})
 		var got strings.Builder
@@ -264,8 +305,8 @@ func TestTailIsBrokenIntoRows(t *testing.T) {
 		want []string
 	}{
 		{"one two three four five", []string{"one two three four", "five"}},
-		{" 日本語日本語日本語\tend", []string{"one two three four", "five", "日本語日本語日本語", "end"}},
-		{" x-very-long-word-that-fits-nowhere", []string{"日本語日本語日本語", "end", "x-very-long-word-tha", "t-fits-nowhere"}},
+		{" 日本語日本語日本語\tend", []string{"one two three four", "five 日本語日本語日", "本語    end"}},
+		{" x-very-long-word-that-fits-nowhere", []string{"five 日本語日本語日", "本語    end x-very-l", "ong-word-that-fits-n", "owhere"}},
 	} {
 		r.Event(agent.Event{Type: agent.EventMessageDelta, Text: c.add})
 		if got := r.Tail(4); strings.Join(got, "|") != strings.Join(c.want, "|") {
@@ -329,7 +370,7 @@ func TestTables(t *testing.T) {
 		"as wide as it needs":  {table(2, "ab"), " ab │ ab\n────┼────\n ab │ ab"},
 		"many narrow columns":  {table(10, "1"), strings.TrimSuffix(strings.Repeat(" 1 │", 10), "│")},
 		"no room for columns":  {table(10, "a longer cell"), table(10, "a longer cell")},
-		"text with bars in it": {"a | b\nc | d\n", "a | b c | d"},
+		"text with bars in it": {"a | b\nc | d\n", "a | b\nc | d"},
 	} {
 		got := whole(New(Options{Width: 60}), c.text)
 		if !strings.HasPrefix(got, strings.TrimSpace(c.want)) && !strings.HasPrefix(got, strings.TrimRight(c.want, " ")) {
@@ -388,6 +429,11 @@ func TestPickTheme(t *testing.T) {
 		{"dark", true, map[string]string{"NO_COLOR": "1"}, ThemeNone},
 		{"dark", false, nil, ThemeNone},
 		{"none", true, nil, ThemeNone},
+		{"dark", true, map[string]string{"TERM": "vt220"}, ThemeNone},
+		{"dark", true, map[string]string{"TERM": "xterm-mono"}, ThemeNone},
+		{"dark", true, map[string]string{"TERM": "vte-256color"}, ThemeDark},
+		{"light", true, map[string]string{"COLORFGBG": "nonsense"}, ThemeLight},
+		{"", true, map[string]string{"COLORFGBG": ";"}, ThemeDark},
 	} {
 		if got := PickTheme(c.setting, c.terminal, func(k string) string { return c.env[k] }); got != c.want {
 			t.Errorf("%+v gave %v", c, got)
@@ -416,14 +462,14 @@ func shapes() map[string]func(n int) string {
 		"many columns": func(n int) string {
 			return strings.Repeat("| c ", 1250*n) + "|\n" + strings.Repeat("|---", 1250*n) + "|\n" + strings.Repeat("| 1 ", 1250*n) + "|\n"
 		},
-		"open fence":      func(n int) string { return "```go\n" + strings.Repeat("x := 1 // y\n", 5000*n) },
+		"open fence":      func(n int) string { return "```go\n" + strings.Repeat("x := 1 // y\n", 1000*n) },
 		"one long line":   many("word ", 25_000),
-		"long list":       many("- item with `code`\n", 1250),
+		"long list":       many("- item with `code`\n", 400),
 		"deep list":       func(n int) string { return deepList(50 * n) },
 		"deep quote":      func(n int) string { return strings.Repeat(">", 750*n) + " x\n" },
 		"open brackets":   many("[", 5000),
 		"emphasis":        many("*a _b ", 2500),
-		"many paragraphs": many("some words here\n\n", 1250),
+		"many paragraphs": many("some words here\n\n", 400),
 	}
 }
 
@@ -482,19 +528,7 @@ func BenchmarkStream(b *testing.B) {
 
 // whole renders a whole text, as the events of a turn would.
 func whole(r *Renderer, text string) string {
-	var s Splitter
-	var b strings.Builder
-	blocks := s.Write(Safe(text))
-	if rest := s.Close(); rest != "" {
-		blocks = append(blocks, rest)
-	}
-	for i, block := range blocks {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(r.rendered(block))
-	}
-	return b.String()
+	return r.stream(text) + r.Flush()
 }
 
 // TestSender: the conversation id of a client is not something to read.

@@ -131,7 +131,7 @@ func (r *Renderer) bar(t Run) string {
 // taskRow is a task at work: what it is, and who does what for how long.
 func (r *Renderer) taskRow(t RunTask, ids int, now time.Time) string {
 	dot := r.pick(" · ", " - ")
-	head := "  " + fitted(SafeLine(t.ID), ids)
+	head := "  " + r.fitted(SafeLine(t.ID), ids)
 	var tail string
 	if !t.Since.IsZero() {
 		tail = dot + Span(now.Sub(t.Since))

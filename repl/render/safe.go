@@ -7,13 +7,20 @@ import (
 )
 
 // Safe makes text from a model, a tool, a file or a name harmless to a
-// terminal, as visible.Text does. The stand-ins of this package are shown too,
-// so that foreign text cannot bring them along.
+// terminal, as visible.Text does, but for the joiners that a picture or a script
+// needs. The stand-ins of this package are shown too, so that foreign text cannot
+// bring them along.
 func Safe(text string) string {
-	if strings.ContainsAny(text, string(ampersand)+string(lessThan)) {
-		text = strings.NewReplacer(string(ampersand), `\uf8f0`, string(lessThan), `\uf8f1`).Replace(text)
+	if strings.Contains(text, standIns) {
+		text = strings.NewReplacer(string(ampersand), `\uf8f0`, string(lessThan), `\uf8f1`, string(itemMark), `\uf8f2`,
+			string(joinMark), `\uf8f3`, string(apartMark), `\uf8f4`).Replace(text)
 	}
-	return visible.Text(text)
+	kept := keepJoiners(text)
+	if text = visible.Text(kept); kept != text || strings.Contains(kept, standIns) {
+		text = strings.ReplaceAll(text, string(joinMark), string(joiner))
+		text = strings.ReplaceAll(text, string(apartMark), string(nonJoiner))
+	}
+	return text
 }
 
 // SafeLine is Safe for text that must stay on one row: line breaks become ␊ and
@@ -26,6 +33,15 @@ func SafeLine(text string) string { return visible.Line(Safe(text)) }
 const (
 	ampersand = '\uf8f0'
 	lessThan  = '\uf8f1'
+)
+
+const (
+	// itemMark stands behind the mark of a list's item while its rows are broken.
+	itemMark = '\uf8f2'
+	// joinMark and apartMark stand for joiners that are kept.
+	joinMark, apartMark = '\uf8f3', '\uf8f4'
+	// standIns are the bytes with which all of these begin.
+	standIns = "\xef\xa3"
 )
 
 // hideMarkup keeps the renderer from seeing HTML: tags, and character
@@ -71,41 +87,123 @@ func plainReference(text string) bool {
 }
 
 // keepColours makes everything visible that a renderer may have let through,
-// except colour sequences, puts the hidden characters back, and drops colours
-// that colour nothing.
-func keepColours(text string) string {
-	var b strings.Builder
-	b.Grow(len(text))
-	pending := ""
-	write := func(part string) {
-		if part != "" {
-			b.WriteString(pending + part)
-			pending = ""
-		}
-	}
+// except colour sequences, puts the hidden characters back, and leaves out the
+// colours that change nothing that is seen: most of what chroma and glamour write.
+// So does the colour plain, which is the one of text that has none. Rows end
+// without a colour.
+func keepColours(text, plain string) string {
+	p := painter{plain: plain}
+	p.out.Grow(len(text))
 	for {
 		i := strings.IndexByte(text, 0x1b)
 		if i < 0 {
 			break
 		}
-		write(Safe(restore(text[:i])))
+		p.text(text[:i])
 		text = text[i:]
 		n := colourLength(text)
-		switch {
-		case n == 0:
-			write("␛")
+		if n == 0 {
+			p.text("␛")
 			n = 1
-		case pending != "" && text[:n] == reset:
-			pending = ""
-		case text[:n] == reset:
-			b.WriteString(reset)
-		default:
-			pending += text[:n]
+		} else {
+			p.want = added(p.want, text[:n])
 		}
 		text = text[n:]
 	}
-	write(Safe(restore(text)))
-	return b.String()
+	p.text(text)
+	p.end()
+	return p.out.String()
+}
+
+// added is what colours are on behind a sequence, as its numbers.
+func added(colours, sequence string) string {
+	more := sequence[2 : len(sequence)-1]
+	rest, again := strings.CutPrefix(more, "0;")
+	switch {
+	case more == "" || more == "0":
+		return ""
+	case again || colours == "":
+		return rest
+	}
+	return colours + ";" + more
+}
+
+// turned is the sequence from some colours to others.
+func turned(from, to string) string {
+	switch {
+	case from == to:
+		return ""
+	case to == "":
+		return reset
+	case from == "" || ink(from) && ink(to):
+		return "\x1b[" + to + "m"
+	}
+	return "\x1b[0;" + to + "m"
+}
+
+// ink says that colours are one of 256 for text and nothing else.
+func ink(colours string) bool {
+	n, ok := strings.CutPrefix(colours, "38;5;")
+	return ok && !strings.Contains(n, ";")
+}
+
+// painter writes text in the colours that are wanted.
+type painter struct {
+	out             strings.Builder
+	want, is, plain string
+}
+
+func (p *painter) text(text string) {
+	for {
+		row, rest, more := strings.Cut(text, "\n")
+		p.row(row)
+		if !more {
+			return
+		}
+		p.end()
+		p.out.WriteByte('\n')
+		text = rest
+	}
+}
+
+func (p *painter) row(text string) {
+	if text == "" {
+		return
+	}
+	want := p.want
+	if p.plain != "" && want == p.plain {
+		want = ""
+	}
+	if strings.Trim(text, " \t") != "" || shows(want) || shows(p.is) {
+		p.out.WriteString(turned(p.is, want))
+		p.is = want
+	}
+	for i, part := range strings.Split(restore(text), string(itemMark)) {
+		if i > 0 {
+			p.out.WriteRune(itemMark)
+		}
+		p.out.WriteString(Safe(part))
+	}
+}
+
+func (p *painter) end() {
+	p.out.WriteString(turned(p.is, ""))
+	p.is = ""
+}
+
+// shows says that colours are seen on a blank: a line under or through it, a
+// ground.
+func shows(colours string) bool {
+	list := strings.Split(colours, ";")
+	for i := 0; i < len(list); i++ {
+		switch list[i] {
+		case "38":
+			i += 2
+		case "4", "7", "9", "21", "48", "53":
+			return true
+		}
+	}
+	return false
 }
 
 func restore(text string) string {

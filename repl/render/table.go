@@ -28,7 +28,7 @@ func (r *Renderer) Table(rows [][]string) string {
 		for i, text := range row {
 			text = SafeLine(text)
 			if i < len(row)-1 {
-				text = fitted(text, widths[i])
+				text = r.fitted(text, widths[i])
 			}
 			line += text
 		}
@@ -38,17 +38,7 @@ func (r *Renderer) Table(rows [][]string) string {
 }
 
 // fitted is a cell that fills its column and the gap behind it.
-func fitted(text string, width int) string {
-	if columns(text) > width {
-		kept, used := "", 0
-		for text != "" {
-			size, w := cell(text)
-			if used+w > width-1 {
-				break
-			}
-			kept, used, text = kept+text[:size], used+w, text[size:]
-		}
-		text = kept + "…"
-	}
+func (r *Renderer) fitted(text string, width int) string {
+	text = clip(text, width, r.pick("…", "..."))
 	return text + strings.Repeat(" ", max(0, width-columns(text))+2)
 }

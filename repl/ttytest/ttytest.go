@@ -11,6 +11,7 @@
 package ttytest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,7 @@ type TTY struct {
 	mu      sync.Mutex // guards the fields below
 	model   vt10x.Terminal
 	changed chan struct{}
+	second  bool // the terminal shows its second page
 	bytes   int
 	raw     []byte // the last of what was received, as it came
 }
@@ -97,9 +99,9 @@ func (y *TTY) pump() {
 			return
 		}
 		rest = append(rest, buf[:n]...)
-		whole := len(rest) - partialRune(rest)
+		whole := len(rest) - max(partialRune(rest), partialControl(rest))
 		y.mu.Lock()
-		_, _ = y.model.Write([]byte(widen(string(rest[:whole]))))
+		_, _ = y.model.Write([]byte(widen(y.pages(string(rest[:whole])))))
 		y.bytes += n
 		if y.raw = append(y.raw, buf[:n]...); len(y.raw) > keptRaw {
 			y.raw = y.raw[len(y.raw)-keptRaw:]
@@ -109,6 +111,47 @@ func (y *TTY) pump() {
 		y.mu.Unlock()
 		rest = append([]byte(nil), rest[whole:]...)
 	}
+}
+
+// partialControl counts the bytes at the end of b that begin a control sequence.
+func partialControl(b []byte) int {
+	i := bytes.LastIndexByte(b, 0x1b)
+	if i < 0 || len(b)-i > 32 {
+		return 0
+	}
+	if len(b)-i == 1 {
+		return 1
+	}
+	if b[i+1] != '[' {
+		return 0
+	}
+	for _, c := range b[i+2:] {
+		if c >= 0x40 {
+			return 0
+		}
+	}
+	return len(b) - i
+}
+
+// pages leaves out what would end a second page that is not shown: the model takes
+// it for the start of one. mu is held.
+func (y *TTY) pages(s string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(s, "\x1b[?1049")
+		if i < 0 {
+			break
+		}
+		end := i + len("\x1b[?1049") + 1
+		set := s[end-1] == 'h'
+		b.WriteString(s[:i])
+		if set || y.second {
+			b.WriteString(s[i:end])
+		}
+		y.second, s = set, s[end:]
+	}
+	b.WriteString(s)
+	return b.String()
 }
 
 // partialRune counts the bytes at the end of b that begin a rune.
