@@ -25,6 +25,7 @@ const (
 	maxPace    = 250 * time.Millisecond
 	retryTime  = time.Second
 	watchTime  = 500 * time.Millisecond // between two looks, when the system tells of nothing
+	surelyTime = 10 * time.Second       // and when it does
 	burstTime  = 30 * time.Millisecond  // what belongs to one edit comes within
 	gatherTime = 5 * time.Millisecond   // and to one burst of changes
 )
@@ -58,10 +59,13 @@ func (s *Store) loop() {
 	defer func() { end() }()
 	timer := time.NewTimer(watchTime)
 	defer timer.Stop()
+	every := watchTime
 	for asked := false; ; {
 		if !asked && s.isWatching() {
 			asked = true
-			edits, end = s.notices()
+			if edits, end = s.notices(); edits != nil {
+				every = surelyTime
+			}
 		}
 		due := false
 		select {
@@ -70,18 +74,22 @@ func (s *Store) loop() {
 		case <-s.kick:
 			due = true
 			s.rest(gatherTime)
-		case <-edits:
+		case _, told := <-edits:
+			if !told { // there is nothing to be told of any more
+				edits, every = nil, watchTime
+			}
 			s.rest(burstTime)
 		case <-timer.C:
 		}
-		next := s.turn(due)
+		next := s.turn(due, every)
 		timer.Reset(next)
 	}
 }
 
-// turn is one round of the loop; it returns when the next is due at the latest.
-func (s *Store) turn(due bool) time.Duration {
-	next := watchTime
+// turn is one round of the loop; it returns when the next is due at the latest,
+// which is every when there is nothing to do.
+func (s *Store) turn(due bool, every time.Duration) time.Duration {
+	next := every
 	s.mu.Lock()
 	watching := s.watching
 	if watching {
@@ -109,9 +117,9 @@ func (s *Store) turn(due bool) time.Duration {
 		next = min(next, lookBackTime)
 	}
 	switch {
-	case next == watchTime && !s.readOnly && s.unsettled():
+	case next == every && !s.readOnly && s.unsettled():
 		next = s.settle
-	case !watching && next == watchTime && !s.waiting():
+	case !watching && next == every && !s.waiting():
 		next = time.Hour
 	}
 	return next

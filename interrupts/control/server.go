@@ -23,7 +23,7 @@ const (
 	// crowdTick is how often a full server looks for silent clients.
 	crowdTick = 100 * time.Millisecond
 	// placeTick is how often the socket is looked for.
-	placeTick = time.Second
+	placeTick = 3 * time.Second
 	// acceptRest is how long to wait when no connection can be taken, as when too
 	// many files are open.
 	acceptRest = 50 * time.Millisecond
@@ -113,7 +113,7 @@ func (s *Server) keep(ctx context.Context) {
 		there := s.place.inPlace()
 		s.mu.Unlock()
 		if !there {
-			_ = s.open(ctx) // tried again in a second; who is there may leave
+			_ = s.open(ctx) // tried again soon; who is there may leave
 		}
 	}
 }

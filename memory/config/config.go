@@ -139,6 +139,17 @@ func UserFile(getenv func(string) string) string {
 // root, below $XDG_STATE_HOME or ~/.local/state. It is empty when the
 // environment names no home at all.
 func HistoryFile(getenv func(string) string, root string) string {
+	return projectFile(getenv, "history", root)
+}
+
+// DraftFile returns how the paths of the files begin that keep half-typed lines
+// of chats in the project at root, like HistoryFile: each chat has its own.
+func DraftFile(getenv func(string) string, root string) string {
+	return projectFile(getenv, "drafts", root)
+}
+
+// projectFile is a file of the user's about a project.
+func projectFile(getenv func(string) string, kind, root string) string {
 	dir := getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {
 		home := getenv("HOME")
@@ -148,7 +159,7 @@ func HistoryFile(getenv func(string) string, root string) string {
 		dir = filepath.Join(home, ".local", "state")
 	}
 	sum := sha256.Sum256([]byte(root))
-	return filepath.Join(dir, "ralph", "history", filepath.Base(root)+"-"+hex.EncodeToString(sum[:4]))
+	return filepath.Join(dir, "ralph", kind, filepath.Base(root)+"-"+hex.EncodeToString(sum[:4]))
 }
 
 // platformConfigHome is the platform's default for the process's own home:

@@ -425,3 +425,25 @@ func TestPlaceholderKeysAreNoSecrets(t *testing.T) {
 		}
 	}
 }
+
+func TestFilesOfAProject(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"HOME": "/home/me"}
+	getenv := func(k string) string { return env[k] }
+	history, draft := HistoryFile(getenv, "/src/web"), DraftFile(getenv, "/src/web")
+	if filepath.Dir(history) != "/home/me/.local/state/ralph/history" || filepath.Dir(draft) != "/home/me/.local/state/ralph/drafts" || filepath.Base(history) != filepath.Base(draft) {
+		t.Errorf("history %q, drafts %q", history, draft)
+	}
+	if other := DraftFile(getenv, "/other/web"); other == draft {
+		t.Errorf("two projects share %q", draft)
+	}
+	env["XDG_STATE_HOME"] = "/state"
+	if got := DraftFile(getenv, "/src/web"); filepath.Dir(got) != "/state/ralph/drafts" {
+		t.Errorf("drafts %q", got)
+	}
+	delete(env, "XDG_STATE_HOME")
+	delete(env, "HOME")
+	if got := DraftFile(getenv, "/src/web") + HistoryFile(getenv, "/src/web"); got != "" {
+		t.Errorf("without a home: %q", got)
+	}
+}

@@ -72,6 +72,18 @@ type Options struct {
 	Now func() time.Time
 	// Redact takes secrets out of what people read; nil keeps all.
 	Redact func(string) string
+	// Live, when set, is a session that this process has open; see Handoff.
+	Live *Live
+}
+
+// Live is a session that is open: what concerns it goes through whoever holds its
+// files, which must not be opened twice.
+type Live struct {
+	ID     string
+	Folder *folder.Folder
+	// Take keeps a record of RecordHandoff in the journal and the transcript, of
+	// the session with the id from.
+	Take func(r session.Record, text, from string) error
 }
 
 func (o Options) withDefaults() Options {

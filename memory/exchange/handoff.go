@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,7 +70,11 @@ func Handoff(o Options, from, to retention.Session, open []string, dry bool) (Ha
 		return h, nil
 	}
 	dir := filepath.Join(o.StateDir, filepath.FromSlash(to.Path))
-	if err := handRecord(o, dir, h); err != nil {
+	hand := handRecord
+	if o.Live != nil && o.Live.ID == to.ID {
+		hand = handLive
+	}
+	if err := hand(o, dir, h); err != nil {
 		return fail(err)
 	}
 	if err := handFiles(o, from, to, tasks, took); err != nil {
@@ -85,21 +90,11 @@ func handRecord(o Options, dir string, h Handed) error {
 	if err != nil {
 		return err
 	}
-	payload, err := json.Marshal(map[string]string{"role": "user", "text": h.Text, "from": h.From})
-	last := json.RawMessage(nil)
-	err = errors.Join(err, j.Records(func(r session.Record) error {
-		if r.Kind == RecordHandoff {
-			last = r.Payload
-		}
-		return nil
-	}))
-	if err != nil {
+	record, again, err := h.record(o, j.Records)
+	if err != nil || again {
 		return errors.Join(err, j.Close())
 	}
-	if sameJSON(last, payload) {
-		return j.Close()
-	}
-	err = j.Append(0, session.Record{Kind: RecordHandoff, Time: o.Now(), Payload: payload})
+	err = j.Append(0, record)
 	if err == nil {
 		var b strings.Builder
 		fmt.Fprintf(&b, "## %s handoff from session %s\n\n", o.Now().UTC().Format("2006-01-02 15:04:05"), h.From)
@@ -111,6 +106,37 @@ func handRecord(o Options, dir string, h Handed) error {
 	return errors.Join(err, j.Close())
 }
 
+// handLive hands the message to who has the target open.
+func handLive(o Options, dir string, h Handed) error {
+	record, again, err := h.record(o, func(each func(session.Record) error) error {
+		_, err := session.ReadRecords(o.FS, filepath.Join(dir, session.JournalFile), each)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil || again {
+		return err
+	}
+	return o.Live.Take(record, h.Text, h.From)
+}
+
+// record is the record of a handoff; again says that it was the last that was
+// handed over.
+func (h Handed) record(o Options, records func(func(session.Record) error) error) (r session.Record, again bool, err error) {
+	payload, err := json.Marshal(map[string]string{"role": "user", "text": h.Text, "from": h.From})
+	if err != nil {
+		return r, false, err
+	}
+	err = records(func(r session.Record) error {
+		if r.Kind == RecordHandoff {
+			again = sameJSON(r.Payload, payload)
+		}
+		return nil
+	})
+	return session.Record{Kind: RecordHandoff, Time: o.Now(), Payload: payload}, again, err
+}
+
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y map[string]string
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x["text"] == y["text"] && x["from"] == y["from"]
@@ -120,7 +146,7 @@ func sameJSON(a, b json.RawMessage) bool {
 func handFiles(o Options, from, to retention.Session, tasks []folder.TaskState, took []string) error {
 	details := map[string]any{"from": from.ID, "to": to.ID}
 	for _, s := range []retention.Session{from, to} {
-		f, err := openFolder(o, s)
+		f, release, err := folderOf(o, s)
 		if err != nil {
 			return err
 		}
@@ -132,11 +158,22 @@ func handFiles(o Options, from, to retention.Session, tasks []folder.TaskState, 
 				}
 			}
 		}
-		if err := f.Close(); err != nil {
+		if err := release(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// folderOf gives the files of a session; release brings to disk what was written.
+func folderOf(o Options, s retention.Session) (f *folder.Folder, release func() error, err error) {
+	if o.Live != nil && o.Live.ID == s.ID {
+		return o.Live.Folder, o.Live.Folder.Flush, nil
+	}
+	if f, err = openFolder(o, s); err != nil {
+		return nil, nil, err
+	}
+	return f, f.Close, nil
 }
 
 func openFolder(o Options, s retention.Session) (*folder.Folder, error) {

@@ -27,12 +27,12 @@ func (l *Log) Edits() []Edit {
 	if l.view.writing {
 		return edits
 	}
-	at, there := look(l.o.FS, l.o.path(viewName))
+	at, there := look(l.o.FS, l.o.path(ViewFile))
 	switch {
 	case !there && l.view.there:
 		l.view.there, l.view.data, l.view.seen = false, nil, stamp{}
 		if l.table.shown() > 0 {
-			l.warn(viewName + " was deleted: it is written again, and nothing is dropped")
+			l.warn(ViewFile + " was deleted: it is written again, and nothing is dropped")
 			l.view.dirty = true
 			l.wake()
 		}
@@ -47,17 +47,17 @@ func (l *Log) read(at stamp) []Edit {
 	var data []byte
 	var err error = durable.ErrTooLarge
 	if at.size <= maxReadBytes {
-		data, err = durable.ReadFile(l.o.FS, l.o.path(viewName), maxReadBytes)
+		data, err = durable.ReadFile(l.o.FS, l.o.path(ViewFile), maxReadBytes)
 	}
 	switch {
 	case errors.Is(err, durable.ErrSymlink), errors.Is(err, durable.ErrNotRegular), errors.Is(err, durable.ErrTooLarge):
 		l.ruined(err.Error())
 		return nil
 	case err != nil:
-		l.warn(fmt.Sprintf("%s cannot be read: %v", viewName, err))
+		l.warn(fmt.Sprintf("%s cannot be read: %v", ViewFile, err))
 		return nil
 	}
-	if now, there := look(l.o.FS, l.o.path(viewName)); !there || now != at {
+	if now, there := look(l.o.FS, l.o.path(ViewFile)); !there || now != at {
 		return nil // written meanwhile
 	}
 	d, ok := parse(data)
@@ -83,12 +83,12 @@ func (l *Log) pickUp(data []byte) {
 // ruined moves a file away that cannot be used, and has it written anew; mu is
 // held.
 func (l *Log) ruined(why string) {
-	moved, err := l.quarantine(viewName)
+	moved, err := l.quarantine(ViewFile)
 	if err != nil {
-		l.warn(fmt.Sprintf("%s is not used (%s), and is in the way: %v", viewName, why, err))
+		l.warn(fmt.Sprintf("%s is not used (%s), and is in the way: %v", ViewFile, why, err))
 		return
 	}
-	l.warn(fmt.Sprintf("%s is not used (%s): it is %s now, and is written again", viewName, why, moved))
+	l.warn(fmt.Sprintf("%s is not used (%s): it is %s now, and is written again", ViewFile, why, moved))
 	l.view.there, l.view.data, l.view.seen, l.view.dirty = false, nil, stamp{}, true
 	l.wake()
 }
@@ -103,13 +103,13 @@ func (l *Log) take(d document) []Edit {
 		return nil // nobody edited it, it may only be old
 	}
 	if !d.known {
-		l.warn(viewName + " was empty: it is written again, and nothing is dropped")
+		l.warn(ViewFile + " was empty: it is written again, and nothing is dropped")
 		return nil
 	}
 	edits := l.compare(d)
 	if rest := l.userLines(d); !slices.Equal(rest, v.rest) {
 		if len(rest) > 0 {
-			l.warn(fmt.Sprintf("%s: what has no id of a message is not taken (%q): ralph send accepts one", viewName, clip(rest[0])))
+			l.warn(fmt.Sprintf("%s: what has no id of a message is not taken (%q): ralph send accepts one", ViewFile, clip(rest[0])))
 		}
 		v.rest = rest
 	}
@@ -187,14 +187,14 @@ func (l *Log) edit(m *message, it item) (e Edit, changed bool) {
 		if slices.Contains(classes(), it.class) {
 			e.Class, changed = it.class, true
 		} else {
-			l.warn(fmt.Sprintf("%s: %s keeps its class, as there is no %q (%s)", viewName, m.ID, clip(it.class), strings.Join(classes(), ", ")))
+			l.warn(fmt.Sprintf("%s: %s keeps its class, as there is no %q (%s)", ViewFile, m.ID, clip(it.class), strings.Join(classes(), ", ")))
 		}
 	}
 	text, same := rejoin(base.text, it.text)
 	switch {
 	case same:
 	case strings.TrimSpace(text) == "":
-		l.warn(fmt.Sprintf("%s: %s keeps its text; to drop it delete its line", viewName, m.ID))
+		l.warn(fmt.Sprintf("%s: %s keeps its text; to drop it delete its line", ViewFile, m.ID))
 	default:
 		e.Text, changed = &text, true
 	}
@@ -222,7 +222,7 @@ func rejoin(base, shown string) (text string, same bool) {
 // firstLook reads the file when the queue is opened, and returns the messages
 // as the user changed them.
 func (l *Log) firstLook(ctx context.Context) []Entry {
-	path := l.o.path(viewName)
+	path := l.o.path(ViewFile)
 	at, there := look(l.o.FS, path)
 	if !there {
 		l.view.dirty = l.table.shown() > 0
@@ -265,6 +265,6 @@ func (l *Log) isPure(at stamp) bool {
 	if at.size > maxReadBytes {
 		return true
 	}
-	data, err := durable.ReadFile(l.o.FS, l.o.path(viewName), maxReadBytes)
+	data, err := durable.ReadFile(l.o.FS, l.o.path(ViewFile), maxReadBytes)
 	return err != nil || isPure(data)
 }

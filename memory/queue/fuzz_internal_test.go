@@ -181,11 +181,11 @@ func TestWriteRace(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitFor(t, func() bool {
-			data, err := os.ReadFile(o.path(viewName))
+			data, err := os.ReadFile(o.path(ViewFile))
 			return err == nil && strings.Contains(string(data), text)
 		})
 		// Another message is on its way into the file while the user saves.
-		data, err := os.ReadFile(o.path(viewName))
+		data, err := os.ReadFile(o.path(ViewFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestWriteRace(t *testing.T) {
 		if err := os.Chtimes(temp, old, old); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(temp, o.path(viewName)); err != nil {
+		if err := os.Rename(temp, o.path(ViewFile)); err != nil {
 			t.Fatal(err)
 		}
 		waitFor(t, func() bool {

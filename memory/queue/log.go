@@ -101,7 +101,7 @@ func (l *Log) start(ctx context.Context) (Found, error) {
 // adopt does it; mu is held.
 func (l *Log) adopt(ctx context.Context) error {
 	// What a killed process left half written. Where that fails it is only litter.
-	_ = durable.Sweep(l.o.FS, l.o.StateDir, logName, viewName)
+	_ = durable.Sweep(l.o.FS, l.o.StateDir, logName, ViewFile)
 	if err := l.clearLog(); err != nil {
 		return err
 	}

@@ -30,10 +30,13 @@ import (
 // ErrLocked is matched when another process holds the queue.
 var ErrLocked = errors.New("another Ralph holds the queue")
 
-// The files, relative to the state directory.
+// ViewFile is the file in the state directory that shows the queue and may be
+// edited.
+const ViewFile = "queue.md"
+
+// The other files, relative to the state directory.
 const (
 	logName        = "queue.jsonl"
-	viewName       = "queue.md"
 	quarantineName = "quarantine"
 )
 

@@ -141,7 +141,7 @@ func (l *Log) write(now time.Time) (again time.Duration, err error) {
 		l.mu.Unlock()
 		return 0, nil
 	}
-	at, there := look(l.o.FS, l.o.path(viewName))
+	at, there := look(l.o.FS, l.o.path(ViewFile))
 	if there && at != v.seen {
 		l.mu.Unlock()
 		return viewTime, nil // Edits reads it
@@ -183,7 +183,7 @@ func (l *Log) write(now time.Time) (again time.Duration, err error) {
 		if errors.Is(err, durable.ErrChanged) {
 			return viewTime, nil
 		}
-		l.warn(fmt.Sprintf("%s is not up to date: %v", viewName, err))
+		l.warn(fmt.Sprintf("%s is not up to date: %v", ViewFile, err))
 		l.reseat(was)
 		return retryTime, err
 	}
@@ -193,7 +193,7 @@ func (l *Log) write(now time.Time) (again time.Duration, err error) {
 
 // swap puts data in the place of was.
 func (l *Log) swap(was, data []byte) (late []byte, at stamp, err error) {
-	path := l.o.path(viewName)
+	path := l.o.path(ViewFile)
 	late, err = durable.Swap(l.o.FS, path, was, data, 0o600)
 	if err != nil {
 		return late, stamp{}, err
@@ -215,7 +215,7 @@ func (l *Log) swap(was, data []byte) (late []byte, at stamp, err error) {
 // reseat finds out, after a write that failed, whether the file is as it was;
 // mu is held.
 func (l *Log) reseat(was []byte) {
-	path := l.o.path(viewName)
+	path := l.o.path(ViewFile)
 	at, there := look(l.o.FS, path)
 	if !there || was == nil {
 		return

@@ -34,4 +34,4 @@ func End(ctx context.Context, c Claim, held string, grace time.Duration) error {
 // Lives says that a process is still the one that c names, and not a dead one
 // that waits to be reaped. It says nothing of whose it is, and is false
 // elsewhere than on Linux.
-func Lives(c Claim) bool { return lives(c) }
+func (c Claim) Lives() bool { return lives(c) }

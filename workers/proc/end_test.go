@@ -64,7 +64,7 @@ func TestEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !Lives(claim) {
+			if !claim.Lives() {
 				t.Error("a living process does not live")
 			}
 			began := time.Now()
@@ -74,7 +74,7 @@ func TestEnd(t *testing.T) {
 			if took := time.Since(began); took > c.most {
 				t.Errorf("took %v", took)
 			}
-			for deadline := time.Now().Add(5 * time.Second); Lives(claim); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Second); claim.Lives(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("it still lives")
 				}
@@ -109,7 +109,7 @@ func TestEndRefusesWhatIsNotProven(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if !Lives(claim) || cmd.ProcessState != nil {
+	if !claim.Lives() || cmd.ProcessState != nil {
 		t.Error("the process was ended")
 	}
 }
@@ -121,7 +121,7 @@ func TestEndObeysItsContext(t *testing.T) {
 	if err := End(ctx, claim, "", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("ended with %v", err)
 	}
-	if !Lives(claim) {
+	if !claim.Lives() {
 		t.Error("it was killed though the wait was given up")
 	}
 }

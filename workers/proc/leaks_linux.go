@@ -132,7 +132,7 @@ func sweepOf(ctx context.Context, owner string) ([]Process, error) {
 	if err := errors.Join(err, err2, err3, err4); err != nil || bits > tagOwners {
 		return nil, fmt.Errorf("sweep what %q left: %w", owner, ErrUnproven)
 	}
-	dead := space == spaceOf("self") && bits != ownerBits() && !Lives(Claim{PID: pid, Start: start, Boot: f[4]})
+	dead := space == spaceOf("self") && bits != ownerBits() && !lives(Claim{PID: pid, Start: start, Boot: f[4]})
 	if !dead {
 		if len(carriers(nil, func(n uint64) bool { return ownerOfTag(n) == bits })) == 0 {
 			return nil, nil

@@ -17,7 +17,10 @@ import (
 
 // TestMain also is the Ralph that a test kills.
 func TestMain(m *testing.M) {
-	if part := os.Getenv("PROC_TEST_PART"); part != "" {
+	if part := os.Getenv("PROC_TEST_PART"); part == "terminal" {
+		playTerminal(context.Background())
+		return
+	} else if part != "" {
 		play(context.Background(), part)
 		return
 	}

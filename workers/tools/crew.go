@@ -56,12 +56,25 @@ const (
 func (b *box) told(tool, answer string, err error) (agent.Result, error) {
 	answer, _ = visible([]byte(answer))
 	text, notice := b.fit(tool, answer)
-	r := agent.Result{Head: notice, Text: text, Brief: cutText(firstLine(text), 80)}
+	r := agent.Result{Head: notice, Text: text, Brief: firstSentence(text)}
 	if err != nil {
 		r.Brief = ""
 		return r, fmt.Errorf("%s: %w", tool, err)
 	}
 	return r, nil
+}
+
+// maxBriefBytes bounds what a person is shown of an answer.
+const maxBriefBytes = 100
+
+// firstSentence is the beginning of a text, for a person.
+func firstSentence(text string) string {
+	line := firstLine(text)
+	line, _, _ = strings.Cut(line, ". ")
+	if short := cutText(line, maxBriefBytes); short != line {
+		return short + "…"
+	}
+	return line
 }
 
 // agentID checks the id that a tool of one agent was given.
