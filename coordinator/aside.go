@@ -122,7 +122,7 @@ func (a *asides) complete(ctx context.Context, m interrupts.Message) (string, er
 		return "", errNoModel
 	}
 	state := c.situationText()
-	text, err := prompt.Aside(m.Text, state)
+	text, err := prompt.Aside(m.Text+c.mentioned(m.Text), state)
 	if err != nil {
 		return "", err
 	}
@@ -159,6 +159,9 @@ func (c *Coordinator) situationText() string {
 	}
 	for _, x := range live.Background {
 		fmt.Fprintf(&b, "In the background: %s: %s\n", x.ID, x.Command)
+	}
+	if ran := c.typed.text(false); ran != "" {
+		b.WriteString(ran + "\n")
 	}
 	for _, x := range live.Queue {
 		fmt.Fprintf(&b, "Waiting: %s (%s): %s\n", x.ID, x.Class, clipRunes(x.Text, maxQuote))

@@ -45,6 +45,7 @@ type changes struct {
 	off    bool // there will never be one
 	before git.Checkpoint
 	head   string
+	calls  int              // that could change something, so far
 	made   []git.BlobChange // by the run that ended last
 	cutOff string           // the turn that was found cut off and got its checkpoint
 }
@@ -55,6 +56,7 @@ type changes struct {
 func (c *changes) begin(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.calls++
 	if c.begun || c.failed || c.off {
 		return
 	}

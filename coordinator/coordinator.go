@@ -62,6 +62,8 @@ type Coordinator struct {
 	past     past
 	errands  *errands
 	planning planning
+	typed    ownCommands
+	byHand   sync.WaitGroup // what the user runs beside the work
 
 	// name is what this one is called among the agents; host is the coordinator
 	// in which a guest works, nil for a Ralph of its own.
@@ -87,6 +89,7 @@ type Coordinator struct {
 	endpoint     model.Endpoint
 	modelOptions model.Options
 	client       *model.Client // nil without a model
+	chosen       bool          // the model was, after Open
 	system       systemPrompt
 	facts        prompt.Facts      // that system was made of
 	rules        []prompt.Document // of the repository, as the model was told last
@@ -223,6 +226,7 @@ func (c *Coordinator) Close() error {
 	c.asides.close()
 	c.edits.close()
 	errs = append(errs, c.opt.Proc.Close(ctx), c.settled(ctx))
+	c.byHand.Wait() // which has ended with the processes
 	if c.trees != nil {
 		errs = append(errs, c.trees.Close(ctx))
 	}
@@ -262,7 +266,7 @@ func (c *Coordinator) Models(ctx context.Context) ([]string, error) {
 func (c *Coordinator) SetModel(name string) {
 	c.mu.Lock()
 	old := c.client
-	c.endpoint.Model = name
+	c.endpoint.Model, c.chosen = name, true
 	c.modelOptions.Endpoint = c.endpoint
 	c.client = model.New(c.modelOptions)
 	c.mu.Unlock()

@@ -86,6 +86,7 @@ func (c *Coordinator) settleAll(got []interrupts.Message) (m agent.Message, deli
 		return m, nil, false
 	}
 	m.Text, m.Inbox = strings.Join(texts, "\n\n"), strings.Join(ids, " ")
+	m.Text += c.mentioned(m.Text)
 	if urgent {
 		m.Text += urgentNote
 	}

@@ -12,7 +12,10 @@
 // notebook.go (the tools that keep something); what the model sees in compact.go,
 // summary.go, past.go, recall.go, wording.go and context.go; what a crash leaves
 // in recovery.go, resume.go and cutoff.go; changes to files in changes.go and
-// trace.go; sessions as a whole in sessions.go. Children are in the package crew;
+// trace.go; sessions as a whole in sessions.go. What the user does beside the model
+// is in usercommand.go, beside.go, checks.go, files.go, settings.go and handoff.go,
+// its values in the package desk; mention.go has the files that they mention.
+// Children are in the package crew;
 // children.go equips them and joins them with the queue, family.go is what a piece
 // of work does with its own, station.go is the place
 // where an agent works, with its sandbox.

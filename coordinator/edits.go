@@ -96,15 +96,19 @@ func (e *edits) inbox() []agent.Message {
 	return []agent.Message{{Role: agent.RoleUser, Text: noteTitle + "\n" + text}}
 }
 
-// news is what was edited and the model was not told; it is told once.
+// news is what was edited, and what the user ran, and the model was not told; it
+// is told once.
 func (e *edits) news() string {
 	e.look()
 	rules := e.c.newRules()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	text := strings.Join(append(e.unseen, rules...), "\n\n")
+	told := append(e.unseen, rules...)
 	e.unseen = nil
-	return text
+	if ran := e.c.typed.text(true); ran != "" {
+		told = append(told, ran)
+	}
+	return strings.Join(told, "\n\n")
 }
 
 // said is what the user said in a message; false for what Ralph itself told the

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/workers/agent"
@@ -236,22 +235,13 @@ func (c *Coordinator) failedCheck(command string, res proc.Result) (string, erro
 	return prompt.CheckFailed(told)
 }
 
-// mayCheck lets a check that the repository proposes run as a command of the model
-// might, and where it is not confined only after the human approved its exact text.
+// mayCheck says whether the configured check may run, and warns when it may not.
 func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error) {
 	origin := c.cfg.Origin("check")
 	if origin.Source != fromProject {
 		return true, nil
 	}
-	d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
-	if d.Effect == policy.Allow && c.confined().Complete {
-		return true, nil
-	}
-	why := d.Rule
-	var err error
-	if d.Effect != policy.Deny {
-		why, err = c.gate.mayCheck(ctx, command)
-	}
+	why, err := c.mayRunProposed(ctx, command)
 	if why != "" {
 		c.warn(fmt.Sprintf("the check %q of %s was left out: %s", command, origin, why))
 	}

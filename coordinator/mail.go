@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/interrupts"
+	"ralph/memory/notice"
 	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
@@ -49,6 +50,10 @@ const (
 	// lookEvery is how often the looker looks by itself: what is edited is felt
 	// within a second, also while a tool runs for minutes.
 	lookEvery = 500 * time.Millisecond
+	// lookSurely is how often it looks where the system tells of edits, and
+	// alertLooks how often it then looks in short.
+	lookSurely = 10 * time.Second
+	alertLooks = 4
 	// recordWait bounds how long the queue's file waits for the journal.
 	recordWait = 10 * time.Second
 )
@@ -297,21 +302,48 @@ func (m *mail) ready(ctx context.Context) (held bool) {
 	return m.queue.Flush(ctx) != nil && ctx.Err() == nil
 }
 
-// looker takes up what the user does to queue.md, when asked and by itself.
+// looker takes up what the user does to queue.md, when asked, when the system says
+// so, and by itself: often where the system says nothing, and for a moment after it
+// did, for an edit is taken up when the file has come to rest.
 func (m *mail) looker() {
+	var told <-chan struct{}
+	end := func() {}
+	defer func() { end() }()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	asked, alert := false, 0
 	for {
+		if !asked && m.opened() != nil {
+			asked, alert = true, alertLooks
+			told, end = notice.Watch(m.c.stateDir(), func(name string) bool { return name == queue.ViewFile })
+		}
 		select {
 		case done := <-m.look:
 			m.takeEdits()
 			close(done)
+		case _, there := <-told:
+			if !there { // the directory is gone, and may come again
+				end()
+				asked, told, end = false, nil, func() {}
+			}
+			alert = alertLooks
+			tick.Reset(lookEvery)
 		case <-tick.C:
 			m.takeEdits()
+			if alert--; alert == 0 && told != nil {
+				tick.Reset(lookSurely)
+			}
 		case <-m.quit:
 			return
 		}
 	}
+}
+
+// opened is the log, nil before there is one.
+func (m *mail) opened() *queue.Log {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.log
 }
 
 // amended has what the user did to queue.md taken up, and waits a moment for it.
@@ -334,9 +366,7 @@ func (m *mail) amended() {
 
 // takeEdits takes up what the user did to queue.md.
 func (m *mail) takeEdits() {
-	m.mu.Lock()
-	log := m.log
-	m.mu.Unlock()
+	log := m.opened()
 	if log == nil {
 		return
 	}

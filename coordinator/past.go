@@ -132,6 +132,7 @@ type fold struct {
 	messages []agent.Message
 	state    pastState
 	based    bool // nothing before the records matters
+	untold   []ran
 	stopped  *interruption
 }
 
@@ -140,11 +141,18 @@ func (f *fold) take(r session.Record) error {
 	var err error
 	switch r.Kind {
 	case recordCleared:
-		f.messages, f.state, f.based = nil, pastState{}, true
+		f.messages, f.state, f.based, f.untold = nil, pastState{}, true, nil
 	case recordMessage, exchange.RecordHandoff:
 		var m agent.Message
 		err = json.Unmarshal(r.Payload, &m)
 		f.messages = append(f.messages, m)
+		if r.Kind == recordMessage && m.Role == agent.RoleUser {
+			f.untold = nil // it told what had been run by then
+		}
+	case recordUserCommand:
+		var v ran
+		err = json.Unmarshal(r.Payload, &v)
+		f.untold = append(f.untold, v)
 	case recordRecalled:
 		var v recalledRecord
 		err = json.Unmarshal(r.Payload, &v)
@@ -202,6 +210,9 @@ func (c *Coordinator) loadPast(j *session.Journal) error {
 	c.mu.Lock()
 	c.transcript, c.stopped = list, f.stopped
 	c.mu.Unlock()
+	for _, r := range f.untold {
+		c.typed.add(r)
+	}
 	return nil
 }
 

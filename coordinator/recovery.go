@@ -164,7 +164,7 @@ func (a *assessment) holder() (alive bool) {
 		if err != nil || json.Unmarshal(data, &h) != nil || h.PID <= 0 {
 			continue
 		}
-		if a.s.Holder = h; proc.Lives(claimOf(h)) {
+		if a.s.Holder = h; claimOf(h).Lives() {
 			return true
 		}
 	}

@@ -177,6 +177,18 @@ func (p *piece) stopped(ctx context.Context, stop *interrupts.Stop) {
 	}
 }
 
+// unbegun begins conversation mode for work that a stop ended before its turn came:
+// the user stopped it as any other.
+func (p *piece) unbegun(err error) {
+	stop, stopped := interrupts.AsStop(err)
+	if !stopped || !p.job.Chat || p.c.interruption() != nil {
+		return
+	}
+	p.c.converse(interruption{At: p.c.now().UTC(), Task: p.job.Task, Report: "It had not begun: nothing was running.", By: by(stop)})
+	p.c.book.flushEvents()
+	p.c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: modeConversation, Text: "Ralph only talks until /go"})
+}
+
 // runName names the run of a plan that the piece worked on.
 func (p *piece) runName() string {
 	if p.job.Loop == nil {

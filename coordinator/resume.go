@@ -284,6 +284,11 @@ func lone(list []git.Checkpoint) (git.Checkpoint, bool) {
 // taken says what is gone on with, and how to begin anew.
 func (c *Coordinator) taken(s Situation) []string {
 	lines := s.Lines(c.now())
+	for i, line := range lines {
+		if line == s.gitLine() || line == s.leftLine() {
+			lines[i] = "aside: " + line
+		}
+	}
 	id := c.SessionID()
 	switch n := len(c.History()); {
 	case id == "":

@@ -65,6 +65,7 @@ func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
 	if err := c.take(guard.Context()); err != nil {
 		c.start()
 		p.fail(err)
+		p.unbegun(err)
 		return p.finish()
 	}
 	if !j.Last {
@@ -348,6 +349,8 @@ func (p *piece) opening(ctx context.Context, along []prompt.Document, about stri
 			return m, &interrupts.Stop{} // it was covered, or its author took it out
 		}
 		task = m.Text
+	case task != "" && p.job.Chat:
+		task += p.c.mentioned(task)
 	case task != "":
 	case p.job.Go:
 		task = goText

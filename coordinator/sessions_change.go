@@ -140,20 +140,36 @@ func (s *Sessions) apply(ctx context.Context, actions []retention.Action, dry bo
 // Handoff gives session b what session a knows.
 func (s *Sessions) Handoff(ctx context.Context, a, b string, dry bool) (h exchange.Handed, err error) {
 	err = s.hold(ctx, dry, false, func(st retention.State) error {
-		from, to, err := pair(st, a, b)
-		if err != nil {
-			return err
-		}
-		if to.Archived {
-			return &Error{Op: "hand over to session", Path: to.ID, Err: errors.New("it is in the archive"), Status: StatusUsage, Hint: "name a session that goes on: ralph sessions list"}
-		}
-		h, err = exchange.Handoff(s.exchange(), from, to, s.openTasks(), dry)
-		return failed(err)
+		h, err = s.handOver(st, a, b, nil, dry)
+		return err
 	})
+	return h, err
+}
+
+// handoff is Handoff in a project that this process holds, with live open in it.
+func (s *Sessions) handoff(a, b string, live *exchange.Live) (exchange.Handed, error) {
+	st, err := s.scan(true)
+	if err != nil {
+		return exchange.Handed{}, err
+	}
+	return s.handOver(st, a, b, live, false)
+}
+
+func (s *Sessions) handOver(st retention.State, a, b string, live *exchange.Live, dry bool) (exchange.Handed, error) {
+	from, to, err := pair(st, a, b)
+	if err != nil {
+		return exchange.Handed{}, err
+	}
+	if to.Archived {
+		return exchange.Handed{}, &Error{Op: "hand over to session", Path: to.ID, Err: errors.New("it is in the archive"), Status: StatusUsage, Hint: "name a session that goes on: ralph sessions list"}
+	}
+	o := s.exchange()
+	o.Live = live
+	h, err := exchange.Handoff(o, from, to, s.openTasks(), dry)
 	for _, w := range h.Warnings {
 		s.warn(w)
 	}
-	return h, err
+	return h, failed(err)
 }
 
 func pair(st retention.State, a, b string) (x, y retention.Session, err error) {

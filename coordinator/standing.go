@@ -16,20 +16,21 @@ import (
 
 // Standing says in a few short lines how things stand at the start of a
 // session: how commands run, what is open, how long the conversation is that
-// goes on, and what is to be warned of. A warning that it tells is not emitted
-// again.
+// goes on, and what is to be warned of: those begin with "note: ", and a line that
+// matters less than the others with "aside: ". A warning that it tells is not
+// emitted again.
 func (c *Coordinator) Standing() []string {
 	lines := []string{c.rights()}
-	open := 0
-	if data, err := durable.ReadFile(c.opt.FS, filepath.Join(c.opt.Root, memory.TasksFile), maxStateBytes); err == nil {
-		for _, t := range markdown.Parse(data).Tasks() {
-			if t.Status.Open() {
-				open++
-			}
-		}
+	if s := c.opt.Situation; s != nil && s.Verdict != "" && c.cfg.Sandbox != string(policy.SandboxOff) && c.confined().Complete {
+		lines[0] = "aside: " + lines[0] // as ever; what was cut off comes first
 	}
-	if open > 0 {
-		lines = append(lines, count(open, "open task"))
+	if data, err := durable.ReadFile(c.opt.FS, filepath.Join(c.opt.Root, memory.TasksFile), maxStateBytes); err == nil {
+		if line := openLine(markdown.Parse(data).Tasks()); line != "" {
+			if s := c.opt.Situation; s != nil && len(s.Tasks) > 0 {
+				line = "aside: " + line // those that matter are named
+			}
+			lines = append(lines, line)
+		}
 	}
 	if s := c.opt.Situation; s != nil && s.Verdict != "" {
 		lines = append(lines, c.taken(*s)...)
@@ -40,6 +41,48 @@ func (c *Coordinator) Standing() []string {
 		lines = append(lines, "note: "+w)
 	}
 	return lines
+}
+
+// openLine says what is open, by its status, and what would come next; "" when
+// nothing is.
+func openLine(tasks []markdown.Task) string {
+	closed, counts, open := map[string]bool{}, map[markdown.Status]int{}, 0
+	for _, t := range tasks {
+		if t.Status.Open() {
+			open++
+			counts[t.Status]++
+		} else {
+			closed[t.ID] = true
+		}
+	}
+	var parts []string
+	var next *markdown.Task
+	for _, st := range []markdown.Status{markdown.InProgress, markdown.Interrupted, markdown.Pending, markdown.Blocked, markdown.Failed} {
+		if n := counts[st]; n > 0 && n < open {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(st), "_", " ")))
+		}
+		for i, t := range tasks {
+			ready := st != markdown.Blocked && st != markdown.Failed && t.Status == st && !slices.ContainsFunc(t.After, func(id string) bool { return !closed[id] })
+			if ready && next == nil {
+				next = &tasks[i]
+			}
+		}
+	}
+	if open == 0 {
+		return ""
+	}
+	line := count(open, "open task")
+	if len(parts) > 0 {
+		line += " (" + strings.Join(parts, ", ") + ")"
+	}
+	if next != nil {
+		id := ""
+		if next.Explicit {
+			id = next.ID + " "
+		}
+		line += "; next: " + id + clipRunes(next.Title, maxQuote)
+	}
+	return line
 }
 
 // rights says how commands run.
@@ -69,9 +112,13 @@ func (c *Coordinator) conversation() string {
 		}
 		how := "was cut off"
 		if end := last.Meta.EndTime; end != nil {
-			how = "ended " + ago(c.now().Sub(*end))
+			how = fmt.Sprintf("ended %s (%s)", ago(c.now().Sub(*end)), last.Meta.Status)
 		}
-		return fmt.Sprintf("session %s; to go on with %s, which %s: ralph chat --resume %s", id, last.ID, how, last.ID)
+		name := ""
+		if n := strings.TrimSpace(last.Meta.SessionName); n != "" {
+			name = fmt.Sprintf(" (%s)", clipRunes(n, maxQuote/2))
+		}
+		return fmt.Sprintf("session %s; to go on with %s%s, which %s: /sessions switch %s", id, last.ID, name, how, last.ID)
 	}
 	line := fmt.Sprintf("session %s goes on after %s", id, count(len(history), "message"))
 	for _, m := range slices.Backward(history) {

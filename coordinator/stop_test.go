@@ -298,3 +298,22 @@ func TestBackgroundJobsEndBeforeTheProjectIsReleased(t *testing.T) {
 		t.Error("the background job survives its coordinator")
 	}
 }
+
+// Work that was stopped before its turn came was stopped like any other: Ralph
+// only talks then.
+func TestStopBeforeTheTurn(t *testing.T) {
+	t.Parallel()
+	for range 20 { // which of two things that are both true is seen first is chance
+		p := newProject(t)
+		p.session = "new"
+		c := p.open()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(&interrupts.Stop{Text: "enough"})
+		out := c.Run(ctx, coordinator.Job{Task: "go", Chat: true})
+		p.want(out, coordinator.StatusInterrupted, "enough")
+		if mode := c.Live().Mode; mode != "conversation" {
+			t.Fatalf("the mode is %q", mode)
+		}
+		p.shut(c)
+	}
+}

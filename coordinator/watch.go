@@ -20,6 +20,7 @@ type eyes struct {
 	// mu guards what follows.
 	mu       sync.Mutex
 	running  []runningCall
+	began    int // calls so far
 	turn     int
 	watchers map[*watcher]struct{}
 }
@@ -42,6 +43,7 @@ func (y *eyes) see(e agent.Event) {
 	case e.Type == agent.EventTurnStart:
 		y.turn = e.Turn
 	case e.Type == agent.EventToolStart:
+		y.began++
 		y.running = append(y.running, runningCall{e.CallID, callText(e)})
 	case e.Type == agent.EventToolEnd:
 		for i, r := range y.running {

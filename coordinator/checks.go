@@ -1,0 +1,98 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"ralph/coordinator/desk"
+	"ralph/coordinator/policy"
+)
+
+// Check runs one command as a check, in the project's tree and the sandbox; with
+// no command the one that is configured, else those that the project's own files
+// propose: build, test and lint of its root, or of its parts where the root has
+// none. What the repository proposes is asked for first where it is not confined.
+// Without any the error matches desk.ErrNoCheck. A check that fails is no error;
+// a stop, or the end of ctx, is, and the report then holds what had ended. The
+// model is told with its next request. It may be called at any time.
+func (c *Coordinator) Check(ctx context.Context, command string) (desk.CheckReport, error) {
+	c.byHand.Add(1)
+	defer c.byHand.Done()
+	guard := c.mail.queue.Guard(ctx, "check")
+	defer guard.Release()
+	ctx = guard.Context()
+	commands, proposed := []string{command}, false
+	if command == "" {
+		if commands, proposed = c.projectChecks(); len(commands) == 0 {
+			return desk.CheckReport{}, &Error{Op: "check", Err: desk.ErrNoCheck, Status: StatusUsage, Hint: "name one: /check COMMAND, or set it: --check, or check: in .ralph/config.yaml"}
+		}
+	}
+	var rep desk.CheckReport
+	for _, one := range commands {
+		run := desk.CheckRun{Command: one}
+		var err error
+		if proposed {
+			run.NotRun, err = c.mayRunProposed(ctx, one)
+		}
+		if err == nil && run.NotRun == "" {
+			err = c.checkNow(ctx, &run)
+		}
+		if err != nil {
+			return rep, fmt.Errorf("check %q: %w", clipRunes(firstLine(one), maxQuote), err)
+		}
+		rep.Runs = append(rep.Runs, run)
+	}
+	return rep, nil
+}
+
+// checkNow runs one check and has the model told of it.
+func (c *Coordinator) checkNow(ctx context.Context, run *desk.CheckRun) error {
+	res, err := c.checkIn(ctx, c.station, run.Command)
+	if err != nil {
+		return err
+	}
+	run.ExitCode, run.TimedOut, run.Duration, run.Output = res.ExitCode, res.TimedOut, res.Duration.Round(time.Millisecond), res.Stdout.String()
+	c.noteRan(ran{Command: run.Command, ExitCode: run.ExitCode, Duration: run.Duration.Milliseconds(), Output: run.Output, Check: true, TimedOut: run.TimedOut})
+	return nil
+}
+
+// projectChecks are the checks of the project; proposed says that the repository
+// chose them, and not the user.
+func (c *Coordinator) projectChecks() (commands []string, proposed bool) {
+	if c.cfg.Check != "" {
+		return []string{c.cfg.Check}, c.cfg.Origin("check").Source == fromProject
+	}
+	found := c.Project().Commands
+	for _, root := range []bool{true, false} {
+		for _, x := range found {
+			if at := x.Dir == "" || x.Dir == "."; at != root {
+				continue
+			}
+			line := x.Text
+			if !root {
+				line = "cd '" + strings.ReplaceAll(x.Dir, "'", `'\''`) + "' && " + line
+			}
+			commands = append(commands, line)
+		}
+		if len(commands) > 0 {
+			break
+		}
+	}
+	return commands, true
+}
+
+// mayRunProposed says why a check that the repository proposes may not run, ""
+// when it may: as a command of the model might, and where it is not confined only
+// after the user approved its exact text.
+func (c *Coordinator) mayRunProposed(ctx context.Context, command string) (why string, err error) {
+	d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
+	switch {
+	case d.Effect == policy.Deny:
+		return d.Rule, nil
+	case d.Effect == policy.Allow && c.confined().Complete:
+		return "", nil
+	}
+	return c.gate.mayCheck(ctx, command)
+}

@@ -1,0 +1,202 @@
+package coordinator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"ralph/coordinator/desk"
+	"ralph/coordinator/prompt"
+	"ralph/workers/agent"
+)
+
+const (
+	// maxFileAlong bounds what goes along of one file that is mentioned, maxAlong
+	// of all in a message.
+	maxFileAlong = 16 << 10
+	maxAlong     = 48 << 10
+	// maxListed bounds the entries of a directory that are named.
+	maxListed = 200
+)
+
+// mentionsNote begins what goes along with a message that mentions files.
+const mentionsNote = "\n\n" + noteTitle + "\nThe user mentions these with @; this is how they are now."
+
+// along is a file or directory that goes along with a message.
+type along struct {
+	name  string
+	text  string
+	brief string // what of it: "120 lines"
+	bare  bool   // only that it is there is said
+}
+
+// mentioned reads the files and directories that the human mentions in a message
+// and gives the note that goes along with it, "" for none; the human is told.
+// What is outside of the project, also through a link, and the insides of .git
+// and .ralph are no mentions.
+func (c *Coordinator) mentioned(text string) string {
+	if !strings.Contains(text, "@") {
+		return ""
+	}
+	got := map[string]along{}
+	left := maxAlong
+	names := desk.Mentions(text, func(name string) bool {
+		a, ok := c.takeAlong(name, left)
+		if _, known := got[name]; ok && !known {
+			got[name], left = a, left-len(a.text)
+		}
+		return ok
+	})
+	if len(names) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(mentionsNote)
+	var briefs []string
+	for _, name := range names {
+		a := got[name]
+		briefs = append(briefs, fmt.Sprintf("@%s (%s)", a.name, a.brief))
+		fmt.Fprintf(&b, "\n\n%s (%s)", a.name, a.brief)
+		if !a.bare {
+			b.WriteString(":\n" + prompt.Fence("", a.text))
+		}
+	}
+	c.start()
+	c.events.emit(agent.Event{Type: agent.EventInbox, Status: "with", Text: strings.Join(briefs, ", ")})
+	return b.String()
+}
+
+// takeAlong reads what a mention names, at most left bytes of it; false when it
+// names nothing that may go along.
+func (c *Coordinator) takeAlong(name string, left int) (along, bool) {
+	if internal(name) {
+		return along{}, false
+	}
+	f, real, err := c.station.work.Open(name)
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return c.listing(name, left)
+	case err != nil:
+		return along{}, false
+	}
+	defer f.Close()
+	if internal(real) {
+		return along{}, false
+	}
+	return c.excerpt(path.Clean(name), f, min(left, maxFileAlong)), true
+}
+
+// internal says that a path is of git's or of Ralph's own, or not below the root.
+func internal(name string) bool {
+	if path.IsAbs(name) || !fs.ValidPath(path.Clean(name)) {
+		return true
+	}
+	return slices.ContainsFunc(strings.Split(path.Clean(name), "/"), func(part string) bool {
+		return strings.EqualFold(part, ".git") || strings.EqualFold(part, ".ralph")
+	})
+}
+
+// excerpt is the beginning of a file, if it is text.
+func (c *Coordinator) excerpt(name string, f *os.File, most int) along {
+	a := along{name: name, bare: true}
+	size := int64(0)
+	if info, err := f.Stat(); err == nil {
+		size = info.Size()
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFileAlong+1))
+	switch {
+	case err != nil:
+		a.brief = "it cannot be read"
+		return a
+	case bytes.IndexByte(data, 0) >= 0:
+		a.brief = "not text, " + sizeText(size)
+		return a
+	}
+	text := c.redactor.String(strings.ToValidUTF8(string(data), "\ufffd"))
+	cut := head(text, most)
+	switch whole := len(data) <= maxFileAlong; {
+	case text == "":
+		a.brief = "empty"
+	case cut == "":
+		a.brief = "left out: the others take all the room"
+	case whole && cut == text:
+		a.text, a.brief, a.bare = text, count(lines(text), "line"), false
+	default:
+		a.text, a.brief, a.bare = cut, fmt.Sprintf("the first %s of %s", count(lines(cut), "line"), sizeText(size)), false
+	}
+	return a
+}
+
+// lines counts the lines of a text.
+func lines(text string) int {
+	n := strings.Count(text, "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	return n
+}
+
+func sizeText(n int64) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+// listing names what is in a directory, one level of it.
+func (c *Coordinator) listing(name string, left int) (along, bool) {
+	dir, real, err := c.station.work.OpenDir(name)
+	if err != nil {
+		return along{}, false
+	}
+	defer dir.Close()
+	if internal(real) {
+		return along{}, false
+	}
+	a := along{name: strings.TrimSuffix(path.Clean(name), "/") + "/", bare: true}
+	f, err := dir.Open(".")
+	if err != nil {
+		a.brief = "it cannot be read"
+		return a, true
+	}
+	defer f.Close()
+	const most = 10_000 // a directory with more is not read to its end
+	entries, err := f.ReadDir(most)
+	if err != nil && !errors.Is(err, io.EOF) {
+		a.brief = "it cannot be read"
+		return a, true
+	}
+	var names []string
+	for _, e := range entries {
+		switch {
+		case internal(e.Name()):
+		case e.IsDir():
+			names = append(names, e.Name()+"/")
+		default:
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	a.brief = fmt.Sprintf("a directory with %d entries", len(names))
+	if len(names) == 1 {
+		a.brief = "a directory with 1 entry"
+	}
+	text := strings.Join(names[:min(len(names), maxListed)], "\n")
+	if more := len(names) - maxListed; more > 0 {
+		text += fmt.Sprintf("\n… and %d more", more)
+	}
+	if text = c.redactor.String(head(strings.ToValidUTF8(text, "\ufffd"), min(left, maxFileAlong))); text != "" {
+		a.text, a.bare = text, false
+	}
+	return a, true
+}
