@@ -3,6 +3,7 @@
 
 GO      ?= go
 PREFIX  ?= /usr/local
+BIN     ?= bin/ralph
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
@@ -16,18 +17,18 @@ ifeq ($(HAVE_CC),yes)
 RACE := -race
 endif
 
-.PHONY: all build demo test check sweep sweep-state hostile bench fuzz cover update install clean
+.PHONY: all build demo test check sweep sweep-state hostile bench fuzz cover update pictures man install uninstall clean
 
 all: build
 
-build: bin/ralph
+build: $(BIN)
 
-.PHONY: bin/ralph
-bin/ralph:
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ralph .
+.PHONY: $(BIN)
+$(BIN):
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o "$(BIN)" .
 
 demo: build
-	@./bin/ralph demo
+	@"$(abspath $(BIN))" demo
 
 # What storms the machine with processes, and what says how soon processes are gone,
 # run after the others and one at a time.
@@ -87,13 +88,31 @@ cover:
 update:
 	RALPH_TEST_UPDATE=1 $(GO) test ./...
 
+# The pictures of the README, of the program as it is now: what the model says is
+# recorded anew, then the scenes are played. One that says the same is left alone.
+pictures:
+	RALPH_TEST_UPDATE=1 $(GO) test -count=1 ./scripts/pictures
+
+man: build
+	@"$(abspath $(BIN))" help --man
+
+# What make install puts in place, below DESTDIR and PREFIX.
+TO := "$(DESTDIR)$(PREFIX)"
+BASHDIR := share/bash-completion/completions
+ZSHDIR  := share/zsh/site-functions
+FISHDIR := share/fish/vendor_completions.d
+
 install: build
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 bin/ralph $(DESTDIR)$(PREFIX)/bin/ralph
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	bin/ralph completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ralph
-	bin/ralph completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ralph
-	bin/ralph completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ralph.fish
+	install -d $(TO)/bin $(TO)/share/man/man1 $(TO)/$(BASHDIR) $(TO)/$(ZSHDIR) $(TO)/$(FISHDIR)
+	install -m 755 "$(BIN)" $(TO)/bin/ralph
+	@umask 022; set -e; ralph="$(abspath $(BIN))"; set -x; \
+	"$$ralph" help --man > $(TO)/share/man/man1/ralph.1; \
+	"$$ralph" completion bash > $(TO)/$(BASHDIR)/ralph; \
+	"$$ralph" completion zsh > $(TO)/$(ZSHDIR)/_ralph; \
+	"$$ralph" completion fish > $(TO)/$(FISHDIR)/ralph.fish
+
+uninstall:
+	rm -f $(TO)/bin/ralph $(TO)/share/man/man1/ralph.1 $(TO)/$(BASHDIR)/ralph $(TO)/$(ZSHDIR)/_ralph $(TO)/$(FISHDIR)/ralph.fish
 
 clean:
 	rm -rf bin cover.out sweep.log hostile.log

@@ -71,10 +71,17 @@ type ChatOptions struct {
 	// Session is "" when the user did not say, "new", "last", or an id, a
 	// unique prefix of one or a name.
 	Session string
-	// Situation is how the last Ralph ended, nil when there is nothing to take up.
-	Situation *coordinator.Situation
-	// Force ends a Ralph that holds the project first.
-	Force bool
+	// Choose asks for the session to be picked from those of Past first.
+	Choose bool
+	// Past is the hand on the sessions of the project.
+	Past *coordinator.Sessions
+	// Begin makes what a coordinator needs but for Proc, Eyes and Ask: with "" for
+	// Session, else for the id of a session that the user picked, or "new". It looks
+	// how the last Ralph ended, which may take seconds, so it is called once the
+	// user sees something. It may be called again when the coordinator was closed.
+	Begin func(ctx context.Context, picked string) (coordinator.Options, error)
+	// Script, when set, is played in place of Stdin and Stdout.
+	Script *ChatScript
 	// Opening is what Ralph itself tells the model before the user says anything,
 	// so that it speaks first; "" for nothing.
 	Opening        string

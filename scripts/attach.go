@@ -22,7 +22,8 @@ func (inv *invocation) attachCommand() *cobra.Command {
 		Short: "watch the Ralph that runs here",
 		Long: "Watch the Ralph that runs in this project: its progress, line by line, on standard output; with --output jsonl (or json) its events as they come, after a first start event that says how things stand. " +
 			"Watching changes nothing. Ctrl-C leaves it, and everything goes on.\n" +
-			"Exits with 0 when that Ralph ends or Ctrl-C was pressed, 1 when none is running here, 8 when the one that holds the project does not answer.",
+			"Exits with 0 when that Ralph ends or Ctrl-C was pressed, 1 when none is running here, 8 when the one that holds the project does not answer.\n" +
+			"Example: ralph attach\nExample: ralph attach --output jsonl | jq -r .type",
 		Args: wordsOf(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return inv.attach(c) },
 	}

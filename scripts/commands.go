@@ -17,24 +17,25 @@ import (
 	"ralph/memory/visible"
 )
 
-func (inv *invocation) chat(ctx context.Context, c *cobra.Command, session string) error {
+// chat begins a chat as the command line asks for it; how the last one ended is
+// looked at when the user sees something.
+func (inv *invocation) chat(ctx context.Context, c *cobra.Command, o ChatOptions) error {
 	if err := inv.load(c); err != nil {
 		return err
 	}
 	switch {
-	case session != "":
+	case o.Choose && !(isTerminal(inv.Stdin) && isTerminal(inv.Stdout)):
+		return usage("name the session: ralph chat --resume ID; ralph sessions lists them, --continue takes the newest",
+			"--resume without an ID asks which session, and there is no terminal to ask on")
+	case o.Session != "", o.Choose:
 	case inv.cfg.Session != "":
-		session = inv.cfg.Session
+		o.Session = inv.cfg.Session
 	case inv.cfg.Run.New:
-		session = "new"
+		o.Session = "new"
 	case inv.cfg.Run.Continue:
-		session = "last"
+		o.Session = "last"
 	}
-	session, found, err := inv.takeUp(ctx, session)
-	if err != nil {
-		return err
-	}
-	return inv.converse(ctx, session, found)
+	return inv.converse(ctx, o, nil)
 }
 
 func (inv *invocation) demo(ctx context.Context, c *cobra.Command) error {
@@ -121,8 +122,9 @@ func (inv *invocation) configCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "print each setting and where it comes from",
-		Long:  "Print each setting, its effective value, and where that comes from: a flag, the environment, a file, or the default.",
-		Args:  wordsOf(0, 0),
+		Long: "Print each setting, its effective value, and where that comes from: a flag, the environment, a file, or the default. Keys and tokens are never shown.\n" +
+			"The user's file is ~/.config/ralph/config.yaml; what a project's .ralph/config.yaml says can only narrow.\nExample: ralph config\nExample: ralph config --json | jq '.entries[] | select(.source != \"default\")'",
+		Args: wordsOf(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := inv.load(c); err != nil {
 				return err
@@ -192,6 +194,7 @@ func (inv *invocation) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the version",
+		Long:  "Print the version, the commit and the day of the build, and what it was built with and for.\nExample: ralph version --json",
 		Args:  wordsOf(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := inv.flags(c); err != nil {

@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
@@ -60,13 +62,20 @@ func TestChatCommand(t *testing.T) {
 		session string
 	}{
 		{[]string{"chat"}, ""}, {[]string{"chat", "--continue"}, "last"}, {[]string{"chat", "--new", "-m", "x"}, "new"},
-		{[]string{"chat", "--resume", "003"}, "003"}, {[]string{"--session", "work", "chat"}, "work"}, {[]string{"-C", ".", "chat", "--edit-mode", "vi"}, ""},
+		{[]string{"chat", "--resume", "003"}, "003"}, {[]string{"chat", "--resume=003"}, "003"}, {[]string{"chat", "--resume", "003", "-m", "x"}, "003"}, {[]string{"--session", "work", "chat"}, "work"}, {[]string{"-C", ".", "chat", "--edit-mode", "vi"}, ""},
 	} {
 		b := newBench(t)
 		var got ChatOptions
 		b.chat = func(_ context.Context, o ChatOptions) (int, error) { got = o; return 5, nil }
 		if code := b.run(c.args...); code != 5 {
 			t.Errorf("%q: exit %d: %s", c.args, code, b.err.String())
+		}
+		if got.Begin == nil || got.Past == nil || got.Choose {
+			t.Errorf("%q: nothing begins a session: %+v", c.args, got)
+			continue
+		}
+		if o, err := got.Begin(t.Context(), ""); err != nil || o.Session != cmp.Or(c.session, "new") || o.Root != b.dir || o.Holder != "chat" {
+			t.Errorf("%q begins with %+v, %v", c.args, o, err)
 		}
 		if got.Session != c.session || got.Root != b.dir || got.Config == nil || got.RunID == "" {
 			t.Errorf("%q: %+v", c.args, got)
@@ -81,6 +90,43 @@ func TestChatCommand(t *testing.T) {
 	}
 	if code := newBench(t).run("chat"); code != 1 {
 		t.Errorf("a build without a chat: exit %d", code)
+	}
+}
+
+// Without an ID --resume asks which session; where nobody can be asked it says so.
+func TestChatAsksWhichSession(t *testing.T) {
+	for _, args := range [][]string{{"chat", "--resume"}, {"chat", "--resume", "--new"}, {"chat", "--resume", "--continue"}, {"chat", "--resume="}, {"chat", "--resume", " "}, {"chat", "--resume", "1", "2"},
+		{"chat", "--resume=1", "2"}, {"chat", "1"}} {
+		b := newBench(t)
+		b.chat = func(context.Context, ChatOptions) (int, error) { return 0, nil }
+		if code := b.run(args...); code != 2 {
+			t.Errorf("%q: exit %d: %s", args, code, b.err.String())
+		}
+	}
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Skip("no terminals here: ", err)
+	}
+	defer master.Close()
+	defer slave.Close()
+	b := newBench(t)
+	b.stdin, b.stdout = slave, slave
+	var got ChatOptions
+	b.chat = func(_ context.Context, o ChatOptions) (int, error) { got = o; return 0, nil }
+	if code := b.run("chat", "--resume"); code != 0 || !got.Choose || got.Session != "" {
+		t.Errorf("exit %d: %+v", code, got)
+	}
+	rows, err := got.Past.List(t.Context(), false)
+	if err != nil || len(rows) != 0 {
+		t.Errorf("a project without sessions has %v, %v", rows, err)
+	}
+	for picked, want := range map[string]string{"new": "new", "": "new"} {
+		if o, err := got.Begin(t.Context(), picked); err != nil || o.Session != want || o.Situation != nil {
+			t.Errorf("%q begins with %+v, %v", picked, o, err)
+		}
+	}
+	if _, err := got.Begin(t.Context(), "404"); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("a session that is not there: %v", err)
 	}
 }
 

@@ -1,5 +1,34 @@
 package scripts
 
+import "github.com/spf13/cobra"
+
+func (inv *invocation) completionCommand() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "print the completion script for a shell",
+		Long: "Print the completion script for a shell: commands, flags and their values, sessions, tasks, epics, agents, profiles. `make install` puts the scripts where bash, zsh and fish find them.\n" +
+			"Example: source <(ralph completion bash)\nExample: ralph completion zsh > \"${fpath[1]}/_ralph\"\nExample: ralph completion fish > ~/.config/fish/completions/ralph.fish\nExample: ralph completion powershell | Out-String | Invoke-Expression",
+		ValidArgs: shells,
+		Args:      wordsOf(1, 1, shells...),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch root := c.Root(); args[0] {
+			case "bash":
+				if err := root.GenBashCompletionV2(inv.out, true); err != nil {
+					return err
+				}
+				return inv.out.print(bashWords)
+			case "zsh":
+				return root.GenZshCompletion(inv.out)
+			case "fish":
+				return root.GenFishCompletion(inv.out, true)
+			default:
+				return root.GenPowerShellCompletionWithDesc(inv.out)
+			}
+		},
+	}
+}
+
 // bashWords ends the completion script for bash. What cobra writes needs the
 // bash-completion package to split the line into words, and fails without it at
 // each press of the key; this stands in where the package is missing. Bash

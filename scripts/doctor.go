@@ -65,7 +65,8 @@ func (inv *invocation) doctorCommand() *cobra.Command {
 		Short: "check what Ralph needs: the model, tools, the system, the project",
 		Long: "Check what Ralph needs: configuration, model, tools, system, project. Asking the model whether it answers costs a few tokens; " +
 			"so does --agents, which asks the model of each agent that is installed. " +
-			"Exits with 1 when something fails; a warning is no failure.",
+			"Exits with 1 when something fails; a warning is no failure.\n" +
+			"Example: ralph doctor\nExample: ralph doctor --agents --json",
 		Args: wordsOf(0, 0),
 	}
 	c.Flags().BoolVar(&agents, "agents", false, "look for the command lines of other agents too, and ask each for one line")

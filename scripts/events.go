@@ -72,6 +72,20 @@ func (e *eventWriter) event(ev agent.Event) error {
 	return e.err
 }
 
+// renumbered writes events of a coordinator, one at a time, of which not all may be
+// seen: without a gap, and begun by a start.
+func (e *eventWriter) renumbered(root string) func(agent.Event) {
+	return func(ev agent.Event) {
+		if ev.Type != agent.EventStart {
+			e.start(root)
+		}
+		e.mu.Lock()
+		ev.Seq = e.seq + 1
+		e.mu.Unlock()
+		_ = e.event(ev) // an error of standard output has ended the work by now
+	}
+}
+
 // start writes the first event when the work ended before it began.
 func (e *eventWriter) start(root string) {
 	e.mu.Lock()

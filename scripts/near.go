@@ -12,7 +12,7 @@ import (
 // its meaning when they come.
 func later() []string {
 	return []string{
-		"script", "monitor", "logs",
+		"monitor", "logs",
 		"report", "analyze", "insights", "compare", "init",
 	}
 }

@@ -11,13 +11,14 @@ import (
 
 // oneLine returns the first line of text that says something, made safe and
 // cut to max runes.
+// Joined emoji stand apart: how wide a joined one is depends on the terminal.
 func oneLine(text string, max int) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
-		line = strings.ReplaceAll(visible.Text(line), "\t", " ")
+		line = strings.NewReplacer("\t", " ", joiner, "").Replace(visible.Text(line))
 		if utf8.RuneCountInString(line) > max {
 			line = string([]rune(line)[:max-1]) + "…"
 		}
@@ -25,6 +26,9 @@ func oneLine(text string, max int) string {
 	}
 	return ""
 }
+
+// joiner makes one emoji of two, where a terminal knows it.
+const joiner = "\u200d"
 
 // cutTo cuts a line of safe text to a width in columns.
 func cutTo(line string, columns int) string { return ansi.Truncate(line, columns, "…") }

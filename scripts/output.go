@@ -41,6 +41,8 @@ type output struct {
 	resultFile  string
 	lastMessage string
 
+	told bool // the answer stands there already, as part of a conversation
+
 	// broke ends the work once standard output takes no more.
 	broke context.CancelCauseFunc
 	err   error // the first error of w
@@ -160,6 +162,9 @@ func (inv *invocation) deliver() error {
 		}
 		return o.print(string(line) + "\n")
 	default:
+		if o.told {
+			break
+		}
 		text := r.answer()
 		if r.Error != nil && o.terminal && isTerminal(inv.Stderr) {
 			text = untold(text, r.Error.Message)

@@ -61,8 +61,6 @@ func (inv *invocation) planKeys(c *cobra.Command, names ...string) {
 			c.Flags().Var(&flagValue{kind: k.Kind}, k.Flag, k.Help)
 		}
 	}
-	// The flag exists.
-	_ = c.RegisterFlagCompletionFunc("tracker", cobra.FixedCompletions(trackers(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func trackers() []string { return []string{"markdown", "json", "yaml", "beads", "beads-bv"} }
@@ -132,21 +130,13 @@ func (inv *invocation) lookCommands() []*cobra.Command {
 	}
 	inv.planKeys(check, "prompt")
 	inv.planKeys(preview, "prompt", "agent")
-	return inv.inPlan(list)
+	return inPlan(list)
 }
 
-// inPlan makes commands those of ralph plan: they are known by the second word of
-// their usage, and their help shows the whole line.
-func (inv *invocation) inPlan(list []*cobra.Command) []*cobra.Command {
+// inPlan makes commands those of ralph plan, which their usage begins with.
+func inPlan(list []*cobra.Command) []*cobra.Command {
 	for _, c := range list {
-		line := c.Use
-		c.Use = strings.TrimPrefix(line, "plan ")
-		c.SetHelpFunc(func(c *cobra.Command, _ []string) {
-			text := strings.NewReplacer("\n  ralph "+c.Use+"\n", "\n  ralph "+line+"\n", "--to ID  ", "--to FORM", "    --out ID    ", "-o, --out FILE  ").Replace(inv.commandHelp(c))
-			if err := inv.out.print(text); err != nil {
-				inv.code = inv.fail(err)
-			}
-		})
+		c.Use = strings.TrimPrefix(c.Use, "plan ")
 	}
 	return list
 }
@@ -163,12 +153,10 @@ func (inv *invocation) makeCommands(f *planFlags) []*cobra.Command {
 		Args: planWords(1, 1, "the PRD, a file in Markdown (- reads standard input)"),
 		RunE: func(c *cobra.Command, args []string) error { return inv.convertPlan(c, f, args[0]) },
 	}
-	convert.Flags().StringVar(&f.to, "to", "", "json, markdown or beads")
-	convert.Flags().StringVarP(&f.out, "out", "o", "", "write to FILE, - is standard output")
+	convert.Flags().StringVar(&f.to, "to", "", "write it as `FORM`: json, markdown or beads")
+	convert.Flags().StringVarP(&f.out, "out", "o", "", "write to `FILE`, - is standard output")
 	convert.Flags().BoolVar(&f.merge, "merge", false, "join the stories to what is there, by id")
 	convert.Flags().BoolVar(&f.force, "force", false, "replace what is there")
-	// The flag exists.
-	_ = convert.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]string{"json", "markdown", "beads"}, cobra.ShellCompDirectiveNoFileComp))
 	create := &cobra.Command{
 		Use:   `plan create ["WHAT"] [-o FILE]`,
 		Short: "talk a PRD into being",
@@ -178,8 +166,8 @@ func (inv *invocation) makeCommands(f *planFlags) []*cobra.Command {
 			return inv.createPlan(c.Context(), c, f, strings.Join(args, " "))
 		},
 	}
-	create.Flags().StringVarP(&f.out, "out", "o", "", "write the PRD to FILE")
-	return inv.inPlan([]*cobra.Command{convert, create})
+	create.Flags().StringVarP(&f.out, "out", "o", "", "write the PRD to `FILE`")
+	return inPlan([]*cobra.Command{convert, create})
 }
 
 // planWords checks how many words a command over plans takes.

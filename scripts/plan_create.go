@@ -44,19 +44,7 @@ func (inv *invocation) createPlan(ctx context.Context, c *cobra.Command, f *plan
 	if err != nil {
 		return broken("internal", "", err, "make the opening instruction")
 	}
-	if inv.Chat == nil {
-		return broken("internal", "", nil, "this build has no chat")
-	}
-	session, found, err := inv.takeUp(ctx, "new")
-	if err != nil {
-		return err
-	}
-	code, err := inv.Chat(ctx, ChatOptions{
-		Version: inv.Version, Root: inv.root, Dir: inv.dir, Config: inv.cfg, RunID: inv.result.RunID, Session: session, Situation: situation(found),
-		Opening: opening, Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Getenv: inv.Getenv, Environ: inv.Environ,
-	})
-	inv.code = code
-	if err != nil {
+	if err := inv.converse(ctx, ChatOptions{Session: "new", Opening: opening}, nil); err != nil {
 		return err
 	}
 	return inv.created(full, visible.Line(target))

@@ -62,15 +62,14 @@ func (inv *invocation) recoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover [FILE…] [--from file|backup|log|git]",
 		Short: "show how the state files stand, and bring back what is lost or corrupt",
-		Long: "Show how the state files stand and where else each is to be had. What is lost or corrupt is brought back from the newest valid of\n" +
-			"file, backup, log and git, and what a crash left is put in order. --from puts another source in place of the named files; what\n" +
+		Long: "Show how the state files stand and where else each is to be had. What is lost or corrupt is brought back from the newest valid of " +
+			"file, backup, log and git, and what a crash left is put in order. --from puts another source in place of the named files; what " +
 			"stood there goes to .ralph/quarantine and is never lost. --dry-run only looks, and exits with 1 when something is not well.\n" +
-			"Exits with 0 when all is well now, 1 when something could not be mended, 8 when another Ralph holds the project.",
+			"Exits with 0 when all is well now, 1 when something could not be mended, 8 when another Ralph holds the project.\n" +
+			"Example: ralph recover --dry-run\nExample: ralph recover RALPH_TASKS.md --from backup",
 		ValidArgs: recoverable(),
 	}
-	c.Flags().StringVar(&from, "from", "", "put this source in place: file, backup, log or git")
-	// The flag was made in the line above.
-	_ = c.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(sourceKinds(), cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&from, "from", "", "put this `SOURCE` in place: file, backup, log or git")
 	c.RunE = func(c *cobra.Command, args []string) error { return inv.recover(c.Context(), c, args, from) }
 	return c
 }

@@ -57,6 +57,7 @@ type Result struct {
 	Error       *Failure                 `json:"error"`
 	Warnings    []string                 `json:"warnings"`
 	LogFile     *string                  `json:"log_file"`
+	Script      *scriptResult            `json:"script,omitempty"` // of ralph script alone
 }
 
 // FileChange is one file that a run changed. Added and Removed count lines; -1
@@ -150,6 +151,63 @@ func (r *Result) fill(o coordinator.Outcome) {
 	}
 	r.LogFile = optional(o.LogFile)
 	r.end(o.Status, o.Signal, o.Failure)
+}
+
+// addOutcome adds what one of several turns came to; what is said once is that of
+// the last.
+func (r *Result) addOutcome(o coordinator.Outcome) {
+	was := *r
+	r.Commands = nil
+	r.fill(o)
+	r.Verified = was.Verified || o.Verified
+	r.APIMS += was.APIMS
+	r.Turns += was.Turns
+	r.Usage = was.Usage.Add(o.Usage)
+	switch {
+	case was.Usage.Total == 0 && was.CostUSD == nil:
+	case was.CostUSD == nil || o.CostUSD == nil && o.Usage.Total > 0:
+		r.CostUSD = nil // a part of it has no price
+	case o.CostUSD == nil:
+		r.CostUSD = was.CostUSD
+	default:
+		sum := *was.CostUSD + *o.CostUSD
+		r.CostUSD = &sum
+	}
+	r.ToolCalls.Total += was.ToolCalls.Total
+	r.ToolCalls.Failed += was.ToolCalls.Failed
+	r.ToolCalls.Denied += was.ToolCalls.Denied
+	r.Files = addFiles(was.Files, r.Files)
+	r.Commands = slices.Concat(was.Commands, r.Commands)
+	r.Commits = slices.Concat(was.Commits, r.Commits)
+	r.Denials = slices.Concat(was.Denials, r.Denials)
+	r.Children = slices.Concat(was.Children, r.Children)
+	r.Messages = slices.Concat(was.Messages, r.Messages)
+	r.StateFiles = slices.Concat(was.StateFiles, slices.DeleteFunc(slices.Clone(r.StateFiles), func(f string) bool { return slices.Contains(was.StateFiles, f) }))
+}
+
+// addFiles adds up changes by path, in the order in which they first came.
+func addFiles(have, more []FileChange) []FileChange {
+	out := slices.Clone(have)
+	for _, m := range more {
+		i := slices.IndexFunc(out, func(f FileChange) bool { return f.Path == m.Path })
+		if i < 0 {
+			out = append(out, m)
+			continue
+		}
+		f := &out[i]
+		binary := f.Added < 0 || f.Removed < 0 || m.Added < 0 || m.Removed < 0
+		if f.Added, f.Removed = f.Added+m.Added, f.Removed+m.Removed; binary {
+			f.Added, f.Removed = -1, -1
+		}
+		switch added, deleted := string(git.Added), string(git.Deleted); {
+		case f.Kind == added && m.Kind != deleted:
+		case f.Kind == deleted && m.Kind == added:
+			f.Kind = string(git.Modified)
+		default:
+			f.Kind = m.Kind
+		}
+	}
+	return out
 }
 
 // end sets how the run ended.

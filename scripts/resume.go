@@ -27,7 +27,8 @@ func (inv *invocation) resumeCommand() *cobra.Command {
 		Long: "Go on with a session that was paused, interrupted or cut off: the newest one, or the one that a unique beginning of its id or name tells. " +
 			"When the Ralph that runs here was paused (ralph pause), it goes on. The run of a plan goes on where it was, with its settings, also by the name of its feature.\n" +
 			"On a terminal the chat opens there. Elsewhere, or with --output json, the session must be named, and its interrupted work is gone on with as one task.\n" +
-			"Exits with 1 when there is none, with 8 when another Ralph holds the project.",
+			"Exits with 1 when there is none, with 8 when another Ralph holds the project.\n" +
+			"Example: ralph resume\nExample: ralph resume 003\nExample: ralph resume 003 --json --force",
 		Args: cobra.ArbitraryArgs,
 	}
 	c.Flags().BoolVar(&force, "force", false, "end the Ralph that holds the project first: it is asked to, and killed if it does not")
@@ -85,12 +86,12 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 		return broken("nothing_to_resume", "ralph chat begins a session; ralph chat --resume ID goes on with one that ended", nil,
 			"there is no session that was paused, interrupted or cut off")
 	case id == "" && talk:
-		return inv.converse(ctx, "new", s)
+		return inv.converse(ctx, ChatOptions{Session: "new"}, &s)
 	case id == "":
 		return needsWord(s, inv, "ralph chat --new begins a session that knows of it, ralph \"task\" does one task",
 			"no session can go on, and there is no terminal to begin one on: %s", s.Why)
 	case talk:
-		return inv.converse(ctx, id, s)
+		return inv.converse(ctx, ChatOptions{Session: id}, &s)
 	case which == "":
 		return needsWord(s, inv, "name the session: ralph resume "+id, "which session goes on is not guessed without a terminal: %s", candidates(open))
 	case !slices.ContainsFunc(open, func(i session.Info) bool { return i.ID == id }):
@@ -176,18 +177,47 @@ func (inv *invocation) takeUp(ctx context.Context, which string) (string, coordi
 	return s.Session, s, nil
 }
 
-// converse runs the chat in a session.
-func (inv *invocation) converse(ctx context.Context, which string, s coordinator.Situation) error {
+// converse runs the chat as o says it; known is how the last Ralph ended, nil when
+// that was not looked at yet.
+func (inv *invocation) converse(ctx context.Context, o ChatOptions, known *coordinator.Situation) error {
 	if inv.Chat == nil {
 		return broken("internal", "", nil, "this build has no chat")
 	}
-	code, err := inv.Chat(ctx, ChatOptions{
-		Version: inv.Version, Root: inv.root, Dir: inv.dir, Config: inv.cfg, RunID: inv.result.RunID, Session: which,
-		Situation: situation(s), Force: inv.force,
-		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Getenv: inv.Getenv, Environ: inv.Environ,
-	})
+	asked := o.Session
+	o.Version, o.Root, o.Dir, o.Config, o.RunID = inv.Version, inv.root, inv.dir, inv.cfg, inv.result.RunID
+	o.Stdin, o.Stdout, o.Stderr, o.Getenv, o.Environ = inv.Stdin, inv.Stdout, inv.Stderr, inv.Getenv, inv.Environ
+	// What is to be warned of stands in what it returns; the terminal is the chat's.
+	o.Past = coordinator.OpenSessions(coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, func(string) {})
+	o.Begin = func(ctx context.Context, picked string) (coordinator.Options, error) {
+		return inv.begin(ctx, asked, picked, known)
+	}
+	code, err := inv.Chat(ctx, o)
 	inv.code = code
 	return err
+}
+
+// begin is what a coordinator of a chat needs: see ChatOptions.Begin.
+func (inv *invocation) begin(ctx context.Context, asked, picked string, known *coordinator.Situation) (coordinator.Options, error) {
+	o := coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Holder: "chat", Getenv: inv.Getenv, Now: inv.Now}
+	var s coordinator.Situation
+	var err error
+	switch {
+	case picked == "new":
+		o.Session = picked
+	case picked != "":
+		o.Session = picked
+		s, err = inv.assess(ctx, picked)
+	case known != nil:
+		o.Session, o.Force, s = asked, inv.force, *known
+	default:
+		o.Force = inv.force
+		o.Session, s, err = inv.takeUp(ctx, asked)
+	}
+	if o.Session == "" {
+		o.Session = "new"
+	}
+	o.Situation = situation(s)
+	return o, err
 }
 
 // unfinished picks the sessions that did not end in order, newest first. The

@@ -30,7 +30,8 @@ func (inv *invocation) runCommand() *cobra.Command {
 			"The plan is found (.beads/, prd.json, RALPH-LOOP-PLAN.yaml, RALPH_TASKS.md), or named with --plan or --tracker; it may be edited meanwhile.\n" +
 			"A run that was paused, stopped or cut off goes on exactly where it was with --continue, and --new begins another; on a terminal it is asked. ralph pause, ralph resume and ralph stop work from other terminals, and ralph status says how it stands.\n" +
 			"--dry-run shows the order and why, and changes nothing.\n" +
-			"Exits with 0 when all is done, 1 when tasks failed, 3 when the plan cannot be used, 5 when an answer is needed, 6 when a limit is used up and tasks remain, 8 when another Ralph holds the project, 75 when the endpoint's rate limit outlasts patience, 124 when --timeout is used up.",
+			"Exits with 0 when all is done, 1 when tasks failed, 3 when the plan cannot be used, 5 when an answer is needed, 6 when a limit is used up and tasks remain, 8 when another Ralph holds the project, 75 when the endpoint's rate limit outlasts patience, 124 when --timeout is used up.\n" +
+			"Example: ralph run --dry-run\nExample: ralph run --parallel 4 --epic auth --check 'make test'\nExample: ralph run --continue",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage("ralph run works through a plan: --plan FILE names one; ralph \"task\" does one task", "ralph run takes no %q", args[0])
@@ -39,33 +40,8 @@ func (inv *invocation) runCommand() *cobra.Command {
 		},
 	}
 	addFlags(c.Flags(), inv.keys, config.ScopeRun)
-	for _, k := range inv.keys {
-		if k.Flag != "" && k.Scope == config.ScopeRun && len(k.Values) > 0 {
-			_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(k.Values, cobra.ShellCompDirectiveNoFileComp)) // addFlags made it
-		}
-	}
-	_ = c.RegisterFlagCompletionFunc("tracker", cobra.FixedCompletions([]string{"markdown", "json", "beads", "beads-bv", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("feature", inv.featureNames)
 	c.RunE = func(c *cobra.Command, _ []string) error { return inv.runPlan(c.Context(), c) }
 	return c
-}
-
-// featureNames completes the name of a run that is there already.
-func (inv *invocation) featureNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if inv.lightly(c) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	list, err := feature.List(inv.features(nil))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, l := range list {
-		if l.Err == nil {
-			names = append(names, fmt.Sprintf("%s\t%s, %d of %d tasks", l.Name, l.Status, l.Tasks.Completed, l.Tasks.Total))
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // runPlan begins a run, or goes on with one.

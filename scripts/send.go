@@ -64,14 +64,12 @@ func (inv *invocation) sendCommand() *cobra.Command {
 			"and waited for (--timeout bounds it); --later is delivered when the current work has ended. --session ID names the session that it is for.\n" +
 			"With no Ralph running the text is stored, an --ask too, and the next Ralph in this project delivers it.\n" +
 			"Exits with 0 when it was accepted, 5 from a command that Ralph runs, 8 when the Ralph that holds the project does not answer, 124 when no answer came in time.\n" +
-			"Example: ralph send --urgent \"do not push\"",
+			"Example: ralph send \"use tabs\"\nExample: ralph send --urgent \"do not push\"\nExample: ralph send --ask \"how far are you?\"\nExample: ralph send --to fix_login \"mind the tests\"",
 	}
 	c.Flags().BoolVar(&urgent, "urgent", false, "interrupt the work for it")
 	c.Flags().BoolVar(&ask, "ask", false, "ask beside the work, and print the answer")
 	c.Flags().BoolVar(&after, "later", false, "deliver it when the current work has ended")
-	c.Flags().StringVar(&to, "to", "", "the agent that it is for")
-	// The flag was made in the line above.
-	_ = c.RegisterFlagCompletionFunc("to", inv.atWork)
+	c.Flags().StringVar(&to, "to", "", "the `AGENT` that it is for")
 	c.Flags().SetInterspersed(false)
 	c.RunE = func(c *cobra.Command, words []string) error {
 		words, err := inv.textWords(c, words)

@@ -124,27 +124,15 @@ func (inv *invocation) readSessions(f *sessionsFlags) []*cobra.Command {
 		Args: wordCount(1, 1, "the ID of a session"),
 		RunE: func(c *cobra.Command, args []string) error { return inv.showSession(c, args[0]) },
 	}
-	return inv.named(list, "list", show, "show")
+	return ofSessions(list, show)
 }
 
-// named gives commands names that are not the first word of their usage, which
-// tells the whole line, also in their help.
-func (inv *invocation) named(pairs ...any) []*cobra.Command {
-	var out []*cobra.Command
-	for i := 0; i+1 < len(pairs); i += 2 {
-		c, _ := pairs[i].(*cobra.Command)
-		name, _ := pairs[i+1].(string)
-		line := c.Use
-		c.Use = name + strings.TrimPrefix(line, "sessions "+name)
-		c.SetHelpFunc(func(c *cobra.Command, _ []string) {
-			text := strings.NewReplacer("\n  ralph "+c.Use+"\n", "\n  ralph "+line+"\n", "--format ID ", "--format FORM ", "--name ID ", "--name NAME ").Replace(inv.commandHelp(c))
-			if err := inv.out.print(text); err != nil {
-				inv.code = inv.fail(err)
-			}
-		})
-		out = append(out, c)
+// ofSessions makes commands those of ralph sessions, which their usage begins with.
+func ofSessions(list ...*cobra.Command) []*cobra.Command {
+	for _, c := range list {
+		c.Use = strings.TrimPrefix(c.Use, "sessions ")
 	}
-	return out
+	return list
 }
 
 func (inv *invocation) orderSessions(f *sessionsFlags) []*cobra.Command {
@@ -189,7 +177,7 @@ func (inv *invocation) orderSessions(f *sessionsFlags) []*cobra.Command {
 			})
 		},
 	}
-	return inv.named(archive, "archive", prune, "prune", summarize, "summarize")
+	return ofSessions(archive, prune, summarize)
 }
 
 func (inv *invocation) joinSessions(f *sessionsFlags) []*cobra.Command {
@@ -219,8 +207,8 @@ func (inv *invocation) joinSessions(f *sessionsFlags) []*cobra.Command {
 			})
 		},
 	}
-	merge.Flags().StringVar(&f.name, "name", "", "the name of the new session")
-	return inv.named(handoff, "handoff", merge, "merge")
+	merge.Flags().StringVar(&f.name, "name", "", "the `NAME` of the new session")
+	return ofSessions(handoff, merge)
 }
 
 func (inv *invocation) carrySessions(f *sessionsFlags) []*cobra.Command {
@@ -243,8 +231,8 @@ func (inv *invocation) carrySessions(f *sessionsFlags) []*cobra.Command {
 			})
 		},
 	}
-	bring.Flags().StringVar(&f.format, "format", "", "the form of the source: "+forms)
-	bring.Flags().StringVar(&f.name, "name", "", "the name of the session here")
+	bring.Flags().StringVar(&f.format, "format", "", "the `FORM` of the source: "+forms)
+	bring.Flags().StringVar(&f.name, "name", "", "the `NAME` of the session here")
 	give := &cobra.Command{
 		Use:   "sessions export ID [PATH] [--format FORM]",
 		Short: "write a session for another tool or project",
@@ -268,8 +256,8 @@ func (inv *invocation) carrySessions(f *sessionsFlags) []*cobra.Command {
 			})
 		},
 	}
-	give.Flags().StringVar(&f.format, "format", "", "the form to write: "+forms)
-	return inv.named(bring, "import", give, "export")
+	give.Flags().StringVar(&f.format, "format", "", "the `FORM` to write: "+forms)
+	return ofSessions(bring, give)
 }
 
 // formOf checks the name of a form.

@@ -113,7 +113,8 @@ func (inv *invocation) statusCommand() *cobra.Command {
 		Short: "say what Ralph is doing here, or how the last work ended",
 		Long: "Say what Ralph is doing in this project: state, task, agents, what waits in the queue, tasks, tokens and cost. With no Ralph running the files say how the last work ended and what can be gone on with; work whose Ralph is dead reads interrupted.\n" +
 			"Exits with 0 whatever it says; with --exit-status 0 for completed or idle, 1 for running or paused, 2 for failed or interrupted.\n" +
-			"`ralph schema status` prints the JSON Schema of the document.",
+			"`ralph schema status` prints the JSON Schema of the document.\n" +
+			"Example: ralph status\nExample: ralph status --json | jq -r .state\nExample: while ralph status --exit-status > /dev/null; [ $? = 1 ]; do sleep 5; done",
 		Args: wordsOf(0, 0),
 	}
 	c.Flags().BoolVar(&exit, "exit-status", false, "let the exit code tell the state")

@@ -48,11 +48,11 @@ func (inv *invocation) stopCommand() *cobra.Command {
 		Short: "stop what runs here, at once",
 		Long: "Stop what runs in this project, or one agent: every process ends at once, what was done is kept, and the Ralph itself stays, or ends when it was started for one task. " +
 			"Waits until everything is at rest and says what ended, what had to be killed, and what survived. --kill leaves out the moment that a process gets to end by itself.\n" +
-			"Exits with 0 when everything is at rest, also when nothing was running; 1 when something survived; 2 when there is no such agent; 5 from a command that Ralph runs; 8 when the Ralph that holds the project does not answer.",
+			"Exits with 0 when everything is at rest, also when nothing was running; 1 when something survived; 2 when there is no such agent; 5 from a command that Ralph runs; 8 when the Ralph that holds the project does not answer.\n" +
+			"Example: ralph stop\nExample: ralph stop fix_login",
 		Args: atMostOne,
 	}
 	c.Flags().BoolVar(&kill, "kill", false, "kill at once")
-	c.ValidArgsFunction = inv.atWork
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return inv.stop(c, control.Request{Op: "stop", To: firstOf(args), Kill: kill})
 	}
@@ -64,7 +64,8 @@ func (inv *invocation) pauseCommand() *cobra.Command {
 		Use:   "pause",
 		Short: "have the Ralph that runs here pause at the next boundary",
 		Long: "Have the Ralph that runs in this project pause before its next request; a tool that runs is finished, nothing is lost. A run pauses when the tasks at work have ended, and begins no other. ralph resume goes on.\n" +
-			"Exits with 1 when no Ralph is running here, 5 from a command that Ralph runs, 8 when the one that holds the project does not answer.",
+			"Exits with 1 when no Ralph is running here, 5 from a command that Ralph runs, 8 when the one that holds the project does not answer.\n" +
+			"Example: ralph pause && ralph status",
 		Args: wordsOf(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := inv.lightly(c); err != nil {
@@ -88,28 +89,6 @@ func (inv *invocation) pauseCommand() *cobra.Command {
 
 // completeWithin bounds what is asked for a completion.
 const completeWithin = 300 * time.Millisecond
-
-// atWork completes the name of an agent, a background call or a job.
-func (inv *invocation) atWork(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || inv.lightly(c) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), completeWithin)
-	defer cancel()
-	caller, err := inv.call(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer caller.close()
-	var names []string
-	for _, a := range caller.live.Agents {
-		names = append(names, visible.Line(a.ID)+"\t"+oneLine(a.Label, 60))
-	}
-	for _, b := range caller.live.Background {
-		names = append(names, visible.Line(b.ID)+"\t"+oneLine(b.Command, 60))
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
 
 // atMostOne takes one word that says something, or none.
 func atMostOne(c *cobra.Command, args []string) error {

@@ -2,7 +2,6 @@ package scripts
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,9 @@ func (inv *invocation) dispatch(ctx context.Context, args []string) error {
 	root := inv.tree()
 	index, dashed := firstWord(args, root.PersistentFlags())
 	words := args[index:]
+	if len(words) > 0 && isCompletion(words[0]) {
+		inv.complete(root)
+	}
 	err := inv.guard(root, words, dashed)
 	if err == nil {
 		parse := args
@@ -52,8 +54,13 @@ func (inv *invocation) guard(root *cobra.Command, words []string, dashed bool) e
 	return guardTask(words, known)
 }
 
+// isCompletion says whether a word is what the completion scripts ask with.
+func isCompletion(word string) bool {
+	return word == cobra.ShellCompRequestCmd || word == cobra.ShellCompNoDescRequestCmd
+}
+
 func isCommand(root *cobra.Command, word string) bool {
-	if word == cobra.ShellCompRequestCmd || word == cobra.ShellCompNoDescRequestCmd || word == "help" {
+	if isCompletion(word) || word == "help" {
 		return true
 	}
 	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word })
@@ -85,16 +92,10 @@ func (inv *invocation) tree() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagFault(err, c.Flags()) })
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { inv.help(c) })
 	root.SetHelpCommand(inv.helpCommand())
-	root.AddCommand(inv.chatCommand(), inv.runCommand(), inv.planCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
+	root.AddCommand(inv.chatCommand(), inv.runCommand(), inv.scriptCommand(), inv.planCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
 		inv.statusCommand(), inv.attachCommand(), inv.sendCommand(), inv.stopCommand(), inv.pauseCommand(),
 		inv.resumeCommand(), inv.recoverCommand(), inv.sessionsCommand(),
 		inv.schemaCommand(), inv.completionCommand(), inv.versionCommand())
-	for _, k := range inv.keys {
-		if k.Flag != "" && k.Scope == config.ScopeCommon && len(k.Values) > 0 {
-			// The flag exists: addFlags made it from the same key.
-			_ = root.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(k.Values, cobra.ShellCompDirectiveNoFileComp))
-		}
-	}
 	return root
 }
 
@@ -123,38 +124,57 @@ func wordsOf(least, most int, valid ...string) cobra.PositionalArgs {
 	}
 }
 
+// whichSession is --resume without an ID. A session of that name is meant by its
+// number.
+const whichSession = "?"
+
 func (inv *invocation) chatCommand() *cobra.Command {
 	var goOn, fresh bool
 	var resume string
 	c := &cobra.Command{
-		Use:   "chat [--continue | --resume ID | --new]",
+		Use:   "chat [--continue | --resume [ID] | --new]",
 		Short: "talk with Ralph",
-		Long: "Talk with Ralph. Without a flag it begins a new session, or goes on with the newest when that was interrupted or cut off;\n" +
-			"without a terminal it does not guess then: --continue or --new has to say it.",
-		Args: wordsOf(0, 0),
+		Long: "Talk with Ralph. Without a flag it begins a new session, or goes on with the newest when that was interrupted or cut off; " +
+			"without a terminal it does not guess then: --continue or --new has to say it.\n" +
+			"What you type while Ralph works is delivered at the next boundary; Ctrl-C stops everything. /help in the chat lists what can be typed there.\n" +
+			"Example: ralph chat\nExample: ralph chat --continue\nExample: ralph chat --resume\nExample: ralph chat --new -m gpt-5 --edit-mode vi",
+		Args: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("resume") && resume == whichSession {
+				return wordsOf(0, 1)(c, args)
+			}
+			return wordsOf(0, 0)(c, args)
+		},
 	}
 	c.Flags().BoolVar(&goOn, "continue", false, "go on with the newest session")
-	c.Flags().StringVar(&resume, "resume", "", "go on with the session ID, a unique prefix of one or a name")
+	c.Flags().StringVar(&resume, "resume", "", "go on with the session `ID`, a unique prefix of one or a name; without ID it asks which")
+	c.Flags().Lookup("resume").NoOptDefVal = whichSession
 	c.Flags().BoolVar(&fresh, "new", false, "begin a new session")
 	addFlags(c.Flags(), inv.keys, config.ScopeChat)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		session, n := "", 0
+	c.RunE = func(c *cobra.Command, args []string) error {
+		var o ChatOptions
+		n := 0
 		if goOn {
-			session, n = "last", n+1
+			o.Session, n = "last", n+1
 		}
 		if fresh {
-			session, n = "new", n+1
+			o.Session, n = "new", n+1
 		}
 		if c.Flags().Changed("resume") {
-			session, n = strings.TrimSpace(resume), n+1
-			if session == "" {
-				return usage("ralph chat --continue goes on with the newest session", "--resume needs a session's id")
+			n++
+			if resume == whichSession && len(args) == 1 {
+				resume = args[0] // a flag whose value can be left out does not take the next word
+			}
+			if o.Session = strings.TrimSpace(resume); o.Session == "" {
+				return usage("ralph chat --resume asks which session, ralph chat --continue goes on with the newest", "--resume needs a session's id")
+			}
+			if resume == whichSession {
+				o.Session, o.Choose = "", true
 			}
 		}
 		if n > 1 {
 			return usage("ralph chat --help", "--continue, --resume and --new exclude each other")
 		}
-		return inv.chat(c.Context(), c, session)
+		return inv.chat(c.Context(), c, o)
 	}
 	return c
 }
@@ -163,7 +183,9 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "see Ralph at work, with recorded replies: needs no model and no network",
-		Args:  wordsOf(0, 0),
+		Long: "See Ralph at work on a small git project that it makes for that purpose and removes again: three agents mend three tests, side by side, and are spoken to, stopped and resumed. " +
+			"The replies of the model are recorded; everything else is real. It needs Go and git, no model and no network.\nExample: ralph demo",
+		Args: wordsOf(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return inv.demo(c.Context(), c)
 		},
@@ -174,8 +196,8 @@ func (inv *invocation) undoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo [N]",
 		Short: "take back what the last N turns changed (1 without N)",
-		Long: "Take back what the last N turns that changed files changed. Files that were edited since are not overwritten:\n" +
-			"nothing at all is done then.",
+		Long: "Take back what the last N turns that changed files changed. Files that were edited since are not overwritten: " +
+			"nothing at all is done then.\nExample: ralph undo\nExample: ralph undo 2",
 		ValidArgs: []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"},
 		Args:      wordsOf(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -194,8 +216,10 @@ func (inv *invocation) undoCommand() *cobra.Command {
 func (inv *invocation) schemaCommand() *cobra.Command {
 	names := []string{"result", "events", "status", "plan"}
 	return &cobra.Command{
-		Use:       "schema result|events|status|plan",
-		Short:     "print the JSON Schema of the result document, of the events, the status or the plan",
+		Use:   "schema result|events|status|plan",
+		Short: "print the JSON Schema of the result document, of the events, the status or the plan",
+		Long: "Print the JSON Schema of a document: result (of a task or a run: --json), events (a line each: --output jsonl), status (ralph status --json) or plan (ralph plan show --json).\n" +
+			"Example: ralph schema result > result.schema.json",
 		ValidArgs: names,
 		Args:      wordsOf(1, 1, names...),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -208,63 +232,6 @@ func (inv *invocation) schemaCommand() *cobra.Command {
 				return inv.out.print(planSchema)
 			}
 			return inv.out.print(resultSchema)
-		},
-	}
-}
-
-func (inv *invocation) completionCommand() *cobra.Command {
-	shells := []string{"bash", "zsh", "fish", "powershell"}
-	return &cobra.Command{
-		Use:       "completion bash|zsh|fish|powershell",
-		Short:     "print the completion script for a shell",
-		Long:      "Print the completion script for a shell. For bash: source <(ralph completion bash)",
-		ValidArgs: shells,
-		Args:      wordsOf(1, 1, shells...),
-		RunE: func(c *cobra.Command, args []string) error {
-			switch root := c.Root(); args[0] {
-			case "bash":
-				if err := root.GenBashCompletionV2(inv.out, true); err != nil {
-					return err
-				}
-				return inv.out.print(bashWords)
-			case "zsh":
-				return root.GenZshCompletion(inv.out)
-			case "fish":
-				return root.GenFishCompletion(inv.out, true)
-			default:
-				return root.GenPowerShellCompletionWithDesc(inv.out)
-			}
-		},
-	}
-}
-
-func (inv *invocation) helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "explain Ralph or a command",
-		RunE: func(c *cobra.Command, args []string) error {
-			root := c.Root()
-			if len(args) == 0 {
-				inv.help(root)
-				return nil
-			}
-			for _, sub := range root.Commands() {
-				if sub.Name() == args[0] && len(args) == 1 {
-					inv.help(sub)
-					return nil
-				}
-			}
-			if slices.Contains(later(), args[0]) {
-				return usage("ralph help lists the commands", "this version has no command %q yet", args[0])
-			}
-			return usage("ralph help lists the commands", "ralph help: unknown command %q", strings.Join(args, " "))
-		},
-		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			for _, sub := range c.Root().Commands() {
-				names = append(names, fmt.Sprintf("%s\t%s", sub.Name(), sub.Short))
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 }

@@ -27,6 +27,7 @@ type tty struct {
 	mu    sync.Mutex // guards the fields below
 	model vt10x.Terminal
 	waits []*sight
+	bytes int // that were written to it
 }
 
 // sight is something that the screen should show.
@@ -75,6 +76,7 @@ func (t *tty) pump() {
 		rest = append(rest, buf[:n]...)
 		whole := len(rest) - cutRune(rest)
 		t.mu.Lock()
+		t.bytes += n
 		_, _ = t.model.Write(rest[:whole])
 		open := t.waits[:0]
 		for _, s := range t.waits {
@@ -104,6 +106,13 @@ func cutRune(b []byte) int {
 		}
 	}
 	return 0
+}
+
+// wrote is how many bytes were written to the terminal so far.
+func (t *tty) wrote() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes
 }
 
 // expect begins to look for something; the time when it was seen arrives on the
