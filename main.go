@@ -95,25 +95,21 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 	in, _ := o.Stdin.(*os.File)
 	out, _ := o.Stdout.(*os.File)
 	errs, _ := o.Stderr.(*os.File)
-	if o.Session == "" {
-		o.Session = "new"
-	}
-	var facts []string
 	return repl.Run(context.WithoutCancel(ctx), repl.Options{
 		In: in, Out: out, Err: errs, Getenv: o.Getenv, Version: o.Version, Theme: o.Config.Theme, Notify: o.Config.Notify, Opening: o.Opening,
-		Plain: o.Config.Plain, EditMode: o.Config.EditMode,
-		History: config.HistoryFile(o.Getenv, o.Root),
-		Facts:   func() []string { return facts },
+		Plain: o.Config.Plain, EditMode: o.Config.EditMode, Script: (*repl.Script)(o.Script), Past: o.Past, Choose: o.Choose,
+		History: config.HistoryFile(o.Getenv, o.Root), Draft: config.DraftFile(o.Getenv, o.Root),
 		Open: func(ctx context.Context, l repl.Link) (repl.Mind, error) {
-			c, err := coordinator.Open(ctx, coordinator.Options{
-				Root: o.Root, Config: o.Config, Proc: proc.New(proc.Options{Method: o.Getenv("RALPH_PROC")}), RunID: o.RunID, Holder: "chat",
-				Session: o.Session, Situation: o.Situation, Force: o.Force, Eyes: l.Eyes, Ask: l.Ask, Getenv: o.Getenv,
-			})
+			opts, err := o.Begin(ctx, l.Session)
 			if err != nil {
 				return repl.Mind{}, err
 			}
-			facts = c.Standing()
-			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c, Trees: c, Plans: c}, nil
+			opts.Proc, opts.Eyes, opts.Ask = proc.New(proc.Options{Method: o.Getenv("RALPH_PROC")}), l.Eyes, l.Ask
+			c, err := coordinator.Open(ctx, opts)
+			if err != nil {
+				return repl.Mind{}, err
+			}
+			return repl.Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c, Trees: c, Plans: c, Hands: c}, nil
 		},
 	})
 }

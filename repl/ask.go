@@ -2,7 +2,6 @@ package repl
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"ralph/coordinator"
@@ -144,12 +143,4 @@ func (s *Shell) newPicker(colour bool) *pick.Picker {
 		p.Lend = l.Modal
 	}
 	return p
-}
-
-func (s *Shell) pickSession(ctx context.Context) (string, error) {
-	items, err := s.o.Sessions(ctx)
-	if err != nil {
-		return "", fmt.Errorf("list sessions: %w", err)
-	}
-	return s.picker.Pick(ctx, "session", items)
 }

@@ -39,6 +39,8 @@ func child(name string) int {
 		}
 	case "plans":
 		f.turn, f.root, f.plan = working, os.Getenv("RALPH_TEST_MARK"), shelf()
+	case "hands":
+		f.turn, f.plan = counting, shelf()
 	case "flood":
 		f.turn = flood
 	case "deaf flood":
@@ -56,9 +58,11 @@ func child(name string) int {
 		}
 	}
 	code, err := Run(context.Background(), Options{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Draft: os.Getenv("RALPH_TEST_DRAFT"), Version: "1.2", Theme: os.Getenv("RALPH_TEST_THEME"),
 		Open: func(_ context.Context, l Link) (Mind, error) {
-			return f.attach(l), nil
+			m := f.attach(l)
+			m.Hands = &ownHands{paths: tree()}
+			return m, nil
 		},
 	})
 	if err != nil {

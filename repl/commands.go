@@ -15,7 +15,7 @@ import (
 )
 
 // command does a slash command. The table in the coordinator says which there
-// are; a command of the table that is not known here is one for later faces.
+// are.
 func (s *Shell) command(name, args string) {
 	if name == "" {
 		name = "help" // a lone slash
@@ -29,55 +29,27 @@ func (s *Shell) command(name, args string) {
 		s.fail("/"+c.Name+" takes no argument", "nothing was done; /help "+c.Name+" says what it does")
 		return
 	}
-	switch c.Name {
-	case "help":
-		s.help(args)
-	case "status":
-		s.status()
-	case "now", "ask", "later":
-		s.message(c.Name, args)
-	case "queue":
-		s.queued(args)
-	case "stop":
-		s.halt(args)
-	case "go":
-		s.goOn(args)
-	case "resume":
-		s.resume(args)
-	case "pause":
-		s.pause()
-	case "cost":
-		s.note(s.spent())
-	case "exit":
-		s.leave(0)
-	case "model":
-		s.model(args)
-	case "tasks", "goals":
-		s.tasks(c.Name)
-	case "context":
-		s.context()
-	case "compact":
-		s.compact()
-	case "trace":
-		s.trace(args)
-	case "sessions":
-		s.sessions()
-	case "undo":
-		s.undo(args)
-	case "diff":
-		s.diff(args)
-	case "agents":
-		s.agents(args)
-	case "run":
-		s.autonomous(args)
-	case "plan":
-		s.planned(args)
-	case "why":
-		s.why(args)
-	case "clear":
-		s.clear()
-	default:
+	do, ok := s.executors()[c.Name]
+	if !ok {
 		s.fail("/"+c.Name+" does not work in this chat", "/help lists the commands")
+		return
+	}
+	do(args)
+}
+
+// executors are what the commands of the table do. They are called on the loop.
+func (s *Shell) executors() map[string]func(args string) {
+	said := func(name string) func(string) { return func(text string) { s.message(name, text) } }
+	alone := func(do func()) func(string) { return func(string) { do() } }
+	return map[string]func(string){
+		"help": s.help, "status": alone(s.status), "agents": s.agents, "queue": s.queued,
+		"tasks": func(string) { s.tasks("tasks") }, "goals": func(string) { s.tasks("goals") },
+		"now": said("now"), "ask": said("ask"), "later": said("later"),
+		"stop": s.halt, "go": s.goOn, "resume": s.resume, "pause": alone(s.pause),
+		"undo": s.undo, "diff": s.diff, "context": alone(s.context), "compact": alone(s.compact), "trace": s.trace,
+		"model": s.model, "cost": func(string) { s.note(s.spent()) }, "sessions": s.sessions, "handoff": s.handoff,
+		"plan": s.planned, "run": s.autonomous, "why": s.why, "check": s.check, "edit": s.edit, "config": s.settings,
+		"clear": alone(s.clear), "exit": func(string) { s.leave(0) },
 	}
 }
 
@@ -104,48 +76,6 @@ func (s *Shell) explain(err error) {
 		return
 	}
 	s.fail(err.Error(), "")
-}
-
-func (s *Shell) help(args string) {
-	if args != "" {
-		c, near, ok := slash.Find(args)
-		if !ok {
-			s.unknown(strings.TrimPrefix(args, "/"), near)
-			return
-		}
-		s.ink.say(func(r *render.Renderer) string { return helpOne(r, c) })
-		return
-	}
-	s.ink.say(func(r *render.Renderer) string {
-		var b strings.Builder
-		for _, c := range slash.Table() {
-			b.WriteString(r.Rows(fmt.Sprintf("  %-18s %s%s", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Summary, busyNote(c)), 21))
-		}
-		b.WriteString("\n")
-		for _, text := range []string{
-			"Anything else is said to Ralph; typed while it works, it is delivered after the tool that runs.",
-			"Ctrl-C stops the work and keeps what you typed, twice kills it, three times leaves; Ctrl-D leaves, Ctrl-Z suspends, Ctrl-R searches; Alt-Enter, or a \\ at the end of a line, begins another line.",
-		} {
-			b.WriteString(r.Rows("  "+text, 2))
-		}
-		return b.String()
-	})
-}
-
-func helpOne(r *render.Renderer, c slash.Command) string {
-	out := r.Rows("  "+strings.TrimSpace("/"+c.Name+" "+c.Args)+"  "+c.Summary+busyNote(c), 4)
-	if c.Help != "" {
-		out += r.Rows("  "+c.Help, 2)
-	}
-	return out
-}
-
-// busyNote says when a command has to wait.
-func busyNote(c slash.Command) string {
-	if c.WhileBusy {
-		return ""
-	}
-	return " (when no turn runs)"
 }
 
 func named(text string) string {
@@ -177,15 +107,7 @@ func (s *Shell) model(args string) {
 		names, err := s.mind.Models.Models(ctx)
 		var name string
 		if err == nil {
-			items := make([]pick.Item, 0, len(names))
-			for _, n := range names {
-				detail := ""
-				if n == now {
-					detail = "now"
-				}
-				items = append(items, pick.Item{Value: n, Detail: detail})
-			}
-			name, err = s.picker.Pick(ctx, "model", items)
+			name, err = s.pickOne(ctx, "model", "", s.modelItems(names), false)
 		}
 		return func() { s.modelPicked(name, now, err) }
 	})

@@ -229,7 +229,7 @@ func TestCompletion(t *testing.T) {
 		{"@au\t", "❯ @auth: ▏"},
 		{"/stop au\t", "❯ /stop auth▏"},
 		{"/now @d\t", "❯ /now @docs: ▏"},
-		{"/agents \t", "auth  docs  merge"},
+		{"/agents \t", "auth  docs  style  merge"},
 		{"/ag\t", "❯ /agents ▏"},
 		{"/diff s\t", "❯ /diff style▏"},
 		{"say au\t", "❯ say au▏"},
@@ -368,8 +368,8 @@ func TestPlainTypeAheadIsNoAnswer(t *testing.T) {
 	c := open(t, asks(release, answers), func(o *Options) { o.Plain = true })
 	c.Has("ralph> ▏")
 	c.Type("work\r")
-	c.Has("working")
-	c.Type("ye") // stands in the terminal's own line
+	c.Has("- working\nworking\n") // the shell's word, and the model's
+	c.Type("ye")                  // stands in the terminal's own line
 	c.Has("ye▏")
 	release <- struct{}{}
 	c.Has("where  /p/web")

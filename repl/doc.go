@@ -31,13 +31,15 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/desk"
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
 	"ralph/interrupts"
+	"ralph/memory/exchange"
 	"ralph/memory/markdown"
 	"ralph/memory/project"
+	"ralph/memory/retention"
 	"ralph/memory/session"
-	"ralph/repl/pick"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
@@ -94,6 +96,19 @@ type Changes interface {
 type About interface {
 	Project() project.Project
 	SessionID() string
+	// Standing says in short lines how things stand at the start: how commands run,
+	// which conversation goes on, what was cut off; one that begins with "note: " is
+	// a warning, one with "aside: " matters less. It is called once, right after Open, and may read files.
+	Standing() []string
+}
+
+// Past is the hand on the project's sessions, of which none needs to be open. The
+// chat calls one method at a time, not on its loop.
+type Past interface {
+	// List returns the sessions by number.
+	List(ctx context.Context, all bool) ([]retention.Row, error)
+	// Show finds one by its number, its name or a unique beginning of either.
+	Show(which string) (retention.Row, exchange.Details, error)
 }
 
 // State is the part that knows what is kept. Its methods may be called while a
@@ -142,8 +157,30 @@ type Plans interface {
 	Replan(s loop.Settings) error
 }
 
+// Hands is the part that does what the human does by themself: no work of the
+// model. Its methods may be called at any time and from any goroutine, also while a
+// turn runs; a stop ends Shell and Check.
+type Hands interface {
+	// Shell runs a command line of the user's own, without a sandbox and without a
+	// question, and tells the model with the next request what came of it. write gets
+	// what it prints as it comes, on another goroutine, one call at a time; it must
+	// not block. A command that fails is no error.
+	Shell(ctx context.Context, command string, write func(p []byte)) (desk.UserCommand, error)
+	// Files are the paths below the root, with slashes, sorted, without those that are
+	// ignored; more says that there are others.
+	Files(ctx context.Context) (paths []string, more bool, err error)
+	// Check runs one command, or with "" those that check the project.
+	Check(ctx context.Context, command string) (desk.CheckReport, error)
+	// Settings are all settings with their values, without secrets, and origins.
+	Settings() []desk.Setting
+	// HandOff gives the session to what the session from knows; "" is the session of
+	// this coordinator. Nothing may run meanwhile.
+	HandOff(ctx context.Context, from, to string) (exchange.Handed, error)
+}
+
 // Mind is a coordinator as the chat sees it. All are usually one value; none but
-// Crew, which says that there are never any children, Trees and Plans may be nil.
+// Crew, which says that there are never any children, Trees, Plans and Hands may be
+// nil.
 type Mind struct {
 	Turns   Turns
 	Queue   Queue
@@ -155,6 +192,7 @@ type Mind struct {
 	Crew    Crew
 	Trees   Trees
 	Plans   Plans
+	Hands   Hands
 }
 
 // Link is what the chat gives to the coordinator that Open makes.
@@ -167,7 +205,8 @@ type Link struct {
 	// Eyes shows an event. Calls come one at a time; it does not wait for the
 	// terminal.
 	Eyes func(agent.Event)
-	// Session is what the user picked from Options.Sessions, else empty.
+	// Session is the id of the session that the user picked, "new" for another one,
+	// and empty for what the user asked for at the start.
 	Session string
 }
 
@@ -177,14 +216,20 @@ type Options struct {
 	// In, Out and Err are the standard streams. The conversation goes to Out;
 	// Err gets what is said after the terminal was given back.
 	In, Out, Err *os.File
-	// Open makes the coordinator. It is called once, on another goroutine; its
-	// ctx ends at a Ctrl-C or a signal. Run closes the coordinator.
+	// Open makes the coordinator, on another goroutine; its ctx ends at a Ctrl-C or a
+	// signal. Run closes the coordinator. It is called again, after that, when the
+	// user goes on with another session.
 	Open func(context.Context, Link) (Mind, error)
-	// Sessions, when set, is asked for the sessions to pick from before Open.
-	Sessions func(context.Context) ([]pick.Item, error)
+	// Past knows the project's sessions; nil knows none.
+	Past Past
+	// Choose has the user pick from them before Open.
+	Choose bool
 	// History is the path of the project's history file; "" keeps none.
 	History string
-	Getenv  func(string) string
+	// Draft is how the paths of the files begin that keep half-typed lines; ""
+	// keeps none.
+	Draft  string
+	Getenv func(string) string
 	// Theme is the setting of that name: auto, dark, light or none.
 	Theme string
 	// Plain asks for whole lines and no cursor movement.
@@ -193,16 +238,15 @@ type Options struct {
 	EditMode string
 	// Notify is the setting of that name: auto, bell or off.
 	Notify string
+	// Script, when set, is played in place of In and Out.
+	Script *Script
 	// Opening is a first task that the shell gives by itself, once it has greeted.
 	Opening string
 	// Version is shown in the greeting.
 	Version string
-	// Facts are further lines of the greeting: how commands run, the session,
-	// what is open; one that begins with "note: " is a warning. It is called
-	// after Open.
-	Facts func() []string
 
 	notifyAfter time.Duration // how long work runs before its end is told; 0 means longWork
+	pulseFirst  time.Duration // when a plain terminal is told first that work goes on; 0 means firstWordGap
 }
 
 var (
@@ -215,4 +259,6 @@ var (
 	_ State   = (*coordinator.Coordinator)(nil)
 	_ Crew    = (*coordinator.Coordinator)(nil)
 	_ Plans   = (*coordinator.Coordinator)(nil)
+	_ Hands   = (*coordinator.Coordinator)(nil)
+	_ Past    = (*coordinator.Sessions)(nil)
 )

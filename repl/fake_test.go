@@ -58,6 +58,9 @@ type fake struct {
 	undone []int
 	closed bool
 	totals coordinator.Totals
+
+	session string   // its id; "" is session-001-test
+	facts   []string // of the greeting
 }
 
 // attach gives the fake its link and its queue; waiting is what an earlier process left.
@@ -307,7 +310,14 @@ func (f *fake) Diff(context.Context) (string, error) {
 
 func (f *fake) Project() project.Project { return project.Project{Root: f.root} }
 
-func (f *fake) SessionID() string { return "session-001-test" }
+func (f *fake) SessionID() string {
+	if f.session != "" {
+		return f.session
+	}
+	return "session-001-test"
+}
+
+func (f *fake) Standing() []string { return f.facts }
 
 func (f *fake) said() []string {
 	f.mu.Lock()

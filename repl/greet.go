@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator"
 	"ralph/repl/render"
 )
 
@@ -15,8 +16,10 @@ const farewellFiles = 10
 // noted is how a fact of the greeting that is a warning begins.
 const noted = "note: "
 
-// greetRows bounds the greeting as long as that can be had without leaving out how
-// things stand.
+// spared is how one begins that can be spared.
+const spared = "aside: "
+
+// greetRows bounds the greeting.
 const greetRows = 8
 
 // fact is a line of the greeting.
@@ -27,70 +30,120 @@ type fact struct {
 
 // How much a fact matters. What can be spared, /status and /agents say too.
 const (
-	weightSpared = iota
-	weightStanding
-	weightRun
+	weightSpared   = iota
+	weightStanding // how things stand
+	weightNoted    // warnings, and agents that can go on
+	weightRun      // a run that can go on
 )
 
 // greet says where we are and how things stand.
 func (s *Shell) greet() {
-	facts := s.facts()
+	facts, room := s.facts(), greetRows-2
+	draft := s.resumeDraft()
+	if draft != "" {
+		room--
+	}
 	s.ink.say(func(r *render.Renderer) string {
-		head := strings.TrimSpace("Ralph "+render.SafeLine(s.o.Version)) + "\n"
-		return head + fitFacts(r, facts, greetRows-2) + r.Rows(r.Dim("/help lists the commands; Ctrl-C stops work, Ctrl-D leaves"), 2)
+		head := r.Row(s.name())
+		return head + fitFacts(r, facts, room) + r.Row("/help lists the commands; Ctrl-C stops work, Ctrl-D leaves")
 	})
+	if draft != "" {
+		s.note(draft)
+	}
 	s.tellEarly()
+}
+
+// name is who speaks: Ralph and the model.
+func (s *Shell) name() string {
+	name := strings.TrimSpace("Ralph " + s.o.Version)
+	if end := s.mind.Models.Endpoint(); end.Model != "" || end.BaseURL != "" {
+		name += fmt.Sprintf(", model %s at %s", named(end.Model), named(end.BaseURL))
+	}
+	return name
 }
 
 // facts are the lines of the greeting.
 func (s *Shell) facts() []fact {
-	end := s.mind.Models.Endpoint()
 	var facts []fact
 	if text := firstRow(s.mind.About.Project().Summary()); text != "" {
 		facts = append(facts, fact{text, weightSpared})
 	}
-	if end.Model != "" || end.BaseURL != "" {
-		facts = append(facts, fact{fmt.Sprintf("model %s at %s", named(end.Model), named(end.BaseURL)), weightSpared})
-	}
-	if s.o.Facts != nil {
-		for _, text := range s.o.Facts() {
-			facts = append(facts, fact{text, weightStanding})
+	for _, text := range s.standingFacts {
+		weight := weightStanding
+		if strings.HasPrefix(text, noted) {
+			weight = weightNoted
 		}
+		if rest, ok := strings.CutPrefix(text, spared); ok {
+			text, weight = rest, weightSpared
+		}
+		facts = append(facts, fact{text, weight})
 	}
 	if v := left(s.standing); v != nil {
 		facts = append(facts, fact{runLeft(v), weightRun})
 	}
 	if text := interrupted(s.standing.Agents); text != "" {
-		facts = append(facts, fact{text, weightSpared})
+		facts = append(facts, fact{text, weightNoted})
 	}
 	return facts
 }
 
-// fitFacts renders facts, in that many rows if that can be: without what can be
-// spared, then with what is no warning cut to a row.
-func fitFacts(r *render.Renderer, facts []fact, room int) string {
-	rendered := func(cut bool) (text string) {
-		for _, f := range facts {
-			warning, warns := strings.CutPrefix(f.text, noted)
-			switch {
-			case warns:
-				text += r.Warning(warning)
-			case cut && f.weight != weightRun:
-				text += r.Row(f.text)
-			default:
-				text += r.Rows(r.Dim(f.text), 2)
-			}
+// leastStanding is how many facts about how things stand are told before warnings
+// are cut short for them.
+const leastStanding = 3
+
+// fitFacts renders facts in at most that many rows. First what matters least is
+// cut to a row and then left out; warnings are cut when how things stand would be
+// left out for them.
+func fitFacts(r *render.Renderer, facts []fact, room int) (text string) {
+	for _, step := range []struct{ cut, weight, least int }{
+		{weightSpared, weightSpared, len(facts)}, // as it is
+		{weightNoted, weightSpared, 0},
+		{weightNoted, weightStanding, leastStanding},
+		{weightRun, weightStanding, 0},
+		{weightRun + 1, weightNoted, 1},
+		{weightRun + 1, weightRun, 0},
+	} {
+		if facts, text = spare(r, facts, step.cut, step.weight, step.least, room); strings.Count(text, "\n") <= room {
+			break
 		}
-		return text
 	}
-	text := rendered(false)
-	for strings.Count(text, "\n") > room {
-		i := slices.IndexFunc(facts, func(f fact) bool { return f.weight == weightSpared })
-		if i < 0 {
-			return rendered(true)
+	return text
+}
+
+// spare leaves facts of a weight out, the last ones first, until the others have
+// room or only the least number is left.
+func spare(r *render.Renderer, facts []fact, cut, weight, least, room int) ([]fact, string) {
+	facts = slices.Clone(facts)
+	n := 0
+	for _, f := range facts {
+		if f.weight == weight {
+			n++
 		}
-		facts = slices.Delete(slices.Clone(facts), i, i+1)
-		text = rendered(false)
+	}
+	text := renderFacts(r, facts, cut)
+	for i := len(facts) - 1; i >= 0 && n > least && strings.Count(text, "\n") > room; i-- {
+		if facts[i].weight == weight {
+			facts, n = slices.Delete(facts, i, i+1), n-1
+			text = renderFacts(r, facts, cut)
+		}
+	}
+	return facts, text
+}
+
+// renderFacts renders facts; those that weigh less than cut have a row each.
+func renderFacts(r *render.Renderer, facts []fact, cut int) (text string) {
+	for _, f := range facts {
+		warning, warns := strings.CutPrefix(f.text, noted)
+		switch {
+		case warns && f.weight < cut:
+			text += r.Row("! " + warning)
+		case warns:
+			text += r.Warning(warning)
+		case f.weight < cut:
+			text += r.Row(f.text)
+		default:
+			text += r.Rows(r.Dim(f.text), 2)
+		}
 	}
 	return text
 }
@@ -100,8 +153,9 @@ func firstRow(text string) string {
 	return render.SafeLine(row)
 }
 
-// farewell sums up the session and says how to go on with it.
-func (s *Shell) farewell() {
+// farewell sums up the session and says how to go on with it. parting is how the
+// coordinator stood when the work had ended; nil when it did not say.
+func (s *Shell) farewell(parting *coordinator.Live) {
 	if !s.opened {
 		return
 	}
@@ -132,10 +186,35 @@ func (s *Shell) farewell() {
 		}
 		done = append(done, render.Duration(time.Since(s.begun)))
 		out += r.Note(strings.Join(done, ", "))
+		if parting != nil {
+			out += tasksDone(r, s.tasksBefore, *parting)
+		}
 		out += r.Note(s.spent())
 		if id != "" {
 			out += r.Note(fmt.Sprintf("session %s; to go on with it: ralph chat --resume %s", id, id))
 		}
 		return out
 	})
+}
+
+// tasksDone says what became of tasks since before, and what is open; nothing when
+// there are none.
+func tasksDone(r *render.Renderer, before coordinator.TaskCount, now coordinator.Live) (out string) {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(now.Tasks.Done-before.Done, "done")
+	add(now.Tasks.Failed-before.Failed, "failed")
+	add(now.Tasks.Skipped-before.Skipped, "skipped")
+	add(now.Tasks.Open, "open")
+	if len(parts) > 0 {
+		out += r.Note("tasks: " + strings.Join(parts, ", "))
+	}
+	if v := now.Loop; v != nil && v.Counts.Total > 0 {
+		out += r.Note(fmt.Sprintf("%s: %d of %s done, %d open", runName(v), v.Counts.Done, count(v.Counts.Total, "task", "tasks"), v.Counts.Open))
+	}
+	return out
 }

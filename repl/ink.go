@@ -3,6 +3,7 @@ package repl
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,8 @@ type ink struct {
 	atWork []crew.Agent       // as they were seen last
 	run    *render.Run        // that is under way
 	thinks bool               // the model reasons, and nothing of it is shown
+	at     time.Time          // when something was printed last
+	taps   []*tap             // commands of the user that run
 }
 
 // running is a tool call that has begun.
@@ -47,9 +50,22 @@ func newInk(out line.LineReader, r *render.Renderer) *ink { return &ink{out: out
 func (k *ink) say(f func(*render.Renderer) string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if text := f(k.r); text != "" && !k.quiet {
+	k.print(f(k.r))
+}
+
+// print prints whole lines; mu is held.
+func (k *ink) print(text string) {
+	if text != "" && !k.quiet {
+		k.at = time.Now()
 		k.out.Print(text, k.above()...)
 	}
+}
+
+// lastPrinted is when something was printed last.
+func (k *ink) lastPrinted() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.at
 }
 
 // show sets the prompt below what is being written, in one step with what f makes
@@ -68,6 +84,9 @@ func (k *ink) show(p line.Prompt, f func(*render.Renderer) string) {
 // is being written, a blank row, and the run or the children at work; mu is held.
 func (k *ink) above() []string {
 	rows := append(k.r.Tail(liveRows), "")
+	for _, t := range k.taps[:min(len(k.taps), liveRows)] {
+		rows = append(rows, strings.TrimSuffix(k.r.Row("  "+t.now(time.Now())), "\n"))
+	}
 	if k.run != nil {
 		return append(rows, k.r.RunRows(*k.run, time.Now())...)
 	}
@@ -79,6 +98,19 @@ func (k *ink) runs(run *render.Run) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.run = run
+}
+
+// watch shows a command of the user's own while it runs.
+func (k *ink) watch(t *tap) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taps = append(k.taps, t)
+}
+
+func (k *ink) unwatch(t *tap) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taps = slices.DeleteFunc(k.taps, func(other *tap) bool { return other == t })
 }
 
 // agents notes who is at work.
@@ -97,9 +129,7 @@ func (k *ink) event(e agent.Event) {
 	} else if !render.OfHelper(e) {
 		k.learn(e)
 	}
-	if text := k.r.Event(e); text != "" && !k.quiet {
-		k.out.Print(text, k.above()...)
-	}
+	k.print(k.r.Event(e))
 }
 
 // learn takes the state of the coordinator's turn from an event; mu is held.

@@ -414,7 +414,8 @@ func TestMuchIsSaid(t *testing.T) {
 	go func() {
 		var some strings.Builder // what a terminal passes on at a time
 		for i := range many {
-			fmt.Fprintf(&some, "line %d\r", i)
+			// Marked as pasted: so many lines in one read are else taken for one paste.
+			fmt.Fprintf(&some, "\x1b[200~line %d\x1b[201~\r", i)
 			if some.Len() > 1<<10 || i == many-1 {
 				c.Type(some.String())
 				some.Reset()

@@ -1,6 +1,8 @@
 package repl
 
 import (
+	"os"
+	"path/filepath"
 	"time"
 
 	"ralph/repl/line"
@@ -13,6 +15,7 @@ const keeperWait = time.Second
 // waits for the disk. openKeeper makes it; close ends it.
 type keeper struct {
 	h     *line.History
+	path  string
 	early []string
 	queue chan string
 	done  chan struct{}
@@ -20,7 +23,7 @@ type keeper struct {
 
 func openKeeper(path string) (*keeper, error) {
 	h, err := line.OpenHistory(path)
-	k := &keeper{h: h, early: h.Lines(), queue: make(chan string, 64), done: make(chan struct{})}
+	k := &keeper{h: h, path: path, early: h.Lines(), queue: make(chan string, 64), done: make(chan struct{})}
 	go k.run()
 	return k, err
 }
@@ -29,7 +32,12 @@ func (k *keeper) lines() []string { return k.early }
 
 func (k *keeper) run() {
 	defer close(k.done)
+	made := k.path == ""
 	for text := range k.queue {
+		if !made {
+			// A directory that cannot be made is what Add fails at too.
+			made = os.MkdirAll(filepath.Dir(k.path), 0o700) == nil
+		}
 		_ = k.h.Add(text) // a history that cannot be kept is no reason to disturb
 	}
 }

@@ -25,6 +25,9 @@ func (s *Shell) onLine(text string, ask int) {
 		return
 	}
 	s.lastWord = time.Now()
+	if s.onOwnLine(text) {
+		return
+	}
 	name, args, slashed := splitCommand(text)
 	c, _, known := slash.Find(name)
 	now := slashed && known && c.WhileBusy
@@ -62,8 +65,13 @@ func (s *Shell) onLine(text string, ask int) {
 
 // plain acts on a line while nothing runs, or says it to who works.
 func (s *Shell) plain(text string) {
-	if s.running() == nil {
+	w := s.running()
+	if w == nil {
 		s.do(text)
+		return
+	}
+	if strings.HasPrefix(w.label, ownMark) {
+		s.wait(text, "it") // Ralph is to know what came of the command
 		return
 	}
 	s.speak(interrupts.ClassSteer, strings.TrimSpace(text))
@@ -81,7 +89,11 @@ func (s *Shell) enqueue(text string) {
 // wait keeps a command until the work has ended.
 func (s *Shell) wait(text, name string) {
 	s.enqueue(text)
-	s.note(fmt.Sprintf("%s waits until the turn ends (%d waiting)", name, len(s.queue)))
+	until := "the turn"
+	if w := s.running(); w != nil && !w.turn {
+		until = w.label
+	}
+	s.note(fmt.Sprintf("%s waits until %s ends (%d waiting)", name, until, len(s.queue)))
 }
 
 // next does what was waiting for the work to end: messages first, for one that
@@ -98,9 +110,9 @@ func (s *Shell) next() {
 }
 
 // said repeats a line where it is acted on; a person on a plain terminal sees
-// it where it was typed.
+// it where it was typed, and a script shows its lines itself.
 func (s *Shell) said(text string) {
-	if s.live || s.sequential {
+	if s.live || s.sequential && s.script == nil {
 		s.ink.say(func(r *render.Renderer) string { return r.Said(text) })
 	}
 }
@@ -110,6 +122,10 @@ func (s *Shell) do(text string) {
 	name, args, ok := splitCommand(text)
 	if name != "ask" || args == "" {
 		s.said(text) // a question is shown when it is accepted
+	}
+	if command, own := ownLine(text); own {
+		s.own(command)
+		return
 	}
 	if ok {
 		s.command(name, args)

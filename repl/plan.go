@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -264,26 +265,67 @@ func standsWhere(r graph.Rank) string {
 // why does /why.
 func (s *Shell) why(task string) {
 	switch {
-	case task == "":
-		s.fail("/why needs a task", "/plan lists them")
-		return
 	case s.mind.Plans == nil:
 		s.fail("this chat knows no plan", "`ralph plan` shows it")
-		return
+	case task == "" && s.sequential:
+		s.fail("/why needs a task", "/plan lists them")
+	case task == "":
+		s.whyPicked()
+	default:
+		s.aside(func(context.Context) func() { return s.becauseOf(task) })
 	}
-	s.aside(func(ctx context.Context) func() {
-		text, err := s.mind.Plans.Why(task)
-		return func() {
-			switch {
-			case err != nil:
-				s.explain(err)
-			case strings.TrimSpace(text) == "":
-				s.note("nothing was decided about " + task + " yet; /plan graph shows its place")
-			default:
-				s.ink.say(func(r *render.Renderer) string { return r.Facts("why "+task, text) })
-			}
+}
+
+// whyPicked lets the user pick the task.
+func (s *Shell) whyPicked() {
+	now := s.inUse()
+	s.offering("tasks", func(ctx context.Context, pickOne picker) func() {
+		p, err := s.mind.Plans.Plan(ctx, now)
+		if err != nil {
+			return func() { s.explain(err) }
 		}
+		items := taskItems(p)
+		if len(items) == 0 {
+			return func() { s.note("the plan has no tasks") }
+		}
+		task, err := pickOne("why task", items)
+		switch {
+		case err != nil && cancelled(err):
+			return nil
+		case err != nil:
+			return func() { s.explain(err) }
+		}
+		return s.becauseOf(task)
 	})
+}
+
+// becauseOf tells what was decided about a task. It works beside the loop.
+func (s *Shell) becauseOf(task string) func() {
+	text, err := s.mind.Plans.Why(task)
+	return func() {
+		switch {
+		case errors.Is(err, plan.ErrNoTask):
+			s.noTask(task)
+		case err != nil:
+			s.explain(err)
+		case strings.TrimSpace(text) == "":
+			s.note("nothing was decided about " + task + " yet; /plan graph shows its place")
+		default:
+			s.ink.say(func(r *render.Renderer) string { return r.Facts("why "+task, text) })
+		}
+	}
+}
+
+// noTask says that there is no such task, and which may have been meant.
+func (s *Shell) noTask(task string) {
+	s.mu.Lock()
+	known := slices.Clone(s.taskIDs)
+	s.mu.Unlock()
+	hint := "/plan lists the tasks; /why alone lets you pick one"
+	if best := near.Closest(task, known); best != "" {
+		hint = "did you mean /why " + best + "?"
+	}
+	s.fail(fmt.Sprintf("there is no task %q in the plan", task), hint)
 }
 
 // knowsTasks keeps the ids of the open tasks for the completion.

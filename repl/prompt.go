@@ -30,7 +30,7 @@ func (s *Shell) whole() line.Prompt {
 	if len(s.questions) > 0 {
 		p.Ask = s.questions[0].nr
 	}
-	p.Turn = s.desk.turn(p.Ask)
+	p.Turn = s.slate.turn(p.Ask)
 	return p
 }
 
@@ -180,6 +180,15 @@ func (s *Shell) mark(live, plain, mode string) string {
 		return plain
 	}
 	return strings.TrimSpace("ralph "+mode) + plain
+}
+
+// tickEvery is how often something moves while work runs: the prompt, where there
+// is one.
+func (s *Shell) tickEvery() time.Duration {
+	if !s.live {
+		return lookEvery
+	}
+	return spinEvery
 }
 
 func (s *Shell) stopsSoFar() int {

@@ -140,6 +140,7 @@ func TestRunIsHeldByTheCollar(t *testing.T) {
 	if !strings.Contains(s, "/go goes on") {
 		t.Errorf("nobody says how to go on:\n%s", s)
 	}
+	c.Has("ralph talk ❯ use tabs") // what was not delivered is back
 	c.Type("\x15\x0c/go\r")
 	c.Has("next: US-4")
 	c.Type("\x03")
@@ -238,14 +239,19 @@ func TestPlanInTheChat(t *testing.T) {
 	for line, want := range map[string]string{
 		"/plan nxet":      "did you mean /plan next?",
 		"/plan show more": "takes nothing more",
-		"/why":            "/why needs a task",
 		"/why US-2":       "┃   execute   0.75",
 		"/why US-3":       "nothing was decided about US-3 yet",
-		"/why nothing":    `task "nothing": no such task`,
+		"/why nothing":    `there is no task "nothing" in the plan`,
+		"/why US-22":      "did you mean /why US-2?",
 	} {
 		c.Type("\x0c" + line + "\r")
 		c.Has(want)
 	}
+	c.Type("\x0c/why\r")
+	c.Has("why task (number or name, empty for none)")
+	c.Type("Retry\r")
+	c.Has("┃   execute   0.75")
+	c.Has("ralph ❯ ▏")
 	c.Type("\x0c/why US-\t\t")
 	c.Has("US-4")
 	c.Type("\x15\x04")
@@ -402,10 +408,8 @@ func TestGreetingOfALeftRun(t *testing.T) {
 			f.run = course1(time.Now())
 			f.run.Status = feature.Interrupted
 			f.crew = []crew.Agent{{ID: "old", Parent: "ralph", Depth: 1, Task: "an old task", State: crew.Interrupted, Branch: "ralph/old"}}
+			f.facts = []string{"sandbox: workspace (namespaces, Landlock (ABI 7), system call filter, limits)", "5 open tasks", "session 004 goes on after 12 messages; you said last: retry the upload when the connection breaks off", "note: the last Ralph here ended without closing the project"}
 			return m, err
-		}
-		o.Facts = func() []string {
-			return []string{"sandbox: workspace (namespaces, Landlock (ABI 7), system call filter, limits)", "5 open tasks", "session 004 goes on after 12 messages; you said last: retry the upload when the connection breaks off", "note: the last Ralph here ended without closing the project"}
 		}
 	})
 	s := c.idle()

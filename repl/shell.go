@@ -2,7 +2,6 @@ package repl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -37,38 +36,50 @@ type Shell struct {
 	ctx     context.Context // ends when the conversation ends
 	end     context.CancelFunc
 	reader  line.LineReader
+	script  *scripted // nil when somebody types
 	ink     *ink
 	mind    Mind
 	opened  bool
 	picker  *pick.Picker
+	picking sync.Mutex // one choice at a time
+	finder  finder
+	jobs    jobs
 	history *keeper
+	drafts  *drafts // nil where nobody can edit a line
 	begun   time.Time
 
 	live       bool // the prompt can be redrawn
 	sequential bool // lines come from a pipe: one after the other
 
 	// What follows belongs to the loop.
-	queue     []waitingLine
-	letters   letters
-	standing  coordinator.Live // as far as known; see look
-	course    course
-	unchoose  context.CancelFunc // ends what waits for a choice beside the work
-	lastWord  time.Time          // when the user last said something, or stopped the work
-	sight     sight
-	hinted    int // how many stops were told of
-	questions []*question
-	asks      int // questions so far
+	queue    []waitingLine
+	letters  letters
+	standing coordinator.Live // as far as known; see look
+	course   course
+	unchoose context.CancelFunc // ends what waits for a choice beside the work
+	// uncomplete ends the completion that is under way.
+	uncomplete context.CancelFunc
+	lastWord   time.Time // when the user last said something, or stopped the work
+	sight      sight
+	hinted     int // how many stops were told of
+	questions  []*question
+	asks       int // questions so far
 	// settledAsk is the last question that was answered, or ended by a stop.
 	settledAsk int
-	desk       desk
-	leaving    bool
-	code       int
-	gone       bool // the terminal vanished: nothing is printed any more
-	ended      bool // no more lines come
-	ready      bool // the greeting is out
-	spin       int
-	shown      string // the state that the prompt says
-	lastAside  chan struct{}
+	slate      slate
+	// standingFacts are what the coordinator said of itself when it was opened, and
+	// tasksBefore how the tasks stood then.
+	standingFacts []string
+	tasksBefore   coordinator.TaskCount
+	pulse         pulse
+	leaving       bool
+	code          int
+	gone          bool // the terminal vanished: nothing is printed any more
+	ended         bool // no more lines come
+	ready         bool // the greeting is out
+	spin          int
+	shown         string // the state that the prompt says
+	lastAside     chan struct{}
 
 	wake  chan struct{}
 	force chan int // the exit code of those who leave at once
@@ -152,6 +163,7 @@ func Run(ctx context.Context, o Options) (exitCode int, err error) {
 // converse is the conversation from the first word to the last.
 func (s *Shell) converse() (exitCode int, err error) {
 	defer s.history.close()
+	defer s.drafts.close()
 	defer func() { _ = s.reader.Close() }()
 	defer s.settle()
 	if err := s.open(); err != nil || s.leaving {
@@ -171,15 +183,24 @@ func (s *Shell) converse() (exitCode int, err error) {
 
 // take takes the terminal and the history.
 func (s *Shell) take() error {
+	if s.o.Script != nil {
+		s.takeScript()
+		return nil
+	}
 	lo := line.Options{In: s.o.In, Out: s.o.Out, Getenv: s.o.Getenv, Plain: s.o.Plain, EditMode: s.o.EditMode, OnInterrupt: s.onControlC, Complete: s.complete,
 		OnGone: func(error) { s.post(func() { s.vanish(syscall.SIGPIPE) }) }}
 	s.live = line.Capable(lo)
 	var why error
 	s.history, why = openKeeper(s.o.History)
 	lo.History = s.history.lines()
+	if s.live {
+		s.drafts = openDrafts(s.o.Draft)
+		lo.Draft, lo.OnDraft = s.drafts.text, s.drafts.tell
+	}
 	var err error
 	if s.reader, err = line.Open(lo); err != nil {
 		s.history.close()
+		s.drafts.close()
 		return err
 	}
 	if p, ok := s.reader.(*line.Plain); ok {
@@ -196,60 +217,6 @@ func (s *Shell) take() error {
 	}
 	s.picker = s.newPicker(theme != render.ThemeNone)
 	return nil
-}
-
-// open makes the coordinator while signals and Ctrl-C still work.
-func (s *Shell) open() error {
-	var failed error
-	s.start("opening", false, func(ctx context.Context) func() {
-		l := Link{Ask: s.ask, Eyes: s.see}
-		var err error
-		if s.o.Sessions != nil {
-			l.Session, err = s.pickSession(ctx)
-		}
-		var m Mind
-		if err == nil {
-			m, err = s.o.Open(ctx, l)
-		}
-		if err != nil {
-			return func() { failed = err }
-		}
-		waiting, live := m.Queue.Waiting(), m.Control.Live()
-		if m.Crew != nil {
-			// That those of earlier sessions cannot be read is told by /agents.
-			found, _ := m.Crew.Agents(ctx)
-			live.Agents = together(live.Agents, found)
-		}
-		return func() {
-			s.knows(live.Agents)
-			s.mind, s.opened, s.standing = m, true, live
-			s.letters.left(waiting)
-			s.mu.Lock()
-			s.kill = m.Control.Kill
-			s.mu.Unlock()
-		}
-	})
-	for s.running() != nil && s.mustLeave() == 0 {
-		s.step()
-	}
-	if code := s.mustLeave(); code != 0 {
-		s.leaving, s.code = true, code
-	}
-	if s.leaving {
-		return nil
-	}
-	if stop, ok := interrupts.AsStop(failed); ok {
-		s.leaving, s.code = true, 128+int(stop.Signal)
-		return nil
-	}
-	if errors.Is(failed, pick.ErrCancelled) {
-		s.leaving = true
-		return nil
-	}
-	if failed != nil {
-		s.code = 1
-	}
-	return failed
 }
 
 // loop runs the conversation.
@@ -281,8 +248,12 @@ func (s *Shell) step() {
 	busy := s.busy()
 	var tick <-chan time.Time
 	switch {
+	case s.script.rested():
+		t := time.NewTimer(restEvery)
+		defer t.Stop()
+		tick = t.C
 	case busy:
-		t := time.NewTimer(spinEvery)
+		t := time.NewTimer(s.tickEvery())
 		defer t.Stop()
 		tick = t.C
 	case len(s.standing.Background) > 0 || s.children() > 0:
@@ -291,7 +262,7 @@ func (s *Shell) step() {
 		tick = t.C
 	}
 	events := s.reader.Events()
-	if s.gone || s.ended || s.sequential && s.running() != nil && len(s.questions) == 0 {
+	if s.gone || s.ended || s.sequential && s.script == nil && s.running() != nil && len(s.questions) == 0 {
 		events = nil
 	}
 	done := s.ctx.Done()
@@ -311,6 +282,7 @@ func (s *Shell) step() {
 	case <-tick:
 		s.spin++
 		s.lookAgain()
+		s.stillWorking(time.Now())
 	case <-done:
 		s.onEnd(context.Cause(s.ctx))
 	}
@@ -321,7 +293,7 @@ func (s *Shell) onEvent(e line.Event) {
 	case line.EventLine:
 		s.onLine(e.Text, e.Ask)
 	case line.EventInterrupt:
-		if strings.TrimSpace(e.Text) == "" {
+		if strings.TrimSpace(e.Text) == "" && s.script == nil {
 			s.ink.say(func(r *render.Renderer) string { return r.Note("Ctrl-D or /exit leaves") })
 		}
 	case line.EventStopped:
@@ -341,6 +313,10 @@ func (s *Shell) onEvent(e line.Event) {
 		s.vanish(syscall.SIGHUP)
 	case line.EventResize:
 		s.ink.resize(e.Cols)
+	case line.EventComplete:
+		s.onComplete(e.Text)
+	case line.EventEditor:
+		s.compose(e.Text)
 	}
 }
 
@@ -390,10 +366,13 @@ func (s *Shell) settle() {
 	s.closing, s.stops = true, 0
 	s.mu.Unlock()
 	done := make(chan struct{})
+	var parting *coordinator.Live // read when done is closed
 	go func() {
 		defer close(done)
 		s.wg.Wait()
 		if s.opened {
+			live := s.mind.Control.Live()
+			parting = &live
 			s.closeMind()
 		}
 	}()
@@ -401,10 +380,12 @@ func (s *Shell) settle() {
 	case <-done:
 		s.runPosted() // what became of the last messages
 		s.unsent()
-		s.farewell() // a turn that was stopped counts only now
+		s.farewell(parting) // a turn that was stopped counts only now
+		s.keepsDraft()
 	case <-time.After(leaveWait):
 		s.unsent()
-		s.farewell()
+		s.farewell(nil)
+		s.keepsDraft()
 		if s.o.Err != nil && !s.gone {
 			_ = s.reader.Close()
 			fmt.Fprintln(s.o.Err, "ralph: warning: some work did not end in time")
@@ -455,6 +436,9 @@ func (s *Shell) mustLeave() int {
 
 // see is the coordinator's eyes.
 func (s *Shell) see(e agent.Event) {
+	if s.script != nil && s.o.Script.Eyes != nil {
+		s.o.Script.Eyes(e)
+	}
 	switch e.Type {
 	case agent.EventInbox:
 		s.ink.event(e)

@@ -32,6 +32,7 @@ type sight struct {
 	looking bool
 	stale   bool // something happened since the look that is under way began
 	last    time.Time
+	era     int // which coordinator it is; a look at another one counts for nothing
 }
 
 // look asks how the coordinator stands, beside the loop.
@@ -43,13 +44,18 @@ func (s *Shell) look() {
 		s.sight.stale = true
 		return
 	}
-	s.sight = sight{looking: true, last: time.Now()}
+	s.sight = sight{looking: true, last: time.Now(), era: s.sight.era}
+	control, era := s.mind.Control, s.sight.era
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		after := s.guarded(s.ctx, func(context.Context) func() {
-			live := s.mind.Control.Live()
-			return func() { s.seen(live) }
+			live := control.Live()
+			return func() {
+				if era == s.sight.era {
+					s.seen(live)
+				}
+			}
 		})
 		s.post(after)
 	}()
@@ -93,7 +99,7 @@ func (s *Shell) lookOutside() {
 func (s *Shell) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.work != nil || s.outside
+	return s.work != nil || s.outside || s.jobs.len() > 0
 }
 
 // onInterrupted learns what the human's word did to the work.
@@ -138,6 +144,9 @@ func (s *Shell) worksNow(name, args string) bool {
 	}
 	if name == "run" {
 		return underWay(s.standing) != nil // it is told so
+	}
+	if refusesWhileBusy(name) {
+		return true // it is told how to end the work
 	}
 	return name == "go" && (s.holds() || args == "" && !s.talks() && !stopping)
 }

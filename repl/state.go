@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"ralph/coordinator"
 	"ralph/memory/markdown"
+	"ralph/repl/pick"
 	"ralph/repl/render"
 	"ralph/workers/agent"
 )
@@ -150,6 +150,10 @@ func (s *Shell) compact() {
 
 // trace tells which turns changed a file, and why.
 func (s *Shell) trace(file string) {
+	if file == "" && s.live && s.mind.Hands != nil {
+		s.traceFile()
+		return
+	}
 	if file == "" {
 		s.fail("/trace needs a file", "/trace main.go says which turns changed it, and what you had said")
 		return
@@ -166,6 +170,31 @@ func (s *Shell) trace(file string) {
 				s.rows(traceTable(steps))
 			}
 		}
+	})
+}
+
+// traceFile lets the user pick the file.
+func (s *Shell) traceFile() {
+	s.offering("files", func(ctx context.Context, pickOne picker) func() {
+		paths, err := s.finder.files(ctx, s.mind.Hands.Files)
+		if err != nil {
+			return func() { s.explain(err) }
+		}
+		items := make([]pick.Item, len(paths))
+		for i, p := range paths {
+			items[i].Value = p
+		}
+		if len(items) == 0 {
+			return func() { s.note("there are no files") }
+		}
+		file, err := pickOne("trace file", items)
+		switch {
+		case err != nil && cancelled(err):
+			return nil
+		case err != nil:
+			return func() { s.explain(err) }
+		}
+		return func() { s.trace(file) }
 	})
 }
 
@@ -186,37 +215,4 @@ func traceTable(steps []coordinator.TraceStep) [][]string {
 		table = append(table, []string{t.Time.Local().Format("2006-01-02 15:04"), fmt.Sprintf("%s/%d", t.Session, t.Turn), what, commit, render.Brief(t.Said)})
 	}
 	return table
-}
-
-// sessions lists the newest sessions of the project.
-func (s *Shell) sessions() {
-	s.aside(func(context.Context) func() {
-		list, err := s.mind.State.Sessions()
-		return func() {
-			if err != nil {
-				s.explain(err)
-				return
-			}
-			now := s.mind.About.SessionID()
-			var table [][]string
-			for _, x := range list {
-				id, m := x.ID, x.Meta
-				if id == now {
-					id += " (this)"
-				}
-				if x.Err != nil {
-					table = append(table, []string{id, "unreadable", "", "", x.Dir})
-					continue
-				}
-				took := time.Duration(m.Performance.TotalDurationSeconds * float64(time.Second))
-				table = append(table, []string{id, string(m.Status), m.StartTime.Local().Format("2006-01-02 15:04"), render.Duration(took), m.SessionName})
-			}
-			if len(table) == 0 {
-				s.note("there are no sessions")
-				return
-			}
-			s.rows(table)
-			s.note("ralph sessions does more: show, archive, handoff, merge, export")
-		}
-	})
 }

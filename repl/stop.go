@@ -24,8 +24,12 @@ func (s *Shell) interrupt(byKey bool, stop *interrupts.Stop) bool {
 	w := s.work
 	closing := s.closing && w == nil
 	if w == nil && !s.outside && !closing {
+		own := s.jobs.stop(stop) // only they run
+		if own && byKey {
+			s.keyed++
+		}
 		s.mu.Unlock()
-		return false
+		return own
 	}
 	s.stops++
 	stops, kill := s.stops, s.kill
@@ -44,6 +48,7 @@ func (s *Shell) interrupt(byKey bool, stop *interrupts.Stop) bool {
 		return true // it ends without being told
 	}
 	s.endWork(w, stop, stops == 1)
+	s.jobs.stop(stop)
 	s.post(func() { s.stopping(stops) })
 	return true
 }
@@ -70,6 +75,7 @@ func (s *Shell) stopWork(stop *interrupts.Stop) {
 	s.mu.Lock()
 	w, outside := s.work, s.outside
 	s.mu.Unlock()
+	s.jobs.stop(stop)
 	if w != nil || outside {
 		s.endWork(w, stop, true)
 	}
@@ -166,7 +172,7 @@ func (s *Shell) giveBack() {
 		s.letters.toldMore = true
 		s.note("not sent: more lines; all of them are in the prompt")
 	}
-	s.reader.Edit(s.desk.giveBack(list))
+	s.reader.Edit(s.slate.giveBack(list))
 }
 
 // unsent tells one who leaves, and has no prompt any more, what was not sent.

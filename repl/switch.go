@@ -2,7 +2,6 @@ package repl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -72,21 +71,15 @@ func (s *Shell) switchPlan(words string) {
 		return
 	}
 	names, now, running := strings.Fields(words), s.inUse(), underWay(s.standing) != nil
-	switch {
-	case len(names) > 0:
-	case s.running() == nil:
-		// A menu takes the terminal, and the keys: nothing else is done meanwhile.
-		s.start("plans", false, func(ctx context.Context) func() { return s.switchTo(ctx, now, running, nil) })
-		return
-	default:
-		s.choose(func(ctx context.Context) func() { return s.switchTo(ctx, now, running, nil) })
+	if len(names) > 0 {
+		s.aside(func(ctx context.Context) func() { return s.switchTo(ctx, now, running, names, nil) })
 		return
 	}
-	s.aside(func(ctx context.Context) func() { return s.switchTo(ctx, now, running, names) })
+	s.offering("plans", func(ctx context.Context, pickOne picker) func() { return s.switchTo(ctx, now, running, nil, pickOne) })
 }
 
 // switchTo switches to what is named, or picked when nothing is.
-func (s *Shell) switchTo(ctx context.Context, now loop.Settings, running bool, names []string) func() {
+func (s *Shell) switchTo(ctx context.Context, now loop.Settings, running bool, names []string, pickOne picker) func() {
 	p, err := s.mind.Plans.Plan(ctx, now)
 	if err != nil {
 		p = nil // there may be none yet, and a broken one is left by switching
@@ -94,12 +87,7 @@ func (s *Shell) switchTo(ctx context.Context, now loop.Settings, running bool, n
 	o := s.offers(p)
 	var c choice
 	if len(names) == 0 {
-		picker := s.picker
-		if s.running() != nil && s.running().turn {
-			// Ctrl-C belongs to the work that goes on: a list leaves it there.
-			picker = &pick.Picker{Print: picker.Print, Answer: picker.Answer}
-		}
-		name, err := picker.Pick(ctx, "plan or epic", o.items)
+		name, err := pickOne("plan or epic", o.items)
 		if err != nil {
 			return func() { s.notSwitched(err) }
 		}
@@ -167,7 +155,7 @@ func (s *Shell) choose(f func(context.Context) func()) {
 }
 
 func (s *Shell) notSwitched(err error) {
-	if errors.Is(err, pick.ErrCancelled) || errors.Is(err, context.Canceled) || errors.Is(err, ErrNobody) {
+	if cancelled(err) {
 		s.note("the plan stays as it is")
 		return
 	}

@@ -21,18 +21,15 @@ func whole(dir, session string) int {
 	if err != nil {
 		return 98
 	}
-	var facts []string
 	code, err := Run(context.Background(), Options{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		Facts: func() []string { return facts },
 		Open: func(ctx context.Context, l Link) (Mind, error) {
 			c, err := coordinator.Open(ctx, coordinator.Options{Root: dir, Config: cfg, Proc: proc.New(proc.Options{}),
 				RunID: "run", Holder: "chat", Session: session, Eyes: l.Eyes, Ask: l.Ask, Getenv: os.Getenv})
 			if err != nil {
 				return Mind{}, err
 			}
-			facts = c.Standing()
-			return Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c, Trees: c, Plans: c}, nil
+			return Mind{Turns: c, Queue: c, Control: c, Models: c, Changes: c, About: c, State: c, Crew: c, Trees: c, Plans: c, Hands: c}, nil
 		},
 	})
 	if err != nil {

@@ -19,6 +19,10 @@ func (s *Shell) start(label string, turn bool, f func(context.Context) func()) {
 	s.mu.Lock()
 	s.work, s.outside, s.stops = w, false, 0
 	s.mu.Unlock()
+	s.pulse.beat(w.begun, s.o.pulseFirst)
+	if turn && s.chatters() {
+		s.note(wordWorking)
+	}
 	s.letters.told, s.letters.toldMore = 0, false
 	s.wg.Add(1)
 	go func() {
@@ -76,6 +80,9 @@ func (s *Shell) turnEnded(out coordinator.Outcome) {
 	s.ink.end()
 	s.look()
 	s.course.stopped = false
+	if s.script != nil && s.o.Script.Ended != nil {
+		s.o.Script.Ended(out)
+	}
 	if out.Status == coordinator.StatusInterrupted {
 		s.turnStopped(out)
 		return
@@ -92,7 +99,11 @@ func (s *Shell) turnEnded(out coordinator.Outcome) {
 		case out.Status != coordinator.StatusCompleted && out.Reason != "":
 			text += r.Warning(out.Reason)
 		}
-		return text + r.Note(summary(out))
+		done := summary(out)
+		if s.chatters() && out.Failure == nil && out.Status == coordinator.StatusCompleted {
+			done = "done: " + done
+		}
+		return text + r.Note(done)
 	})
 	if out.Failure != nil {
 		s.letters.waitOn() // what failed now would fail again

@@ -13,10 +13,10 @@ type returned struct {
 	text string
 }
 
-// desk is what is in the prompt besides what the user types there. What it holds
+// slate is what is in the prompt besides what the user types there. What it holds
 // belongs to the functions that it makes, which the line reader calls one at a
 // time and in order.
-type desk struct {
+type slate struct {
 	asked bool   // the line is the answer to a question
 	stash string // what stood there before the question
 	given []returned
@@ -26,7 +26,7 @@ type desk struct {
 // turn makes the line one for the question of that number, or, with 0, brings
 // back what stood there before the first one. Half an answer to one question is
 // none to the next.
-func (d *desk) turn(ask int) line.Change {
+func (d *slate) turn(ask int) line.Change {
 	return func(text string, _ func(string) string) string {
 		switch {
 		case ask != 0 && d.asked:
@@ -46,7 +46,7 @@ func (d *desk) turn(ask int) line.Change {
 
 // giveBack puts lines before the half-typed one, in the order in which they were
 // typed. Those of one stop may come in several parts.
-func (d *desk) giveBack(list []returned) line.Change {
+func (d *slate) giveBack(list []returned) line.Change {
 	return func(text string, fold func(string) string) string {
 		half := &text
 		if d.asked {
