@@ -303,6 +303,9 @@ func (c *Coordinator) Undo(ctx context.Context, n int) ([]git.FileChange, error)
 	}
 	files, err := c.changes.undo(ctx, max(n, 1))
 	if len(files) > 0 {
+		c.mu.Lock()
+		c.totals.FilesChanged = takenBack(c.totals.FilesChanged, files)
+		c.mu.Unlock()
 		c.edits.tell("The user took back what was changed here before (undo): " + few(pathsOf(files)) + " are as they were. Read a file again before you rely on what you know of it.")
 	}
 	return files, err

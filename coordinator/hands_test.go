@@ -146,7 +146,7 @@ func TestAUserCommandIsStopped(t *testing.T) {
 		}
 	}
 	p.talk(c, "well?")
-	if told := p.last(1).Content; strings.Count(told, "The user stopped it") != 2 {
+	if told := p.last(1).Content; strings.Count(told, "It was stopped by the user") != 2 {
 		t.Errorf("the model is told:\n%s", told)
 	}
 }

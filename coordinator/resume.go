@@ -82,7 +82,8 @@ func (s Situation) headline(now time.Time) string {
 	case s.resumable() && s.Ended == endedCutOff:
 		return fmt.Sprintf("same session: %s was cut off%s", s.title(), when)
 	case s.resumable() && s.Reason != "":
-		return fmt.Sprintf("same session: %s was interrupted%s (%s)", s.title(), when, s.Reason)
+		why := strings.Replace(s.Reason, "interrupted by SIGINT", "Ctrl-C", 1) // as the user knows it
+		return fmt.Sprintf("same session: %s was interrupted%s (%s)", s.title(), when, why)
 	case s.resumable():
 		return fmt.Sprintf("same session: %s was interrupted%s", s.title(), when)
 	case s.Run != "":

@@ -64,6 +64,31 @@ func mergeChanges(have, more []git.FileChange) []git.FileChange {
 	return out
 }
 
+// takenBack are the changes that are left of have after an undo, whose own changes
+// are back: what it took out again is gone.
+func takenBack(have, back []git.FileChange) []git.FileChange {
+	out := append([]git.FileChange(nil), have...)
+	for _, b := range back {
+		i := 0
+		for i < len(out) && out[i].Path != b.Path && (b.OldPath == "" || out[i].Path != b.OldPath) {
+			i++
+		}
+		if i == len(out) {
+			continue // of an earlier session
+		}
+		f := &out[i]
+		counted := min(f.Added, f.Removed, b.Added, b.Removed) >= 0 // else it is binary
+		if counted {
+			f.Added, f.Removed = max(0, f.Added-b.Removed), max(0, f.Removed-b.Added)
+		}
+		made, gone := f.Kind == git.Added && b.Kind == git.Deleted, f.Kind == git.Deleted && b.Kind == git.Added
+		if made || gone || counted && f.Added+f.Removed == 0 {
+			out = append(out[:i], out[i+1:]...)
+		}
+	}
+	return out
+}
+
 // addLines adds counts of lines, of which -1 stands for a binary file.
 func addLines(a, b int) int {
 	if a < 0 || b < 0 {

@@ -47,9 +47,9 @@ func (r ran) text(whole bool) string {
 	how := fmt.Sprintf("It ended with exit code %d", r.ExitCode)
 	switch {
 	case r.TimedOut:
-		how = "Its time was over before it ended"
+		how = "It was ended, because its time was over,"
 	case r.Stopped:
-		how = "The user stopped it"
+		how = "It was stopped by the user"
 	}
 	if r.Check {
 		how += ", as a check,"
@@ -154,12 +154,72 @@ func (c *Coordinator) Shell(ctx context.Context, command string, write func(p []
 
 // noteRan keeps in the journal what the user ran, and has the model told.
 func (c *Coordinator) noteRan(r ran) {
+	r.Output = bare(r.Output) // first, so that nothing stands within a secret
 	r.Command = ends(c.redactor.String(r.Command), maxTalkBytes/4)
-	r.Output = ends(strings.ToValidUTF8(strings.ReplaceAll(c.redactor.String(r.Output), "\x00", ""), "\ufffd"), maxTalkBytes)
+	r.Output = ends(strings.ToValidUTF8(c.redactor.String(r.Output), "\ufffd"), maxTalkBytes)
 	if payload, err := json.Marshal(r); err == nil {
 		c.book.keepRan(payload, r)
 	}
 	c.typed.add(r)
+}
+
+// bare is output as it is read rather than seen: without what steers a terminal,
+// and of a row that was written over, as by a bar of progress, what came last.
+func bare(s string) string {
+	b := make([]byte, 0, len(s))
+	row := 0 // where the row begins in b
+	for i := 0; i < len(s); i++ {
+		switch ch := s[i]; {
+		case ch == '\x1b':
+			i += escape(s[i:]) - 1
+		case ch == '\r' && i+1 < len(s) && s[i+1] != '\n' && s[i+1] != '\r':
+			b = b[:row]
+		case ch == '\n':
+			b = append(b, ch)
+			row = len(b)
+		case ch < ' ' && ch != '\t', ch == 0x7f:
+		default:
+			b = append(b, ch)
+		}
+	}
+	return string(b)
+}
+
+// escape is the length of the escape sequence with which s begins.
+func escape(s string) int {
+	if len(s) < 2 {
+		return len(s)
+	}
+	switch s[1] {
+	case '[':
+		for i := 2; i < len(s); i++ {
+			if s[i] >= '@' && s[i] <= '~' {
+				return i + 1
+			}
+			if s[i] < ' ' {
+				return i // it was never ended
+			}
+		}
+		return len(s)
+	case ']', 'P', '^', '_', 'X': // a string, which ends with its terminator
+		for i := 2; i < len(s); i++ {
+			switch {
+			case s[i] == '\a':
+				return i + 1
+			case s[i] == '\x1b' && i+1 < len(s) && s[i+1] == '\\':
+				return i + 2
+			case s[i] == '\n', s[i] == '\x1b':
+				return i
+			}
+		}
+		return len(s)
+	case '(', ')', '#', '%':
+		return min(3, len(s))
+	}
+	if s[1] < ' ' || s[1] > '~' {
+		return 1 // a lone ESC
+	}
+	return 2
 }
 
 // ends is a text of at most about n bytes: all of it, or its beginning and end

@@ -98,7 +98,7 @@ func (s *Shell) onAnswer(text string) {
 		})
 		return
 	}
-	if s.live || s.sequential {
+	if s.live || s.sequential && s.script == nil { // a script has shown the line
 		s.ink.say(func(r *render.Renderer) string { return r.Answer(choice) })
 	}
 	s.closeQuestion(q, answer{text: choice})
@@ -131,16 +131,23 @@ func resolve(text string, options []string) (string, bool) {
 
 // newPicker makes the picker of this conversation.
 func (s *Shell) newPicker(colour bool) *pick.Picker {
-	p := &pick.Picker{
-		Colour: colour,
-		Size:   s.size,
-		Print:  func(text string) { s.ink.say(func(*render.Renderer) string { return text }) },
-		Answer: func(ctx context.Context, prompt string) (string, error) {
-			return s.ask(ctx, coordinator.Question{Kind: kindPick, Text: prompt})
-		},
-	}
+	p := s.newLister()
+	p.Colour, p.Size = colour, s.size
 	if l, ok := s.reader.(lender); ok {
 		p.Lend = l.Modal
 	}
 	return p
+}
+
+// newLister makes a picker that has no menu.
+func (s *Shell) newLister() *pick.Picker {
+	return &pick.Picker{
+		Print: func(text string) { s.ink.say(func(*render.Renderer) string { return text }) },
+		Answer: func(ctx context.Context, prompt string) (string, error) {
+			if s.script != nil { // its next line was not written to choose from a list
+				return "", pick.ErrCancelled
+			}
+			return s.ask(ctx, coordinator.Question{Kind: kindPick, Text: prompt})
+		},
+	}
 }

@@ -69,7 +69,11 @@ func (s *Shell) failedCheck(run desk.CheckRun) {
 	}
 	left := max(len(rows)-checkRows, 0)
 	s.ink.say(func(r *render.Renderer) string {
-		out := r.Note(fmt.Sprintf("%s, %s, %s:", render.Brief(run.Command), what, render.Duration(run.Duration)))
+		wrote := ":"
+		if rows == nil {
+			wrote = ", and it printed nothing"
+		}
+		out := r.Note(fmt.Sprintf("%s, %s, %s%s", render.Brief(run.Command), what, render.Duration(run.Duration), wrote))
 		if left > 0 {
 			out += r.Rows("  "+r.Dim(fmt.Sprintf("%s before", count(left, "line", "lines"))), 2)
 		}

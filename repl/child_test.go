@@ -154,7 +154,7 @@ func TestPickerOnATerminal(t *testing.T) {
 	p.Has("ralph ❯ ▏")
 	p.Type("still here\r")
 	golden(t, "picked", p.Until("the answer", func(s string) bool {
-		return strings.Contains(s, "You said **still here**.") && strings.Contains(s, "ralph ❯ ▏")
+		return strings.Contains(s, "You said **still here**.\n· ") && strings.Contains(s, "ralph ❯ ▏")
 	}))
 	p.Type("\x04")
 	p.exited(0)

@@ -43,8 +43,7 @@ func (s *Shell) pickOne(ctx context.Context, title, query string, items []pick.I
 
 // listOne is pickOne without a menu: Ctrl-C belongs to the work that goes on.
 func (s *Shell) listOne(ctx context.Context, title string, items []pick.Item) (string, error) {
-	p := &pick.Picker{Print: s.picker.Print, Answer: s.picker.Answer}
-	return p.Pick(ctx, title, items)
+	return s.newLister().Pick(ctx, title, items)
 }
 
 // offering lets the user choose in f: with a menu, which takes the terminal and the
@@ -74,14 +73,7 @@ func (s *Shell) onComplete(text string) {
 	look := s.lookFor(sp)
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.uncomplete = cancel
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		defer cancel()
-		if after := s.guarded(ctx, func(ctx context.Context) func() { return s.completed(ctx, text, sp, look) }); after != nil {
-			s.post(after)
-		}
-	}()
+	s.letChoose(ctx, cancel, func(ctx context.Context) func() { return s.completed(ctx, text, sp, look) })
 }
 
 // completed works beside the loop.

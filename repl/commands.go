@@ -97,6 +97,10 @@ func (s *Shell) spent() string {
 }
 
 func (s *Shell) model(args string) {
+	if strings.ContainsAny(args, " \t\n") {
+		s.fail(fmt.Sprintf("model %q: a name has no blanks", render.Brief(args)), "/model alone lets you pick one; a line without /model is said to Ralph")
+		return
+	}
 	if args != "" {
 		s.mind.Models.SetModel(args)
 		s.note("model is now " + args)

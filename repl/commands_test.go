@@ -196,3 +196,15 @@ func TestCheckIsRun(t *testing.T) {
 	c.idle()
 	c.bye(t)
 }
+
+// A model's name that cannot be one is not taken.
+func TestModelNameIsOneWord(t *testing.T) {
+	c := open(t, echo)
+	c.idle()
+	c.Type("/model is this a good one?\r")
+	c.Has("a name has no blanks")
+	if got := c.f.Endpoint().Model; got != "gpt-large" {
+		t.Errorf("the model is %q", got)
+	}
+	c.bye(t)
+}

@@ -273,9 +273,20 @@ func runFlag(sp *spot, before []string) {
 // lineNow is the half-typed line, as it stands when all that was asked of the line
 // reader before is done; false when nobody can tell.
 func (s *Shell) lineNow(ctx context.Context) (string, bool) {
+	return s.readLine(ctx, func(text string) string { return text })
+}
+
+// lineFor is the half-typed line that answers the question of that number.
+func (s *Shell) lineFor(ctx context.Context, ask int) string {
+	text, _ := s.readLine(ctx, func(text string) string { return *s.slate.of(ask, &text) })
+	return text
+}
+
+// readLine reads something of the line, as which does it on the painting goroutine.
+func (s *Shell) readLine(ctx context.Context, which func(text string) string) (string, bool) {
 	got := make(chan string, 1)
 	s.reader.Edit(func(text string, _ func(string) string) string {
-		got <- text
+		got <- which(text)
 		return text
 	})
 	t := time.NewTimer(lineWait)

@@ -41,7 +41,7 @@ func TestFilesOfAWord(t *testing.T) {
 			t.Errorf("%q means %q, want %q", word, got, want)
 		}
 	}
-	for path, want := range map[string]string{"main.go": "main.go ", "a b": `"a b" `, `a"$b`: `"a\"\$b" `, "a b/": `"a b/`, "x/": "x/", "a(1)": `"a(1)" `} {
+	for path, want := range map[string]string{"main.go": "main.go ", "a b": `"a b" `, `a"$b`: `"a\"\$b" `, "a b/": `"a b/`, "x/": "x/", "a(1)": `"a(1)" `, "{a,b}": `"{a,b}" `, "a\nrm b": "\"a\nrm b\" "} {
 		if got := pathWord("", path); got != want {
 			t.Errorf("%q is typed as %q, want %q", path, got, want)
 		}

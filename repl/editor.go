@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"ralph/coordinator"
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
@@ -51,7 +53,7 @@ func stateFile(name string) string {
 // edit does /edit.
 func (s *Shell) edit(args string) {
 	if args == "" {
-		s.compose("")
+		s.compose("", 0)
 		return
 	}
 	names, err := slash.Words(args)
@@ -59,18 +61,18 @@ func (s *Shell) edit(args string) {
 		s.fail("/edit opens one file", `/edit main.go, /edit "my notes.md", /edit tasks; /edit alone is for the line`)
 		return
 	}
-	name := strings.TrimPrefix(names[0], "@")
-	path := name
-	if file := stateFile(name); file != "" && !isFile(s.mind.About.Project().Root, name) {
-		path, name = file, file
-	}
-	if rest, home := strings.CutPrefix(path, "~/"); home {
-		path = filepath.Join(s.o.Getenv("HOME"), rest)
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.mind.About.Project().Root, path)
-	}
+	name, root := strings.TrimPrefix(names[0], "@"), s.mind.About.Project().Root
 	s.withEditor(func(ctx context.Context, open func(path string) error) func() {
+		path := name
+		if file := stateFile(name); file != "" && !isFile(root, name) {
+			path, name = file, file
+		}
+		if rest, home := strings.CutPrefix(path, "~/"); home {
+			path = filepath.Join(s.o.Getenv("HOME"), rest)
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(root, path)
+		}
 		return s.editFile(name, path, open)
 	})
 }
@@ -119,28 +121,32 @@ func (s *Shell) withEditor(f func(ctx context.Context, open func(path string) er
 		s.fail("an editor needs a terminal", "start `ralph chat` on one")
 		return
 	}
-	argv, err := s.editor()
-	if err != nil {
-		s.explain(err)
-		return
-	}
 	root := s.mind.About.Project().Root
-	open := func(path string) error {
-		return out.Outside(s.ctx, func(ctx context.Context, tty *os.File) error {
-			exit, err := proc.OnTerminal(ctx, append(argv[:len(argv):len(argv)], path), tty, root, nil)
-			if err == nil && exit != 0 {
-				err = &editorError{argv[0], exit}
-			}
-			return err
-		})
-	}
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
-		if after := s.guarded(s.ctx, func(ctx context.Context) func() { return f(ctx, open) }); after != nil {
+		after := s.guarded(s.ctx, func(ctx context.Context) func() {
+			argv, err := s.editor(root)
+			if err != nil {
+				return func() { s.explain(err) }
+			}
+			return f(ctx, func(path string) error { return onTerminal(ctx, out, append(argv, path), root) })
+		})
+		if after != nil {
 			s.post(after)
 		}
 	}()
+}
+
+// onTerminal runs an editor on the terminal, which is lent to it.
+func onTerminal(ctx context.Context, out lendsOut, argv []string, dir string) error {
+	return out.Outside(ctx, func(ctx context.Context, tty *os.File) error {
+		exit, err := proc.OnTerminal(ctx, argv, tty, dir, nil)
+		if err == nil && exit != 0 {
+			err = &editorError{argv[0], exit}
+		}
+		return err
+	})
 }
 
 // editorError says that an editor ended with an exit code of its own.
@@ -152,8 +158,9 @@ type editorError struct {
 // Error names the editor and the code.
 func (e *editorError) Error() string { return fmt.Sprintf("%s ended with exit %d", e.name, e.exit) }
 
-// editor is the command of the user's editor.
-func (s *Shell) editor() ([]string, error) {
+// editor is the command of the user's editor, for a project with that root. It looks
+// at the disk.
+func (s *Shell) editor(root string) ([]string, error) {
 	for _, name := range []string{"VISUAL", "EDITOR"} {
 		text := strings.TrimSpace(s.o.Getenv(name))
 		if text == "" {
@@ -163,7 +170,7 @@ func (s *Shell) editor() ([]string, error) {
 		if err == nil && len(argv) == 0 {
 			continue
 		}
-		if err == nil && !s.onPath(argv[0]) {
+		if err == nil && !s.onPath(root, argv[0]) {
 			err = errors.New("there is no such program")
 		}
 		if err != nil {
@@ -172,7 +179,7 @@ func (s *Shell) editor() ([]string, error) {
 		return argv, nil
 	}
 	for _, name := range []string{"vi", "nano"} {
-		if s.onPath(name) {
+		if s.onPath(root, name) {
 			return []string{name}, nil
 		}
 	}
@@ -180,12 +187,12 @@ func (s *Shell) editor() ([]string, error) {
 }
 
 // onPath says that a program is there to be run.
-func (s *Shell) onPath(name string) bool {
+func (s *Shell) onPath(root, name string) bool {
 	dirs := filepath.SplitList(s.o.Getenv("PATH"))
 	if strings.Contains(name, "/") {
 		dirs = []string{""}
 		if !filepath.IsAbs(name) {
-			dirs[0] = s.mind.About.Project().Root
+			dirs[0] = root
 		}
 	}
 	for _, dir := range dirs {
@@ -197,13 +204,16 @@ func (s *Shell) onPath(name string) bool {
 }
 
 // compose lets the user go on with the line in an editor. What is saved stands in
-// the prompt then, and is not sent.
-func (s *Shell) compose(text string) {
+// the prompt then, and is not sent; ask is the question that the line answers.
+func (s *Shell) compose(text string, ask int) {
 	if s.leaving || !s.ready {
 		return
 	}
 	s.withEditor(func(ctx context.Context, open func(string) error) func() {
-		before, _ := s.lineNow(ctx)
+		before := ""
+		if text != "" {
+			before = s.lineFor(ctx, ask)
+		}
 		c, err := newComposed(text)
 		if err != nil {
 			return func() { s.fail("edit the line: "+plainError(err), "it stands in the prompt as it was") }
@@ -221,27 +231,18 @@ func (s *Shell) compose(text string) {
 		if saved == text {
 			return nil
 		}
-		return func() { s.composed(before, text, saved) }
+		return func() { s.composed(ask, before, saved) }
 	})
 }
 
 // composed puts the text from the editor into the prompt: in place of the line that
 // was taken there, before any other. A plain terminal has no line to put it into.
-func (s *Shell) composed(before, text, saved string) {
+func (s *Shell) composed(ask int, before, saved string) {
 	if !s.live {
 		s.sendComposed(saved)
 		return
 	}
-	s.reader.Edit(func(line string, fold func(string) string) string {
-		switch rest, same := strings.CutPrefix(line, before); {
-		case same && before != "":
-			return fold(saved) + rest
-		case line == "":
-			return fold(saved)
-		default:
-			return fold(saved) + "\n" + line
-		}
-	})
+	s.reader.Edit(s.slate.composed(ask, before, saved))
 }
 
 // sendComposed asks what is to become of a text from the editor.
@@ -325,7 +326,7 @@ func newComposed(text string) (c composed, err error) {
 
 // read returns what was saved, without the line break at its end.
 func (c composed) read() (string, error) {
-	f, err := os.Open(c.path)
+	f, err := os.OpenFile(c.path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe is not waited for
 	if err != nil {
 		return "", err
 	}
@@ -353,8 +354,9 @@ func (c composed) remove() { _ = os.RemoveAll(c.dir) }
 // keep leaves the file when there is something in it that is nowhere else, and
 // names it then.
 func (c composed) keep(text string) string {
-	data, err := os.ReadFile(c.path)
-	if err != nil || strings.TrimSpace(string(data)) == strings.TrimSpace(text) || len(bytes.TrimSpace(data)) == 0 {
+	saved, err := c.read()
+	var none *fs.PathError
+	if errors.As(err, &none) || errors.Is(err, errNothingSaved) || err == nil && strings.TrimSpace(saved) == strings.TrimSpace(text) {
 		c.remove()
 		return ""
 	}

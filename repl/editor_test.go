@@ -84,6 +84,58 @@ printf 'from the editor' > "$1"`, listen(make(chan struct{})))
 	c.left(0)
 }
 
+// A question that comes while the editor is open is not answered by what was saved
+// there: that is for the line which was begun before it.
+func TestQuestionComesDuringTheEditor(t *testing.T) {
+	release, answers := make(chan struct{}), make(chan string)
+	c, root := editing(t, `touch "$(dirname "$0")/open"
+until [ -e "$(dirname "$0")/go" ]; do sleep 0.01; done
+printf 'yes' > "$1"`, asks(release, answers))
+	c.Type("work\r")
+	c.Has("working")
+	c.Type("ye\x18\x05")
+	waitFor(t, filepath.Join(root, "open"))
+	release <- struct{}{}
+	touch(t, filepath.Join(root, "go"))
+	c.Has("answer [no] ? ▏")
+	for late := time.Now().Add(ttytest.Patience); len(leftovers(t)) > 0 && time.Now().Before(late); { // it has yet to be taken
+		time.Sleep(time.Millisecond)
+	}
+	c.Type("no\r")
+	if got := c.answered(answers); got != "no" {
+		t.Errorf("the answer was %q", got)
+	}
+	c.Has("❯ yes▏")
+	close(release)
+	c.Type("\x15")
+	c.idle()
+	c.Type("\x04")
+	c.left(0)
+}
+
+// What an editor made of an answer replaces the answer, and no other line.
+func TestSlateTakesWhatWasComposed(t *testing.T) {
+	same := func(s string) string { return s }
+	for _, step := range []struct {
+		asked, ask                int
+		stash, line, before, want string
+		wantStash                 string
+	}{
+		{0, 0, "", "one x", "one", "new x", ""},
+		{0, 0, "", "", "one", "new", ""},
+		{0, 0, "", "other", "", "new\nother", ""},
+		{2, 0, "one", "half an answer", "one", "half an answer", "new"},
+		{2, 2, "one", "half", "half", "new", "one"},
+		{3, 2, "", "no", "half", "no", "new"},
+		{0, 2, "", "one", "half", "new\none", ""},
+	} {
+		d := slate{asked: step.asked, stash: step.stash}
+		if got := d.composed(step.ask, step.before, "new")(step.line, same); got != step.want || d.stash != step.wantStash {
+			t.Errorf("%+v: the line is %q, aside is %q", step, got, d.stash)
+		}
+	}
+}
+
 func waitFor(t *testing.T, path string) {
 	t.Helper()
 	late := time.After(ttytest.Patience)
@@ -126,6 +178,9 @@ func TestEditorFails(t *testing.T) {
 			}
 			c.Has("❯ half a line▏")
 			list := leftovers(t)
+			for late := time.Now().Add(ttytest.Patience); step.kept == "" && len(list) > 0 && time.Now().Before(late); list = leftovers(t) {
+				time.Sleep(time.Millisecond) // where nothing is said the editor may not have ended
+			}
 			switch {
 			case step.kept == "" && len(list) > 0:
 				t.Errorf("left behind: %v", list)

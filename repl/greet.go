@@ -26,6 +26,7 @@ const greetRows = 8
 type fact struct {
 	text   string
 	weight int
+	whole  bool // it is not cut to a row
 }
 
 // How much a fact matters. What can be spared, /status and /agents say too.
@@ -44,8 +45,11 @@ func (s *Shell) greet() {
 		room--
 	}
 	s.ink.say(func(r *render.Renderer) string {
-		head := r.Row(s.name())
-		return head + fitFacts(r, facts, room) + r.Row("/help lists the commands; Ctrl-C stops work, Ctrl-D leaves")
+		head, keys := r.Row(s.name()), "/help lists the commands; Ctrl-C stops work, Ctrl-D leaves"
+		if cols, _ := s.size(); s.live && cols <= len(keys) {
+			keys = "/help; Ctrl-C stops, Ctrl-D leaves"
+		}
+		return head + fitFacts(r, facts, room) + r.Row(keys)
 	})
 	if draft != "" {
 		s.note(draft)
@@ -66,7 +70,7 @@ func (s *Shell) name() string {
 func (s *Shell) facts() []fact {
 	var facts []fact
 	if text := firstRow(s.mind.About.Project().Summary()); text != "" {
-		facts = append(facts, fact{text, weightSpared})
+		facts = append(facts, fact{text: text, weight: weightSpared})
 	}
 	for _, text := range s.standingFacts {
 		weight := weightStanding
@@ -76,13 +80,13 @@ func (s *Shell) facts() []fact {
 		if rest, ok := strings.CutPrefix(text, spared); ok {
 			text, weight = rest, weightSpared
 		}
-		facts = append(facts, fact{text, weight})
+		facts = append(facts, fact{text: text, weight: weight})
 	}
 	if v := left(s.standing); v != nil {
-		facts = append(facts, fact{runLeft(v), weightRun})
+		facts = append(facts, fact{text: runLeft(v), weight: weightRun})
 	}
 	if text := interrupted(s.standing.Agents); text != "" {
-		facts = append(facts, fact{text, weightNoted})
+		facts = append(facts, fact{text: text, weight: weightNoted})
 	}
 	return facts
 }
@@ -104,7 +108,25 @@ func fitFacts(r *render.Renderer, facts []fact, room int) (text string) {
 		{weightRun + 1, weightRun, 0},
 	} {
 		if facts, text = spare(r, facts, step.cut, step.weight, step.least, room); strings.Count(text, "\n") <= room {
-			break
+			return fill(r, facts, step.cut, room, text)
+		}
+	}
+	return text
+}
+
+// fill gives the room that is left to facts that were cut, what matters most first.
+func fill(r *render.Renderer, facts []fact, cut, room int, text string) string {
+	for weight := cut - 1; weight >= weightSpared; weight-- {
+		for i := range facts {
+			if facts[i].weight != weight {
+				continue
+			}
+			facts[i].whole = true
+			if more := renderFacts(r, facts, cut); strings.Count(more, "\n") <= room {
+				text = more
+			} else {
+				facts[i].whole = false
+			}
 		}
 	}
 	return text
@@ -135,11 +157,11 @@ func renderFacts(r *render.Renderer, facts []fact, cut int) (text string) {
 	for _, f := range facts {
 		warning, warns := strings.CutPrefix(f.text, noted)
 		switch {
-		case warns && f.weight < cut:
+		case warns && f.weight < cut && !f.whole:
 			text += r.Row("! " + warning)
 		case warns:
 			text += r.Warning(warning)
-		case f.weight < cut:
+		case f.weight < cut && !f.whole:
 			text += r.Row(f.text)
 		default:
 			text += r.Rows(r.Dim(f.text), 2)

@@ -305,8 +305,14 @@ func TestCommandsWhileAsked(t *testing.T) {
 	c.Type("/queue drop m-1\r")
 	c.Has("m-1 later cancelled")
 	c.Has("answer ? ▏")
-	c.Type("/undo it\r") // does not work while a turn runs: an answer
-	answer("/undo it <nil>")
+	c.Type("/undo it\r") // a command is no answer, also when it does not work while a turn runs
+	c.Has("/undo waits until the turn ends")
+	c.Type("/queue\r")
+	c.Has("/undo it\n")
+	c.Type("/queue drop c-3\r")
+	c.Has("taken out: /undo it")
+	c.Type("/tmp/it\r") // a path is one
+	answer("/tmp/it <nil>")
 	ask()
 	c.Type("/now leave it\r")
 	answer(" denied by an urgent message")

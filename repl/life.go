@@ -77,6 +77,7 @@ func (s *Shell) arrive(ctx context.Context, session string) (a arrival, err erro
 		a.live.Agents = together(a.live.Agents, found)
 	}
 	a.facts = a.mind.About.Standing()
+	_ = a.mind.About.Project() // reads the disk once; the loop asks again
 	return a, nil
 }
 
@@ -95,6 +96,11 @@ func (s *Shell) settleIn(a arrival) {
 // typed from here on wait until another one is there.
 func (s *Shell) moveOut() {
 	s.ready, s.opened = false, false
+	for _, end := range []context.CancelFunc{s.unchoose, s.uncomplete} {
+		if end != nil {
+			end()
+		}
+	}
 	s.letters, s.course, s.standing = newLetters(), course{}, coordinator.Live{}
 	s.sight = sight{era: s.sight.era + 1}
 	s.ink.agents(nil)
@@ -116,6 +122,7 @@ func (s *Shell) move(to string, then func(context.Context, Mind) func()) {
 		if asides != nil {
 			<-asides // they look at the old one
 		}
+		s.choices.Wait() // so do they
 		shut := old.Turns.Close()
 		a, err := s.arrive(ctx, to)
 		var after func()

@@ -17,6 +17,7 @@ import (
 	"ralph/memory/exchange"
 	"ralph/memory/retention"
 	"ralph/memory/session/folder"
+	"ralph/repl/render"
 )
 
 // shelfOf is a project with sessions: each has a coordinator of its own.
@@ -492,5 +493,25 @@ func TestHistoryMakesItsPlace(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("its folder is %v, %v", info.Mode(), err)
+	}
+}
+
+// What room the greeting has left goes to facts that would be cut.
+func TestGreetingFillsItsRoom(t *testing.T) {
+	t.Parallel()
+	r := render.New(render.Options{Width: 40, Theme: render.ThemeNone})
+	long := "sandbox: workspace (namespaces, Landlock (ABI 7), system call filter, limits), and so on"
+	facts := []fact{{text: long, weight: weightSpared}, {text: "session 004 goes on after 2 messages; you said last: fix it", weight: weightStanding},
+		{text: noted + "a warning that does not fit in a row of forty columns", weight: weightNoted}}
+	for room, want := range map[int][]string{5: {"fix it", "forty columns"}, 3: {"session 004", "forty columns"}, 7: {"and so on", "fix it", "forty columns"}} {
+		text := fitFacts(r, facts, room)
+		for _, w := range want {
+			if !strings.Contains(strings.Join(strings.Fields(text), " "), w) {
+				t.Errorf("%d rows lack %q:\n%s", room, w, text)
+			}
+		}
+		if n := strings.Count(text, "\n"); n > room {
+			t.Errorf("%d rows where there is room for %d:\n%s", n, room, text)
+		}
 	}
 }

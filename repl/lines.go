@@ -31,7 +31,7 @@ func (s *Shell) onLine(text string, ask int) {
 	name, args, slashed := splitCommand(text)
 	c, _, known := slash.Find(name)
 	now := slashed && known && c.WhileBusy
-	if s.answers(ask) && !(now && s.ready) {
+	if s.answers(ask) && !(slashed && known && s.ready) { // a command is no answer
 		s.onAnswer(text)
 		return
 	}
@@ -45,6 +45,9 @@ func (s *Shell) onLine(text string, ask int) {
 		return
 	}
 	s.history.add(text)
+	if s.ready && (name == "now" || name == "go") && args != "" || name == "go" && s.talks() {
+		s.setBeside() // it does not wait for a server that never ends
+	}
 	if s.ready && !slashed && s.toAgent(interrupts.ClassSteer, text, func() { s.plain(text) }) {
 		return
 	}
@@ -72,6 +75,9 @@ func (s *Shell) plain(text string) {
 	}
 	if strings.HasPrefix(w.label, ownMark) {
 		s.wait(text, "it") // Ralph is to know what came of the command
+		if len(s.queue) == 1 {
+			s.note("/now TEXT does not wait for it; Ctrl-C ends it")
+		}
 		return
 	}
 	s.speak(interrupts.ClassSteer, strings.TrimSpace(text))

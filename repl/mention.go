@@ -124,7 +124,7 @@ func like(paths []string, word string) []string {
 func pathWord(mark, p string) string {
 	special := " \t"
 	if mark == "" {
-		special += "\"'\\$`&;|<>()*?[]#~!"
+		special += "\n\r\"'\\$`&;|<>(){}*?[]#~!"
 		p = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(p)
 	} else if strings.Contains(p, `"`) {
 		special = ""

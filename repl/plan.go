@@ -59,7 +59,11 @@ func (s *Shell) withPlan(show func(*plan.Plan, []graph.Rank)) {
 			ranks = p.Graph().Ranks() // may take a moment
 		}
 		return func() {
-			if err != nil {
+			switch {
+			case errors.Is(err, plan.ErrNoPlan):
+				s.note("there is no plan: ralph plan create talks one into being, /plan switch FILE takes one that is elsewhere")
+				return
+			case err != nil:
 				s.explain(err)
 				return
 			}

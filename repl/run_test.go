@@ -217,7 +217,7 @@ func TestRunIsAskedFor(t *testing.T) {
 func TestPlanInTheChat(t *testing.T) {
 	c := wide(t, 80, 34, echo)
 	c.Type("/plan\r")
-	c.Has("hint: ralph plan create talks one into being")
+	c.Has("there is no plan: ralph plan create talks one into being")
 	c.f.mu.Lock()
 	c.f.plan = shelf()
 	c.f.mu.Unlock()

@@ -224,9 +224,16 @@ func (s *Shell) rests() bool {
 	case posted > 0:
 		return false
 	case works: // what is known of a pause may be older than its end
-		return s.standing.State == statePaused && s.mind.Control.Live().State == statePaused
+		return s.standing.State == statePaused && held(s.mind.Control.Live())
 	}
 	return s.jobs.len() == 0 && len(s.queue) == 0 && s.letters.quiet()
+}
+
+// held reports whether the work waits for somebody to let it go on. A run that was
+// paused for a reason says so too, before it goes on and when it ends: its work is
+// not over then, and goes on by itself.
+func held(now coordinator.Live) bool {
+	return now.State == statePaused && (now.Loop == nil || now.Loop.Reason == "")
 }
 
 // quiet reports whether all that was said here has its place: it was delivered or

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/loop"
 	"ralph/workers/agent"
 )
 
@@ -214,4 +215,23 @@ func TestScriptedPanic(t *testing.T) {
 	_, _ = Run(t.Context(), Options{Open: func(_ context.Context, l Link) (Mind, error) { return f.attach(l), nil }, Script: &Script{
 		Out: &buffer{}, Play: func(context.Context, Stage) int { panic("the script is broken") }}})
 	t.Error("the panic is lost")
+}
+
+// A run that was paused for a reason says so before it goes on and when it ends,
+// and a script must not take that for rest.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		now  coordinator.Live
+		want bool
+	}{
+		{coordinator.Live{State: stateRunning}, false},
+		{coordinator.Live{State: statePaused}, true},
+		{coordinator.Live{State: statePaused, Loop: &loop.View{}}, true},
+		{coordinator.Live{State: statePaused, Loop: &loop.View{Reason: "it needs an answer: go on?"}}, false},
+	} {
+		if got := held(c.now); got != c.want {
+			t.Errorf("%+v: %v", c.now, got)
+		}
+	}
 }

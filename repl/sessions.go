@@ -245,8 +245,12 @@ func (s *Shell) handoff(args string) {
 			return
 		}
 	}
+	here := s.mind.About.SessionID()
+	if here != "" && (from == here || to == here) {
+		s.fail("session "+here+" is this one", "/handoff alone begins a new session that knows what this one knows")
+		return
+	}
 	if from == "" && to == "" {
-		here := s.mind.About.SessionID()
 		if here == "" {
 			s.fail("this conversation has no session that could be handed on", "")
 			return

@@ -84,6 +84,9 @@ type Shell struct {
 	wake  chan struct{}
 	force chan int // the exit code of those who leave at once
 	wg    sync.WaitGroup
+	// choices are what looks at the coordinator to let the user choose: it is not
+	// changed for another one meanwhile.
+	choices sync.WaitGroup
 
 	mu     sync.Mutex // guards the fields below
 	posted []func()
@@ -107,6 +110,7 @@ type work struct {
 	turn   bool
 	cancel context.CancelCauseFunc
 	begun  time.Time
+	beside *ownRun // what it became when other work was to begin; else nil
 }
 
 // Run holds a conversation until the user leaves. The exit code is 0, 130 after
@@ -316,7 +320,7 @@ func (s *Shell) onEvent(e line.Event) {
 	case line.EventComplete:
 		s.onComplete(e.Text)
 	case line.EventEditor:
-		s.compose(e.Text)
+		s.compose(e.Text, e.Ask)
 	}
 }
 

@@ -3,6 +3,7 @@ package repl
 import (
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,6 +23,7 @@ type ears struct {
 	quit    chan struct{}
 	done    chan struct{}
 	late    *time.Timer
+	unheard atomic.Int32 // interrupts at rest that the loop has not noticed
 }
 
 func (s *Shell) hear() *ears {
@@ -62,7 +64,13 @@ func (e *ears) heard(num syscall.Signal) {
 	case s.interrupt(false, &interrupts.Stop{Signal: num}):
 		s.post(s.returnLines)
 	default:
-		s.post(func() { s.onEvent(line.Event{Kind: line.EventInterrupt}) })
+		if e.unheard.Add(1) == 3 {
+			s.leaveAtOnce(128 + int(num)) // the loop waits for an output that nobody takes
+		}
+		s.post(func() {
+			e.unheard.Store(0)
+			s.onEvent(line.Event{Kind: line.EventInterrupt})
+		})
 	}
 }
 

@@ -111,7 +111,12 @@ func (s *Shell) onInterrupted(e agent.Event) {
 		s.standing.Mode = modeTalk
 	case "go":
 		s.standing.Mode = modeWork
-	case statePausing, statePaused, stateStopping:
+	case statePaused:
+		if s.standing.State != statePaused && s.live {
+			s.note("/resume goes on, /stop ends it")
+		}
+		s.standing.State = e.Status
+	case statePausing, stateStopping:
 		s.standing.State = e.Status
 	case "resumed":
 		s.standing.State = stateRunning

@@ -107,11 +107,11 @@ func (s *Shell) context() {
 		blocks := s.mind.State.Context()
 		return func() {
 			table := [][]string{{"tokens", "part", "from", "why"}}
-			sum := 0
+			sum, brackets := 0, ""
 			for _, b := range blocks {
 				tokens := render.Tokens(b.Tokens)
 				if b.LeftOut {
-					tokens = "(" + tokens + ")"
+					tokens, brackets = "("+tokens+")", "; in brackets: what the model does not see"
 				} else {
 					sum += b.Tokens
 				}
@@ -122,7 +122,7 @@ func (s *Shell) context() {
 				table = append(table, []string{tokens, b.Name, b.Source, why})
 			}
 			s.rows(table)
-			s.note(render.Tokens(sum) + " tokens, estimated; in brackets: what the model does not see")
+			s.note(render.Tokens(sum) + " tokens, estimated" + brackets)
 		}
 	})
 }

@@ -144,9 +144,16 @@ func (s *Shell) choose(f func(context.Context) func()) {
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.unchoose = cancel
+	s.letChoose(ctx, cancel, f)
+}
+
+// letChoose does f beside the loop, until cancel is called, and on it what f returns.
+func (s *Shell) letChoose(ctx context.Context, cancel context.CancelFunc, f func(context.Context) func()) {
 	s.wg.Add(1)
+	s.choices.Add(1)
 	go func() {
 		defer s.wg.Done()
+		defer s.choices.Done()
 		defer cancel()
 		if after := s.guarded(ctx, f); after != nil {
 			s.post(after)

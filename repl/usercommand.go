@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -99,11 +100,29 @@ func (s *Shell) own(command string) {
 		s.help(ownMark)
 	case s.mind.Hands == nil:
 		s.fail("this chat runs no commands", "another terminal does")
+	case fullScreen(command):
+		s.fail(strings.Fields(command)[0]+" needs the terminal, and a command of your own does not get it", "/edit FILE opens your editor here; Ctrl-Z leads back to your shell, and fg to Ralph")
 	case s.busy():
 		s.beside(command)
 	default:
 		s.start(ownMark+render.Brief(command), false, func(ctx context.Context) func() { return s.runOwn(ctx, command) })
 	}
+}
+
+// fullScreen says that a command is an editor, which would wait for keys for ever.
+// With options, as --version, it may not be.
+func fullScreen(command string) bool {
+	words := strings.Fields(command)
+	if len(words) == 0 || strings.Contains(strings.ReplaceAll(command, " -nw", ""), " -") || strings.ContainsAny(command, "|;&<>") {
+		return false
+	}
+	return slices.Contains([]string{"vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "emacs", "micro", "hx", "joe"}, path.Base(words[0]))
+}
+
+// onlyMoves says that a command does nothing but change its own folder.
+func onlyMoves(command string) bool {
+	words := strings.Fields(command)
+	return len(words) > 0 && slices.Contains([]string{"cd", "pushd", "popd"}, words[0]) && !strings.ContainsAny(command, "|;&\n")
 }
 
 // beside runs a command while other work goes on, and may outlast it.
@@ -119,6 +138,20 @@ func (s *Shell) beside(command string) {
 		s.post(after)
 		s.jobs.remove(one) // after: a script rests when there are none, and nothing is posted
 	}()
+}
+
+// setBeside lets work begin though a command of the user's own runs: from then on
+// that runs beside it.
+func (s *Shell) setBeside() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.work
+	if w == nil || !strings.HasPrefix(w.label, ownMark) || s.stops > 0 {
+		return
+	}
+	w.beside = &ownRun{text: w.label, begun: w.begun, cancel: w.cancel}
+	s.jobs.add(w.beside)
+	s.work = nil
 }
 
 // runOwn runs it and shows what it prints.
@@ -153,6 +186,8 @@ func (s *Shell) ownEnded(done desk.UserCommand, err, cause error) {
 		s.explain(err)
 	case done.ExitCode != 0:
 		s.ink.say(func(r *render.Renderer) string { return r.Warning(about) })
+	case onlyMoves(done.Command):
+		s.note("nothing has moved: each command begins in the project's folder; !cd sub && make runs one elsewhere")
 	default:
 		s.note(about)
 	}

@@ -174,7 +174,10 @@ func TestOwnCommandWhileBusy(t *testing.T) {
 	release <- struct{}{}
 	c.Has("and on more")
 	close(release)
-	c.Has(" ms\n")                  // the turn has ended
+	c.Until("the end of the turn", func(s string) bool {
+		_, after, ok := strings.Cut(s, "and on more")
+		return ok && strings.Contains(after, " ms\n")
+	})
 	c.Has("! echo slow; sleep 100") // it outlasts the turn
 	c.Type("\x03")
 	c.Has("echo slow; sleep 100: stopped")
@@ -282,4 +285,55 @@ func piped(t *testing.T, turn turnFunc, lines string, change ...func(*Options)) 
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// A server that never ends does not keep the user from talking: what is urgent
+// begins at once beside it, and Ctrl-C ends it still.
+func TestNowBesideOwnCommand(t *testing.T) {
+	h := &ownHands{}
+	c := open(t, echo, withHands(h))
+	c.idle()
+	c.Type("!echo serving; sleep 100\r")
+	c.Has("\n  serving\n")
+	c.Type("wait for it\r")
+	c.Has("/now TEXT does not wait for it")
+	if len(c.f.said()) != 0 {
+		t.Fatalf("said %v", c.f.said())
+	}
+	c.Type("/now are you there?\r")
+	c.Has("You said **are you there?**.")
+	c.Has("You said **wait for it**.") // it goes with the work, and waits no longer
+	c.Has("! echo serving; sleep 100")
+	c.Type("/undo\r") // nothing waits for a command that runs beside
+	c.Has("taken back: main.go")
+	c.Type("\x03")
+	c.Has("sleep 100: stopped")
+	c.idle()
+	if c.f.stopped() != 0 {
+		t.Error("the coordinator was stopped though only the command ran")
+	}
+	c.bye(t)
+}
+
+// What would wait for keys for ever is not begun, and what has no effect says so.
+func TestCommandsThatWouldDisappoint(t *testing.T) {
+	for command, want := range map[string]bool{"vim main.go": true, "/usr/bin/nano": true, "emacs -nw a": true, "vim --version": false, "ls vim": false, "echo x | vim -": false,
+		"": false, "vimtutor-x": false, "vi a; ls": false} {
+		if got := fullScreen(command); got != want {
+			t.Errorf("%q is an editor: %t", command, got)
+		}
+	}
+	h := &ownHands{}
+	c := open(t, echo, withHands(h))
+	c.idle()
+	c.Type("!vim main.go\r")
+	c.Has("vim needs the terminal")
+	c.Has("/edit FILE opens your editor")
+	c.idle()
+	c.Type("\x0c!cd /\r")
+	c.Has("nothing has moved")
+	c.Type("\x0c!cd / && pwd\r")
+	c.Has("\n  /\n")
+	c.Has("cd / && pwd: exit 0")
+	c.bye(t)
 }

@@ -31,8 +31,11 @@ func (s *Shell) start(label string, turn bool, f func(context.Context) func()) {
 		after := s.guarded(ctx, f)
 		s.post(func() {
 			s.mu.Lock()
-			s.work, s.stops = nil, 0
+			if s.work == w {
+				s.work, s.stops = nil, 0
+			}
 			s.mu.Unlock()
+			s.jobs.remove(w.beside)
 			if after != nil {
 				after()
 			}

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/memory/session"
 	"ralph/workers/git"
 
 	"ralph/memory/visible"
@@ -27,6 +29,16 @@ func (inv *invocation) chat(ctx context.Context, c *cobra.Command, o ChatOptions
 	case o.Choose && !(isTerminal(inv.Stdin) && isTerminal(inv.Stdout)):
 		return usage("name the session: ralph chat --resume ID; ralph sessions lists them, --continue takes the newest",
 			"--resume without an ID asks which session, and there is no terminal to ask on")
+	case c.Flags().Changed("resume") && o.Session != "" && o.Session != "last":
+		list, err := session.List(afero.NewOsFs(), inv.stateDir())
+		if err != nil {
+			return broken("io", "see that .ralph/sessions is a directory that you can read", err, "chat")
+		}
+		info, err := findSession(list, o.Session, "") // a name that nothing has would begin a session
+		if err != nil {
+			return err
+		}
+		o.Session = info.ID
 	case o.Session != "", o.Choose:
 	case inv.cfg.Session != "":
 		o.Session = inv.cfg.Session
@@ -35,7 +47,13 @@ func (inv *invocation) chat(ctx context.Context, c *cobra.Command, o ChatOptions
 	case inv.cfg.Run.Continue:
 		o.Session = "last"
 	}
-	return inv.converse(ctx, o, nil)
+	err := inv.converse(ctx, o, nil)
+	if err != nil {
+		for _, w := range inv.cfg.Warnings { // nothing greeted
+			inv.warning(w)
+		}
+	}
+	return err
 }
 
 func (inv *invocation) demo(ctx context.Context, c *cobra.Command) error {

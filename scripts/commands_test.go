@@ -65,6 +65,7 @@ func TestChatCommand(t *testing.T) {
 		{[]string{"chat", "--resume", "003"}, "003"}, {[]string{"chat", "--resume=003"}, "003"}, {[]string{"chat", "--resume", "003", "-m", "x"}, "003"}, {[]string{"--session", "work", "chat"}, "work"}, {[]string{"-C", ".", "chat", "--edit-mode", "vi"}, ""},
 	} {
 		b := newBench(t)
+		b.file(".ralph/sessions/session-003-x/session-metadata.yaml", "session_id: \"003\"\nsession_name: x\nstart_time: 2026-11-21T09:00:00Z\nend_time: null\nstatus: completed\n")
 		var got ChatOptions
 		b.chat = func(_ context.Context, o ChatOptions) (int, error) { got = o; return 5, nil }
 		if code := b.run(c.args...); code != 5 {
@@ -96,7 +97,7 @@ func TestChatCommand(t *testing.T) {
 // Without an ID --resume asks which session; where nobody can be asked it says so.
 func TestChatAsksWhichSession(t *testing.T) {
 	for _, args := range [][]string{{"chat", "--resume"}, {"chat", "--resume", "--new"}, {"chat", "--resume", "--continue"}, {"chat", "--resume="}, {"chat", "--resume", " "}, {"chat", "--resume", "1", "2"},
-		{"chat", "--resume=1", "2"}, {"chat", "1"}} {
+		{"chat", "--resume=1", "2"}, {"chat", "1"}, {"chat", "--resume", "nope"}, {"chat", "--resume=nope"}} {
 		b := newBench(t)
 		b.chat = func(context.Context, ChatOptions) (int, error) { return 0, nil }
 		if code := b.run(args...); code != 2 {

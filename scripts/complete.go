@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
@@ -195,6 +196,11 @@ func these(words ...string) choices {
 	return func(*cobra.Command, []string) []string { return words }
 }
 
+// shellSigns do something in a shell: of several words it puts the common beginning
+// into the command line as it is. A word with one, from a plan of somebody else, is
+// not offered.
+const shellSigns = "$`;|&<>()\\\"'\n"
+
 // quietly asks for choices in such a way that nothing but they are printed.
 func (inv *invocation) quietly(list choices) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -202,7 +208,7 @@ func (inv *invocation) quietly(list choices) cobra.CompletionFunc {
 		var out []string
 		for _, word := range list(c, args) {
 			name, _, _ := strings.Cut(word, "\t")
-			if strings.HasPrefix(name, typed) && name != "" && !slices.Contains(args, name) && len(out) < maxCompletions {
+			if strings.HasPrefix(name, typed) && name != "" && !strings.ContainsAny(name, shellSigns) && !slices.Contains(args, name) && len(out) < maxCompletions {
 				out = append(out, word)
 			}
 		}
@@ -219,15 +225,12 @@ func (inv *invocation) sessionIDs(c *cobra.Command, _ []string) []string {
 	if inv.lightly(c) != nil {
 		return nil
 	}
-	list, err := session.List(afero.NewOsFs(), inv.stateDir())
+	list, err := session.Newest(afero.NewOsFs(), inv.stateDir(), maxCompletions)
 	if err != nil {
 		return nil
 	}
 	var out []string
 	for _, s := range slices.Backward(list) { // the newest first
-		if len(out) == maxCompletions {
-			break
-		}
 		about := strings.Join(nonEmpty(s.Meta.SessionName, string(s.Meta.Status), s.Meta.StartTime.Local().Format("2006-01-02 15:04")), ", ")
 		out = append(out, choice(s.ID, about))
 	}
@@ -332,7 +335,7 @@ func (inv *invocation) models(c *cobra.Command, _ []string) []string {
 	for _, p := range inv.cfg.Profiles {
 		add(p.Model, "profile "+p.Name)
 	}
-	f, err := os.Open(filepath.Join(inv.stateDir(), "runs.jsonl"))
+	f, err := openQuickly(filepath.Join(inv.stateDir(), "runs.jsonl"))
 	if err != nil {
 		return out
 	}
@@ -353,6 +356,11 @@ func (inv *invocation) models(c *cobra.Command, _ []string) []string {
 		add(name, "used here")
 	}
 	return out
+}
+
+// openQuickly opens a file to read it; a pipe is not waited for.
+func openQuickly(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 func size(f *os.File) int64 {
@@ -402,7 +410,7 @@ func (inv *invocation) planned(c *cobra.Command) []plan.Task {
 }
 
 func beadsOf(dir string) []plan.Task {
-	f, err := os.Open(filepath.Join(dir, "issues.jsonl"))
+	f, err := openQuickly(filepath.Join(dir, "issues.jsonl"))
 	if err != nil {
 		return nil
 	}

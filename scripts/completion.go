@@ -1,6 +1,10 @@
 package scripts
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 func (inv *invocation) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
@@ -14,10 +18,11 @@ func (inv *invocation) completionCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch root := c.Root(); args[0] {
 			case "bash":
-				if err := root.GenBashCompletionV2(inv.out, true); err != nil {
+				var script strings.Builder
+				if err := root.GenBashCompletionV2(&script, true); err != nil {
 					return err
 				}
-				return inv.out.print(bashWords)
+				return inv.out.print(strings.ReplaceAll(script.String(), "_filedir", "__ralph_filedir") + bashWords)
 			case "zsh":
 				return root.GenZshCompletion(inv.out)
 			case "fish":
@@ -30,11 +35,24 @@ func (inv *invocation) completionCommand() *cobra.Command {
 }
 
 // bashWords ends the completion script for bash. What cobra writes needs the
-// bash-completion package to split the line into words, and fails without it at
-// each press of the key; this stands in where the package is missing. Bash
-// breaks words at "=" and ":", which are put together again here.
+// bash-completion package to split the line into words and to list files, and
+// fails without it at each press of the key; this stands in where the package is
+// missing. Bash breaks words at "=" and ":", which are put together again here.
 const bashWords = `
-# Without the bash-completion package, this splits the line into words.
+# Without the bash-completion package, these list files (all, or -d directories)
+# and split the line into words.
+__ralph_filedir()
+{
+    if declare -F _filedir >/dev/null 2>&1; then
+        _filedir "$@"
+        return
+    fi
+    local IFS=$'\n' kind=-f
+    [[ ${1-} == -d ]] && kind=-d
+    COMPREPLY=($(compgen $kind -- "$cur"))
+    [[ $(type -t compopt) == builtin ]] && compopt -o filenames 2>/dev/null
+    return 0
+}
 if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
 __ralph_init_completion()
 {

@@ -66,7 +66,9 @@ func (inv *invocation) load(c *cobra.Command) error {
 		return configFault(err)
 	}
 	for _, w := range cfg.Warnings {
-		inv.warning(w)
+		if c.Name() != "chat" { // its greeting says them
+			inv.warning(w)
+		}
 	}
 	return nil
 }

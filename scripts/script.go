@@ -45,9 +45,9 @@ func (inv *invocation) scriptCommand() *cobra.Command {
 		Short: "play a chat from a file and check what comes of it",
 		Long: "Play a chat from a file (- reads standard input), in a new session unless --session names one, and check what comes of it. Every line is typed as in the chat: text, /commands, !commands, @agent: text. " +
 			"Ralph waits until all that a line began has ended before it types the next one; a line typed while Ralph asks something is the answer. A \\ at the end joins lines, # begins a comment line, and a line that begins with \\ is typed without it.\n" +
-			"  expect EXPR  has to be true once everything before it has ended\n" +
-			"  & LINE  types LINE and goes on at once: the next line is typed while it works\n" +
-			"  wait EXPR [within 30s]  waits until it is true\n" +
+			"expect EXPR — has to be true once everything before it has ended\n" +
+			"& LINE — types LINE and goes on at once: the next line is typed while it works\n" +
+			"wait EXPR [within 30s] — waits until it is true, for so long at most\n" +
 			"Names in EXPR (expr-lang) are the fields of the result document of the last turn (status, ok, exit_code, result, verified, files_changed, commands, usage.total, cost_usd, children, tasks, denials, error and the others); " +
 			"output (what was printed since the last line was typed), waiting (the queue), agents, question (which is open), mode (autonomous or conversation) and state; file(\"path\") and exists(\"path\"), relative to the project.\n" +
 			"The whole file is checked before anything is done: exit 2 when something is wrong with it; with --dry-run that is all. An expectation that is false ends the script with 1. " +
@@ -113,10 +113,14 @@ func (inv *invocation) script(ctx context.Context, c *cobra.Command, name string
 
 // readScript reads the file, or standard input.
 func (inv *invocation) readScript(ctx context.Context, name string) (string, error) {
-	if name == "-" {
-		return inv.readStdin(ctx, true, maxScriptBytes)
-	}
 	const hint = "ralph script takes a text file with chat lines"
+	if name == "-" {
+		text, err := inv.readStdin(ctx, true, maxScriptBytes)
+		if f := (*fault)(nil); errors.As(err, &f) && f.status == coordinator.StatusUsage {
+			f.hint = hint // that of a task is about tasks
+		}
+		return text, err
+	}
 	f, err := os.OpenFile(inv.fromHere(name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer is not waited for
 	if err != nil {
 		return "", usage(hint, "open script %q: %s", name, reason(err))

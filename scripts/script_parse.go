@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"ralph/coordinator/slash"
+	"ralph/memory/near"
 )
 
 // maxScriptBytes bounds a script file.
@@ -134,6 +135,11 @@ func (p *scriptParser) statement(line int, text string) {
 			p.wrong(line, "& needs the line that is to be typed")
 			return
 		}
+	default:
+		if meant := p.misspelt(word, rest); meant != "" {
+			p.wrong(line, "%s: did you mean %s? When it is meant for Ralph, begin the line with a backslash", oneRow(text), meant)
+			return
+		}
 	}
 	// What begins with a backslash is said as it stands behind it.
 	literal, plain := strings.CutPrefix(s.text, `\`)
@@ -186,10 +192,26 @@ func (p *scriptParser) check(s statement, word, source string) {
 	p.list = append(p.list, s)
 }
 
+// misspelt is the directive that a word nearly is. Only what stands in front of an
+// expression that compiles is taken for one: text for Ralph hardly does.
+func (p *scriptParser) misspelt(word, rest string) string {
+	meant := near.Closest(strings.TrimRight(word, ":"), []string{string(verbExpect), string(verbWait)})
+	if meant == "" {
+		return ""
+	}
+	if m := withinForm().FindStringSubmatch(rest); m != nil && meant == string(verbWait) {
+		rest = m[1]
+	}
+	if _, err := p.exprs.compile(rest); err != nil {
+		return ""
+	}
+	return meant
+}
+
 // checkLine says what of a chat line is known to be wrong before it is typed.
 func checkLine(text string) error {
 	if text == "!" {
-		return errors.New("! needs a command, as in !go test ./...")
+		return errors.New("! needs a command: !go test ./... runs the tests")
 	}
 	name, args, ok := slashed(text)
 	if !ok || name == "" {
@@ -203,6 +225,8 @@ func checkLine(text string) error {
 		return fmt.Errorf("there is no command /%s; /help in the chat lists them", name)
 	case c.Args == "" && args != "":
 		return fmt.Errorf("/%s takes no argument", c.Name)
+	case c.Args != "" && c.Args[0] != '[' && args == "":
+		return fmt.Errorf("/%s needs %s", c.Name, c.Args)
 	case c.Name == "run":
 		_, err := slash.RunFlags(args)
 		return err

@@ -258,12 +258,12 @@ func (p *player) expect(ctx context.Context, stage Stage, s statement) error {
 	if err != nil {
 		return err
 	}
-	p.looked()
+	broken := p.looked()
 	ok, trouble := s.expr.holds(env)
 	if trouble == nil && ok {
 		return nil
 	}
-	return p.unmet(s, "is false", trouble, env)
+	return p.unmet(s, "is false", trouble, broken, env)
 }
 
 // wait looks until the expression is true, or for so long.
@@ -283,8 +283,7 @@ func (p *player) wait(ctx context.Context, stage Stage, s statement) error {
 			p.looked()
 			return nil
 		case over:
-			p.looked()
-			return p.unmet(s, "is false after "+s.within.String(), trouble, env)
+			return p.unmet(s, "is false after "+s.within.String(), trouble, p.looked(), env)
 		}
 		select {
 		case <-tick.C:
@@ -297,16 +296,18 @@ func (p *player) wait(ctx context.Context, stage Stage, s statement) error {
 }
 
 // looked notes that an expectation was checked, which decides about a turn that
-// failed before it.
-func (p *player) looked() {
+// failed before it: that turn, or nil.
+func (p *player) looked() (broken *Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doc.Expectations++
-	p.broken = nil
+	broken, p.broken = p.broken, nil
+	return broken
 }
 
-// unmet is the error of an expectation that does not hold, or has no answer.
-func (p *player) unmet(s statement, how string, trouble error, env map[string]any) error {
+// unmet is the error of an expectation that does not hold, or has no answer. A turn
+// that failed before it is what most likely is the matter.
+func (p *player) unmet(s statement, how string, trouble error, broken *Result, env map[string]any) error {
 	values := s.expr.values(p.exprs, env)
 	p.mu.Lock()
 	p.doc.Failed = &scriptFailure{Line: s.line, Expr: s.text, Values: values}
@@ -318,7 +319,14 @@ func (p *player) unmet(s statement, how string, trouble error, env map[string]an
 	if len(values) > 0 {
 		text += "; " + shownValues(values)
 	}
-	return &fault{status: coordinator.StatusFailed, kind: "expectation", text: text, hint: "the lines after it were not typed"}
+	hint := "the lines after it were not typed"
+	if broken != nil && broken.Error != nil {
+		text += "\nthe turn before it failed: " + broken.Error.Message
+		if broken.Error.Hint != nil {
+			hint = *broken.Error.Hint
+		}
+	}
+	return &fault{status: coordinator.StatusFailed, kind: "expectation", text: text, hint: hint}
 }
 
 // env is what an expression sees.

@@ -21,7 +21,7 @@ import (
 func TestParseScript(t *testing.T) {
 	t.Parallel()
 	text := "\uFEFF# a comment\r\n\r\n  first line  \r\nsecond\\\nhalf\\\\\n& beside it\n&also\n\\# literal\n\\expect this\n& \\wait for it\n" +
-		"expect ok \\\n  && turns > 1\nwait exists(\"x within 3s\")\nwait ok within 1m30s\n/work/file is a path\n//x\n/run --parallel 2\n@fix: hello\n!ls -l\n/"
+		"expect ok \\\n  && turns > 1\nwait exists(\"x within 3s\")\nwait ok within 1m30s\n/usr/file is a path\n//x\n/run --parallel 2\n@fix: hello\n!ls -l\n/"
 	got, bad := parseScript(text, scriptExprs{})
 	if len(bad) > 0 {
 		t.Fatalf("%+v", bad)
@@ -36,7 +36,7 @@ func TestParseScript(t *testing.T) {
 		{3, verbSay, "first line", 0}, {4, verbSay, "second\nhalf\\\\", 0}, {6, verbBeside, "beside it", 0}, {7, verbBeside, "also", 0},
 		{8, verbSay, "# literal", 0}, {9, verbSay, "expect this", 0}, {10, verbBeside, "wait for it", 0},
 		{11, verbExpect, "ok \n  && turns > 1", 0}, {13, verbWait, `exists("x within 3s")`, waitWithin}, {14, verbWait, "ok", 90 * time.Second},
-		{15, verbSay, "/work/file is a path", 0}, {16, verbSay, "//x", 0}, {17, verbSay, "/run --parallel 2", 0}, {18, verbSay, "@fix: hello", 0}, {19, verbSay, "!ls -l", 0}, {20, verbSay, "/", 0},
+		{15, verbSay, "/usr/file is a path", 0}, {16, verbSay, "//x", 0}, {17, verbSay, "/run --parallel 2", 0}, {18, verbSay, "@fix: hello", 0}, {19, verbSay, "!ls -l", 0}, {20, verbSay, "/", 0},
 	}
 	var have []short
 	for _, s := range got {

@@ -215,6 +215,7 @@ func TestPauseProceed(t *testing.T) {
 		if err := l.Proceed(); err != nil {
 			t.Fatal(err)
 		}
+		want(t, "status at once", l.View().Status, feature.Running)
 		out := end()
 		want(t, "status", out.Status, feature.Completed)
 		contains(t, "prompt", r.orders[2].Prompt, "mind the gap")

@@ -231,8 +231,11 @@ func (l *Loop) View() View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.view
-	if l.pausing && v.Status == feature.Running {
-		v.Status = feature.Pausing // whoever asked for it is not told otherwise
+	switch paused := v.Status == feature.Pausing || v.Status == feature.Paused; { // whoever asked for it is not told otherwise
+	case l.pausing && v.Status == feature.Running:
+		v.Status = feature.Pausing
+	case !l.pausing && paused && v.Reason == "": // one with a reason has ended so
+		v.Status = feature.Running
 	}
 	v.Epics, v.Active, v.Next, v.Recent = slices.Clone(v.Epics), slices.Clone(v.Active), slices.Clone(v.Next), slices.Clone(v.Recent)
 	return v

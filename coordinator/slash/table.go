@@ -198,9 +198,10 @@ func Topics() []Command {
 				{"@fix_login: use tabs", "to one agent that works"},
 			}},
 		{Name: "!", Args: "COMMAND", Summary: "a shell command of your own", WhileBusy: true, Aliases: []string{"shell", "bash"},
-			Help: "It runs in the project's folder with your rights and your environment, at once, also while Ralph works or only talks. What it prints is shown as it comes, a long output with its beginning and its end; Ralph reads it with your next line. It reads nothing from the keyboard: a program that does needs another terminal. Ctrl-C ends it.",
+			Help: "It runs in the project's folder with your rights and your environment, at once, also while Ralph works or only talks. What it prints is shown as it comes, a long output with its beginning and its end; Ralph reads it with your next line. It reads nothing from the keyboard: a program that does needs another terminal. What it leaves in the background ends with it; a server runs without &, and /now talks beside it. Ctrl-C ends it.",
 			Examples: []Example{
 				{"!go test ./...", "run it, and then: what is wrong here?"},
+				{"!cd web && npm start", "each begins in the project's folder; Ctrl-C ends this one"},
 				{"!git log --oneline -5", "anything that your shell can do"},
 			}},
 		{Name: "keys", Summary: "what the keys do", WhileBusy: true, Aliases: []string{"key", "keyboard", "shortcuts"},

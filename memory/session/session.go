@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -396,7 +397,13 @@ func Last(fsys afero.Fs, stateDir string) (Info, error) {
 
 // List returns the sessions of a project by number; none when it has none.
 func List(fsys afero.Fs, stateDir string) ([]Info, error) {
+	return Newest(fsys, stateDir, math.MaxInt)
+}
+
+// Newest is List of at most the newest limit sessions: no other is read.
+func Newest(fsys afero.Fs, stateDir string, limit int) ([]Info, error) {
 	infos, err := directories(fsys, stateDir)
+	infos = infos[max(0, len(infos)-limit):]
 	for i := range infos {
 		infos[i].Meta, infos[i].Err = readMeta(fsys, filepath.Join(stateDir, "sessions", infos[i].Dir))
 	}

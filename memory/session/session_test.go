@@ -90,6 +90,27 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// TestNewest: no more sessions are read than are asked for, and those are the last.
+func TestNewest(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	for range 5 {
+		s, err := Create(options(fsys, "/r/.ralph"), "")
+		must(t, err)
+		must(t, s.Close())
+	}
+	for limit, want := range map[int][]string{0: nil, 2: {"004", "005"}, 5: {"001", "002", "003", "004", "005"}, 9: {"001", "002", "003", "004", "005"}} {
+		infos, err := Newest(fsys, "/r/.ralph", limit)
+		must(t, err)
+		var got []string
+		for _, info := range infos {
+			got = append(got, info.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d: %q, want %q", limit, got, want)
+		}
+	}
+}
+
 // TestMetadataKeys: the file has exactly the documented keys, ids are strings.
 func TestMetadataKeys(t *testing.T) {
 	fsys := afero.NewMemMapFs()

@@ -108,7 +108,8 @@ type Word struct {
 type Event struct {
 	Kind EventKind
 	Text string
-	// Ask is the Prompt.Ask that was on the screen when the line was ended.
+	// Ask is the Prompt.Ask that was on the screen when the line was ended, or went
+	// to an editor.
 	Ask        int
 	Err        error
 	Cols, Rows int

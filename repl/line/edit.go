@@ -21,7 +21,10 @@ type editing struct {
 	want    string // how the earlier lines begin that Up looks for
 	from    int    // where what was yanked last, or taken from a line, begins
 	back    int    // how many lines back M-. went
-	idle    string // the line in which a Tab changed nothing
+	column  int    // in which a walk through the rows began
+	// recalled is the line as the last walk through the earlier ones left it.
+	recalled string
+	idle     string // the line in which a Tab changed nothing
 }
 
 // did is what a key did, when the next one may go on with it.
@@ -34,6 +37,7 @@ const (
 	didYank
 	didWord
 	didRecall
+	didRows
 	didTab
 	didIdle
 	didUndo
@@ -113,6 +117,10 @@ func (t *Term) plainKey(k key) {
 	case keyStopped:
 		t.emit(Event{Kind: EventStopped})
 	case keyNewline:
+		if l.now.searching {
+			t.put(line, pos) // it takes what was found, as in readline
+			return
+		}
 		t.insert("\n")
 	case keyPaste:
 		t.paste(k.text)
@@ -181,6 +189,7 @@ func (t *Term) controlKey(r rune) {
 		t.emit(Event{Kind: EventInterrupt, Text: text})
 	case 4: // Ctrl-D
 		if len(line) == 0 && !l.now.searching {
+			t.tellDraft() // before the one who reads the event says what is kept
 			t.emit(Event{Kind: EventEOF})
 			return
 		}
@@ -302,5 +311,5 @@ func (t *Term) remove(from, to int) {
 func (t *Term) openEditor() {
 	l := &t.loop
 	t.tellDraft()
-	t.emit(Event{Kind: EventEditor, Text: l.fold.unfold(string(l.now.line))})
+	t.emit(Event{Kind: EventEditor, Text: l.fold.unfold(string(l.now.line)), Ask: l.asked})
 }

@@ -66,6 +66,13 @@ type keyCase struct{ start, keys, want string }
 func TestEmacsKeys(t *testing.T) {
 	for _, c := range []keyCase{
 		{"one two|", "\x01", "|one two"},
+		// As readline has it, an underscore parts words.
+		{"foo_bar|", "\x1bb", "foo_|bar"},
+		{"|foo_bar", "\x1bd", "|_bar"},
+		// A walk through the rows keeps its column.
+		{"a long row\nb\nlast r|ow", "\x1b[A\x1b[A", "a long| row\nb\nlast row"},
+		{"a lon|g row\n\nlast row", "\x0e\x0e", "a long row\n\nlast |row"},
+		{"a lon|g row\n\nlast row", "\x0e\x06\x1b[A\x1b[A", "|a long row\n\nlast row"},
 		{"one\ntwo|", "\x01", "one\n|two"},
 		{"o|ne\ntwo", "\x05", "one|\ntwo"},
 		{"one| two", "\x0b", "one|"},
@@ -145,6 +152,15 @@ func TestEmacsKeys(t *testing.T) {
 
 func TestViKeys(t *testing.T) {
 	for _, c := range []keyCase{
+		{"one\nt|wo\nthree", "\x1bd_", "one\n|three"},
+		{"o|ne\ntwo\nthree", "\x1bd2_", "|three"},
+		{"one\n  two| x", "\x1bc_new", "one\nnew|"},
+		{"one tw|o", "\x1b_", "|one two"},
+		{"o|ne two three", "\x1bd2aw", "|three"},
+		{"o|ne two three", "\x1b2daw", "|three"},
+		{"o|ne two three", "\x1bc2iwx", "x|two three"},
+		{"a long r|ow\nb\nlast row", "\x1bjj", "a long row\nb\nlast ro|w"},
+		{"a long r|ow\nb\nlast one", "\x1b2j", "a long row\nb\nlast on|e"},
 		{"|", "hello\x1b", "hell|o"},
 		{"|", "hello\x1b0x", "|ello"},
 		{"one two| three", "\x1bb", "one |two three"},
@@ -364,12 +380,22 @@ func TestUpLooksForWhatIsTyped(t *testing.T) {
 		{"\x15" + up, "make test|"}, {up, "git log|"},
 		{"!" + down, "make test|"}, {up, "git log!|"}, // what was changed is still there
 		{"\x1b>\x15ma" + "\x1b[5~", "make test|"}, {"\x1b[5~", "make|"}, {"\x1b[6~", "make test|"},
+		{"\x1b<\x15ma" + up, "make test|"}, {up, "make|"}, // another line than the recalled one
 		{"\x1b>\x15ma\x10", "make test|"}, {"\x10", "git log!|"}, // C-p takes all
 	} {
 		h.types(c.keys)
 		if h.at() != c.want {
 			t.Fatalf("after %q the line is %q, want %q", c.keys, h.at(), c.want)
 		}
+	}
+}
+
+func TestNewlineTakesWhatWasFound(t *testing.T) {
+	h := newHand(t, Options{History: []string{"git status", "make"}})
+	defer h.loop.engine.close()
+	h.types("\x12sta\n")
+	if h.loop.now.searching || string(h.loop.now.line) != "git status" || len(h.said()) != 0 {
+		t.Errorf("the line is %q", h.at())
 	}
 }
 

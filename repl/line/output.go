@@ -15,7 +15,7 @@ const (
 	stalled = time.Second
 	// The piece of text that is written at a time is such that a key waits less than
 	// pieceTime for it.
-	leastPiece, firstPiece, mostPiece = 256, 16 << 10, 64 << 10
+	leastPiece, firstPiece, mostPiece = 256, 3 << 10, 3 << 10
 	pieceTime                         = 4 * time.Millisecond
 	// beside is how much text may be formatted before a key is painted.
 	beside = 2 << 10

@@ -192,3 +192,17 @@ func TestCloseEndsALoan(t *testing.T) {
 	}
 	y.Has("printed while it was lent")
 }
+
+// TestPiecesAreSmall: what a terminal takes at once, 4095 bytes on Linux, holds a
+// piece with the prompt below it, which is never gone between two of them.
+func TestPiecesAreSmall(t *testing.T) {
+	p := printing{text: strings.Repeat(strings.Repeat("x", 99)+"\n", 5000)}
+	for p.text != "" {
+		piece := p.piece()
+		if len(piece) > 3<<10 {
+			t.Fatalf("a piece of %d bytes", len(piece))
+		}
+		p.text = p.text[len(piece):]
+		p.took(len(piece), 0)
+	}
+}

@@ -239,6 +239,19 @@ func TestDrafts(t *testing.T) {
 	expect("later") // the answer to a question is no draft
 }
 
+// Whoever reads the end of the input says then what is kept: it must be known.
+func TestDraftBeforeTheEnd(t *testing.T) {
+	told := "untold"
+	h := newHand(t, Options{Draft: "begun", OnDraft: func(s string) { told = s }})
+	defer h.loop.engine.close()
+	h.types("\x15")
+	h.noteDraft()
+	h.types("\x04")
+	if ev := h.said(); len(ev) != 1 || ev[0].Kind != EventEOF || told != "" {
+		t.Errorf("said %+v, told %q", ev, told)
+	}
+}
+
 func TestDraftOfATerminal(t *testing.T) {
 	y := openTTY(t, 60, 10)
 	_ = y.reader.Close()

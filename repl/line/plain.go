@@ -145,15 +145,26 @@ func (p *Plain) Edit(Change) {}
 // Replace does nothing, as Edit.
 func (p *Plain) Replace(string, int, string) {}
 
-// Close stops reading.
+// Close stops reading. Who writes to an output that nobody takes is left behind.
 func (p *Plain) Close() error {
 	p.closer.Do(func() {
 		close(p.quit)
 		p.in.stop()
-		<-p.done
-		p.in.close()
 		p.rest.Stop()
-		p.mu.Lock()
+		late := time.After(closeWait)
+		select {
+		case <-p.done:
+			p.in.close()
+		case <-late:
+			return
+		}
+		for !p.mu.TryLock() {
+			select {
+			case <-late:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
 		defer p.mu.Unlock()
 		p.closed = true
 		if p.asked != "" {

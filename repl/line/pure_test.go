@@ -74,6 +74,45 @@ func TestPlainStopsWithoutInput(t *testing.T) {
 	}
 }
 
+// An output that nobody takes keeps nobody from leaving.
+func TestPlainClosesWhereNobodyReads(t *testing.T) {
+	in, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer w.Close()
+	sink, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(Options{In: in, Out: out, Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, closed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(printed)
+		r.Print(strings.Repeat("nobody reads this\n", 100_000))
+	}()
+	if _, err := sink.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err) // it writes
+	}
+	go func() {
+		defer close(closed)
+		_ = r.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(15 * time.Second):
+		t.Error("it waits for who writes")
+	}
+	_ = sink.Close()
+	<-printed
+	<-closed
+	_ = out.Close()
+}
+
 func TestCapable(t *testing.T) {
 	y := openTTY(t, 20, 5)
 	for _, c := range []struct {

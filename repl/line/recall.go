@@ -6,17 +6,37 @@ import "strings"
 // through the earlier lines.
 func (t *Term) vertical(up, prefix bool) {
 	l := &t.loop
-	if pos, ok := rowMove(l.now.line, l.now.pos, up); ok && !l.now.searching {
-		t.move(pos)
-		return
+	if l.now.searching || !t.rows(1, up) {
+		t.recall(up, prefix)
 	}
-	t.recall(up, prefix)
 }
 
-// rowMove is the place in the row above or below; ok is false at the edge.
-func rowMove(line []rune, pos int, up bool) (to int, ok bool) {
+// rows moves n rows up or down, as far as there are any. The column in which such a
+// walk began is kept through rows that are shorter.
+func (t *Term) rows(n int, up bool) (moved bool) {
+	l := &t.loop
+	e := &l.edit
+	line, pos := l.now.line, l.now.pos
+	if e.was != didRows {
+		e.column = pos - lineStart(line, pos)
+	}
+	for range n {
+		next, ok := rowMove(line, pos, e.column, up)
+		if !ok {
+			break
+		}
+		pos, moved = next, true
+	}
+	if moved {
+		t.move(pos)
+		e.did = didRows
+	}
+	return moved
+}
+
+// rowMove is the place of column in the row above or below; ok is false at the edge.
+func rowMove(line []rune, pos, column int, up bool) (to int, ok bool) {
 	start := lineStart(line, pos)
-	column := pos - start
 	if up {
 		if start == 0 {
 			return pos, false
@@ -32,7 +52,8 @@ func rowMove(line []rune, pos int, up bool) (to int, ok bool) {
 
 // recall shows an earlier line, or a later one. With prefix, and text before the
 // cursor at its end when the walk begins, only those that begin with it count; if
-// there is none, all do, so that Up is never without effect.
+// there is none, all do, so that Up is never without effect. A line that was written
+// in place of a recalled one is looked for from the newest on, like any other.
 func (t *Term) recall(up, prefix bool) {
 	l := &t.loop
 	e := &l.edit
@@ -42,7 +63,12 @@ func (t *Term) recall(up, prefix bool) {
 		if prefix && !l.now.searching && l.now.pos == len(l.now.line) {
 			e.want = string(l.now.line)
 		}
+		if begun := l.now; up && e.want != "" && e.want != e.recalled {
+			t.ends(false)
+			t.put(begun.line, begun.pos)
+		}
 	}
+	defer func() { e.recalled = string(l.now.line) }()
 	if !prefix {
 		e.want = ""
 	}

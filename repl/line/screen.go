@@ -53,7 +53,7 @@ func layout(p Prompt, s state, cols, rows int) frame {
 	if spare := max(room-len(input), 0); len(live) > spare {
 		live = live[len(live)-spare:]
 	}
-	f := frame{row: row + len(live), col: col}
+	f := frame{row: row + len(live), col: min(col, max(cols-1, 0))} // of one column too
 	for _, l := range live {
 		f.rows = append(f.rows, cut(l, limit))
 	}

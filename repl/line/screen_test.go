@@ -122,6 +122,14 @@ func (p *styled) draw(s string) {
 
 func (p *styled) row() string { return strings.TrimRight(strings.Join(p.cells, "|"), "| ") }
 
+// TestFrameInOneColumn: behind a character that fills its row the cursor stays in the
+// window.
+func TestFrameInOneColumn(t *testing.T) {
+	if f := layout(Prompt{}, state{line: []rune("A\n"), pos: 1}, 1, 1); f.col != 0 {
+		t.Errorf("the cursor is in column %d of 1", f.col)
+	}
+}
+
 // TestFrameFits: no window is too small for a frame.
 func TestFrameFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -312,6 +312,13 @@ func (t *Term) waited(wait, r rune, n int) {
 			v.op = 0
 			return
 		}
+		for range n - 1 {
+			_, end, more := object(l.now.line, to, r, wait == 'a')
+			if (r != 'w' && r != 'W') || !more {
+				break
+			}
+			to = end
+		}
 		t.operate(from, to, false)
 	default:
 		v.find = find{how: wait, r: r}
@@ -333,11 +340,13 @@ func (t *Term) viMotion(r rune, n int, counted bool) {
 		t.operate(pos, right(line, to), false)
 		return
 	}
-	to := viMotion(line, pos, r, n, counted, v.op != 0)
-	if v.op == 0 && !to.ok && (r == 'j' || r == 'k') {
-		t.recall(r == 'k', false)
+	if v.op == 0 && (r == 'j' || r == 'k') {
+		if !t.rows(n, r == 'k') {
+			t.recall(r == 'k', false)
+		}
 		return
 	}
+	to := viMotion(line, pos, r, n, counted, v.op != 0)
 	if v.op != 0 && (r == 'w' || r == 'W') && to.ok {
 		to.pos = wordsEnd(line, pos, to.pos)
 	}
@@ -385,7 +394,7 @@ func (t *Term) viRows(n int) {
 	l := &t.loop
 	end := l.now.pos
 	for range n - 1 {
-		next, ok := rowMove(l.now.line, end, false)
+		next, ok := rowMove(l.now.line, end, 0, false)
 		if !ok {
 			break
 		}

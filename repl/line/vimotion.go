@@ -34,8 +34,11 @@ func viMotion(line []rune, pos int, key rune, n int, counted, acting bool) reach
 		return reach{pos: to, ok: to > pos}
 	case '0':
 		return reach{pos: start, ok: true}
-	case '^', '_':
+	case '^':
 		return reach{pos: firstInk(line, pos), ok: true}
+	case '_': // n - 1 rows down, and behind an operator whole rows
+		to := rowsAway(line, pos, n-1, '+')
+		return reach{pos: to.pos, rows: true, ok: n == 1 || to.ok}
 	case '$':
 		return dollar(line, pos, n)
 	case '|':
@@ -87,9 +90,9 @@ func dollar(line []rune, pos, n int) reach {
 
 // rowsAway is n rows down or up; + and - go to the text of the row.
 func rowsAway(line []rune, pos, n int, key rune) reach {
-	to, moved := pos, false
+	to, moved, column := pos, false, pos-lineStart(line, pos)
 	for range n {
-		next, ok := rowMove(line, to, key == 'k' || key == '-')
+		next, ok := rowMove(line, to, column, key == 'k' || key == '-')
 		if !ok {
 			break
 		}

@@ -80,8 +80,8 @@ func kindOf(r rune, big bool) kind {
 	return kindSign
 }
 
-// inWord is what M-f and M-b take for a part of a word.
-func inWord(r rune) bool { return kindOf(r, false) >= kindWord }
+// inWord is what M-f and M-b take for a part of a word: as in readline, no underscore.
+func inWord(r rune) bool { return r != '_' && kindOf(r, false) >= kindWord }
 
 // wordRight is the end of the word at or after pos.
 func wordRight(line []rune, pos int) int {

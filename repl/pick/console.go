@@ -152,7 +152,7 @@ func (c *console) SetColor(fg, bg prompt.Color, bold bool) {
 		c.WriteRawStr("m")
 		return
 	}
-	if bold {
+	if bold && fg != prompt.Black { // many terminals show bold black as grey, which nobody can read on a colour
 		c.WriteRawStr(";1")
 	}
 	if n := colourNumber(fg); n > 0 {

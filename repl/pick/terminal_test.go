@@ -89,8 +89,8 @@ func terminal(t *testing.T, cols, rows int, query string, shell bool) *ttytest.T
 // chosen waits for the end of the picker and that nothing of it is left.
 func chosen(t *testing.T, y *ttytest.TTY, want string) {
 	t.Helper()
-	s := y.Has("chosen " + want)
-	if s = y.Has("❯ ▏"); strings.Contains(s, "thing:") || strings.Contains(s, "detail") || strings.Count(s, "printed before") > 1 || strings.Count(s, "printed meanwhile") != 1 {
+	y.Has("chosen " + want)
+	if s := y.Has("❯ ▏"); strings.Contains(s, "thing:") || strings.Contains(s, "detail") || strings.Count(s, "printed before") > 1 || strings.Count(s, "printed meanwhile") != 1 {
 		t.Errorf("the screen is\n%s", s)
 	}
 	if n := y.Received("\x1b[2J") + y.Received("\x1b[3J") + y.Received("\x1b[H"); n > 0 {

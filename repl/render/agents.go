@@ -232,7 +232,7 @@ func lastWord(a crew.Agent) string {
 	case active(a):
 		return a.Doing
 	case a.Problem != "":
-		return a.Problem
+		return stoppedBy(a.Problem)
 	}
 	row, _, _ := strings.Cut(strings.TrimSpace(a.Result), "\n")
 	return row
@@ -346,7 +346,7 @@ func (r *Renderer) Agent(a crew.Agent, now time.Time) string {
 	if a.Turns > 0 || a.Usage.Total > 0 {
 		add("spent", fmt.Sprintf("%s, %s tokens, %s", turns(a.Turns), Tokens(a.Usage.Total), Cost(a.CostUSD)))
 	}
-	add("problem", a.Problem)
+	add("problem", stoppedBy(a.Problem))
 	branch := strings.TrimPrefix(a.Branch, "refs/heads/")
 	add("branch", branch)
 	add("merge", string(a.Landing))
@@ -442,14 +442,33 @@ func (r *Renderer) childEnd(who string, e agent.Event) string {
 		kind = markOK
 	}
 	var more []string
-	for _, s := range []string{e.Text, e.Reason} {
+	for _, s := range []string{e.Text, stoppedBy(e.Reason)} {
 		if s = SafeLine(strings.TrimSpace(s)); s != "" && (len(more) == 0 || more[0] != s) {
 			more = append(more, s)
 		}
 	}
 	text = strings.TrimSpace(text)
+	if crew.State(e.Status) == crew.Interrupted && len(more) > 0 {
+		// What it was about to say is kept; of many agents it is a wall of words.
+		more = more[len(more)-1:]
+	}
 	if len(more) > 0 {
 		text += ": " + strings.Join(more, "; ")
 	}
 	return r.mark(kind, text)
+}
+
+// stoppedBy is why an agent ended, as a person knows a stop: by what they did.
+func stoppedBy(why string) string {
+	switch rest, ok := strings.CutPrefix(why, "interrupted by "); {
+	case !ok:
+		return why
+	case rest == "SIGINT":
+		return "you pressed Ctrl-C"
+	case rest == "SIGHUP":
+		return "the terminal was closed"
+	case rest == "SIGTERM":
+		return "Ralph was told to end"
+	}
+	return why
 }

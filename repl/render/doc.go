@@ -28,6 +28,9 @@ const (
 	ThemeDark
 	// ThemeLight is for dark text on a light ground.
 	ThemeLight
+	// ThemeBoth is for a ground that nobody knows: what it writes can be read on
+	// black and on white.
+	ThemeBoth
 )
 
 // Options says how a Renderer writes.
@@ -59,7 +62,10 @@ func PickTheme(setting string, terminal bool, getenv func(string) string) Theme 
 	}
 	fields := strings.Split(getenv("COLORFGBG"), ";")
 	ground, err := strconv.Atoi(fields[len(fields)-1])
-	if err == nil && (ground == 7 || ground >= 9 && ground <= 15) {
+	switch {
+	case err != nil:
+		return ThemeBoth
+	case ground == 7 || ground >= 9 && ground <= 15:
 		return ThemeLight
 	}
 	return ThemeDark

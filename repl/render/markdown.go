@@ -11,6 +11,8 @@ import (
 const (
 	// maxBlockBytes bounds a block that is rendered; a longer one is shown raw.
 	maxBlockBytes = 64 << 10
+	// maxUnbroken bounds a row that is shown as it was written.
+	maxUnbroken = 2 << 10
 	// maxColumns bounds a table that is rendered; a wider one is unreadable as
 	// a table and slow to lay out.
 	maxColumns = 24
@@ -56,15 +58,15 @@ func (m *markdown) render(b Block) string {
 // counts.
 func (m *markdown) rows(block string, number int) []string {
 	if len(block) > maxBlockBytes || tooWide(block) || tooDeep(block) {
-		return strings.Split(block, "\n")
+		return m.unrendered(block)
 	}
 	term, fits, err := m.renderer(block)
 	if err != nil || term == nil {
-		return strings.Split(block, "\n")
+		return m.unrendered(block)
 	}
 	out, err := term.Render(hideMarkup(joinItems(block)))
 	if err != nil {
-		return strings.Split(block, "\n")
+		return m.unrendered(block)
 	}
 	if m.theme == ThemeNone {
 		out = strings.ReplaceAll(out, "****", "") // the end of a mark and the next one's beginning
@@ -74,6 +76,24 @@ func (m *markdown) rows(block string, number int) []string {
 		rows = m.lay(rows, number)
 	}
 	return rows
+}
+
+// unrendered is the rows of a block as they were written. One is broken only where
+// it is longer than a person copies, so that the prompt is never gone behind it.
+func (m *markdown) unrendered(block string) []string {
+	rows := strings.Split(block, "\n")
+	if m.width <= 0 || !slices.ContainsFunc(rows, func(row string) bool { return len(row) > maxUnbroken }) {
+		return rows
+	}
+	var out []string
+	for _, row := range rows {
+		if len(row) <= maxUnbroken {
+			out = append(out, row)
+			continue
+		}
+		out = append(out, wrap(row, m.width, 0)...)
+	}
+	return out
 }
 
 // fenced renders a part of a fence, each line on its own row, unbroken, so that it

@@ -384,7 +384,7 @@ func (r *Renderer) paint(colour, text string) string {
 	if r.o.Theme == ThemeNone {
 		return text
 	}
-	return "\x1b[" + colour + "m" + text + reset
+	return "\x1b[" + basic(r.o.Theme, colour) + "m" + text + reset
 }
 
 func (r *Renderer) pick(unicode, ascii string) string {

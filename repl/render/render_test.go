@@ -414,6 +414,31 @@ func FuzzWrap(f *testing.F) {
 	})
 }
 
+// TestMonsterRows: a paragraph that is too long to be rendered is broken into rows,
+// all of its words there.
+func TestMonsterRows(t *testing.T) {
+	text := strings.Repeat("word 世界 ", 20_000)
+	out := whole(New(Options{Width: 60}), text+"\n")
+	for row := range strings.Lines(out) {
+		if w := columns(strings.TrimSuffix(row, "\n")); w > 60 {
+			t.Fatalf("a row of %d columns", w)
+		}
+	}
+	gone := strings.NewReplacer(" ", "", "\n", "")
+	if gone.Replace(out) != gone.Replace(text) {
+		t.Error("words are missing, or torn")
+	}
+}
+
+// TestNarrowTable: where a row has no room its cells go on below, none of them cut.
+func TestNarrowTable(t *testing.T) {
+	rows := [][]string{{"tokens", "part", "from", "why"}, {"427", "system prompt", "RALPH_TASKS.md", "pinned: the rules of the project"}}
+	want := "  tokens  part           from\n    why\n  427     system prompt  RALPH_TASKS.md\n    pinned: the rules of the project\n"
+	if got := New(Options{Width: 40}).Table(rows); got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestPickTheme(t *testing.T) {
 	for _, c := range []struct {
 		setting  string
@@ -421,7 +446,7 @@ func TestPickTheme(t *testing.T) {
 		env      map[string]string
 		want     Theme
 	}{
-		{"auto", true, nil, ThemeDark},
+		{"auto", true, nil, ThemeBoth},
 		{"", true, map[string]string{"COLORFGBG": "0;15"}, ThemeLight},
 		{"", true, map[string]string{"COLORFGBG": "15;0"}, ThemeDark},
 		{"", true, map[string]string{"COLORFGBG": "0;default;15"}, ThemeLight},
@@ -433,7 +458,7 @@ func TestPickTheme(t *testing.T) {
 		{"dark", true, map[string]string{"TERM": "xterm-mono"}, ThemeNone},
 		{"dark", true, map[string]string{"TERM": "vte-256color"}, ThemeDark},
 		{"light", true, map[string]string{"COLORFGBG": "nonsense"}, ThemeLight},
-		{"", true, map[string]string{"COLORFGBG": ";"}, ThemeDark},
+		{"", true, map[string]string{"COLORFGBG": ";"}, ThemeBoth},
 	} {
 		if got := PickTheme(c.setting, c.terminal, func(k string) string { return c.env[k] }); got != c.want {
 			t.Errorf("%+v gave %v", c, got)

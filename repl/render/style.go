@@ -24,8 +24,33 @@ func colours(t Theme) palette {
 		return palette{heading: "26", code: "88", link: "25", quote: "241", syntax: "github", plain: "235"}
 	case ThemeDark:
 		return palette{heading: "39", code: "209", link: "75", quote: "245", syntax: "github-dark", plain: "255"}
+	case ThemeBoth:
+		return palette{heading: "31", code: "130", link: "31", quote: "243", syntax: "average", plain: "243"}
 	}
 	return palette{syntax: "bw"}
+}
+
+// basic is the colour of a theme for one of the eight that every terminal has. Those
+// are made for a dark ground: yellow, cyan and green can't be read on white.
+func basic(t Theme, colour string) string {
+	light, both := colour, colour
+	switch colour {
+	case "31":
+		light, both = "38;5;124", "38;5;160"
+	case "32":
+		light, both = "38;5;28", "38;5;28"
+	case "33":
+		light, both = "38;5;94", "38;5;130"
+	case "36":
+		light, both = "38;5;24", "38;5;30"
+	}
+	switch t {
+	case ThemeLight:
+		return light
+	case ThemeBoth:
+		return both
+	}
+	return colour
 }
 
 // style builds the look of a theme. Document has neither colour nor margin:

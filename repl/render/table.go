@@ -7,20 +7,16 @@ import "strings"
 const maxColumn = 3
 
 // Table renders rows of cells, all of the same number: a column is as wide as
-// its widest cell, and the last one wraps below itself.
+// its widest cell, and the last one wraps below itself. Where that would leave it
+// no room, a row goes on below with the cells that do not fit beside the others.
 func (r *Renderer) Table(rows [][]string) string {
-	var widths []int
-	for _, row := range rows {
-		for i, text := range row[:len(row)-1] {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], min(columns(SafeLine(text)), max(r.o.Width/maxColumn, minWrap)))
+	full, indent := r.columnWidths(rows, r.o.Width)
+	if indent > r.o.Width/2 {
+		var widths []int
+		if widths, indent = r.columnWidths(rows, max(r.o.Width/maxColumn, minWrap)); indent > r.o.Width/2 && !r.o.Raw {
+			return r.flowing(rows, full)
 		}
-	}
-	indent := 2
-	for _, w := range widths {
-		indent += w + 2
+		full = widths
 	}
 	var b strings.Builder
 	for _, row := range rows {
@@ -28,11 +24,54 @@ func (r *Renderer) Table(rows [][]string) string {
 		for i, text := range row {
 			text = SafeLine(text)
 			if i < len(row)-1 {
-				text = r.fitted(text, widths[i])
+				text = r.fitted(text, full[i])
 			}
 			line += text
 		}
 		b.WriteString(r.Rows(strings.TrimRight(line, " "), min(indent, r.o.Width/2)))
+	}
+	return b.String()
+}
+
+// columnWidths are those of all columns but the last, none wider than most, and
+// where the last one begins.
+func (r *Renderer) columnWidths(rows [][]string, most int) (widths []int, indent int) {
+	for _, row := range rows {
+		for i, text := range row[:len(row)-1] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], min(columns(SafeLine(text)), most))
+		}
+	}
+	indent = 2
+	for _, w := range widths {
+		indent += w + 2
+	}
+	return widths, indent
+}
+
+// flowing renders rows in as many columns as have room, each cell whole.
+func (r *Renderer) flowing(rows [][]string, widths []int) string {
+	const below = 4
+	var b strings.Builder
+	for _, row := range rows {
+		line, used := "  ", 2
+		for i, text := range row {
+			text = SafeLine(text)
+			if used > below && used+columns(text) >= r.o.Width {
+				b.WriteString(r.Rows(strings.TrimRight(line, " "), below))
+				line, used = strings.Repeat(" ", below), below
+			}
+			line += text
+			used += columns(text)
+			if i < len(row)-1 && text != "" {
+				gap := max(widths[i]-columns(text), 0) + 2
+				line += strings.Repeat(" ", gap)
+				used += gap
+			}
+		}
+		b.WriteString(r.Rows(strings.TrimRight(line, " "), below))
 	}
 	return b.String()
 }

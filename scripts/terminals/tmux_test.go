@@ -55,11 +55,6 @@ func (p *pane) has(text string) string {
 	return until(p.t, fmt.Sprintf("%q", text), p.screen, func(s string) bool { return strings.Contains(s, text) })
 }
 
-func (p *pane) lacks(text string) string {
-	p.t.Helper()
-	return until(p.t, fmt.Sprintf("the end of %q", text), p.screen, func(s string) bool { return !strings.Contains(s, text) })
-}
-
 // types sends text as it is, and then keys by their tmux names.
 func (p *pane) types(text string, keys ...string) {
 	p.t.Helper()
