@@ -56,6 +56,7 @@ type book struct {
 	slow     bool             // the disk is slow, which was said
 	pending  []session.Record // kept back until the next message is written
 	working  map[string]bool  // tasks that were begun here and not ended
+	how      string           // what Ends was told
 	untidy   bool             // the last Ralph was cut off: see tidy
 	story    *chronicle       // of the session; nil without one
 	run      *registry.Entry  // of the plan that the session works; nil for none
@@ -305,7 +306,7 @@ func (b *book) flush() {
 	if b.store == nil || b.readOnly || len(b.pending) == 0 {
 		return
 	}
-	err, began := b.openJournal(), b.c.now()
+	err, began := errors.Join(b.store.Home(), b.openJournal()), b.c.now()
 	if err == nil {
 		err = b.journal.Append(b.c.epoch(), b.pending...)
 	}
@@ -469,10 +470,11 @@ func (b *book) close(ctx context.Context) error {
 	b.flush()
 	var errs []error
 	if b.store != nil {
-		errs = append(errs, b.interruptTasks())
+		errs = append(errs, b.store.Home(), b.interruptTasks())
 	}
 	switch {
 	case b.session != nil:
+		b.end()
 		b.story.closed()
 		errs = append(errs, b.session.Close())
 		b.enroll(context.WithoutCancel(ctx), enrolled(b.session.Meta().Status))

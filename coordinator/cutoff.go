@@ -3,12 +3,13 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"ralph/memory/session"
 )
 
 // diedReason is the reason in the metadata of a session whose holder died.
-const diedReason = "cut off: its holder ended without a word"
+const diedReason = endedCutOff + ": its holder ended without a word"
 
 // endCutOff notes in the sessions that were cut off and do not go on that they
 // were interrupted. mu is held, and the project's lock.
@@ -34,6 +35,11 @@ func endAll(o session.Options, but string, s *Situation) (told []string, err err
 		old, err := session.Open(o, i.ID)
 		if err != nil {
 			errs = append(errs, err)
+			continue
+		}
+		if session.Empty(o.FS, filepath.Join(o.StateDir, "sessions", i.Dir)) {
+			old.End(session.Completed, endedCutOff+" before anything was said") // there is nothing to go on with
+			errs = append(errs, old.Close())
 			continue
 		}
 		if torn, bad := old.Journal().Damage(); torn.Moved != "" || bad > 0 {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"ralph/memory"
+	"ralph/memory/exchange"
 	"ralph/memory/markdown"
 	"ralph/workers/agent"
 )
@@ -114,7 +115,7 @@ func (e *edits) news() string {
 // said is what the user said in a message; false for what Ralph itself told the
 // model under the user's role.
 func said(m agent.Message) (string, bool) {
-	if m.Role != agent.RoleUser || isRecall(m) || strings.HasPrefix(m.Text, noteTitle) {
+	if m.Role != agent.RoleUser || isRecall(m) || exchange.IsHanded(m.Text) || strings.HasPrefix(m.Text, noteTitle) {
 		return "", false
 	}
 	text, _, _ := strings.Cut(m.Text, "\n\n"+noteTitle+"\n")

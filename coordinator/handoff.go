@@ -1,12 +1,15 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"ralph/memory/exchange"
 	"ralph/memory/session"
+	"ralph/memory/session/folder"
 	"ralph/workers/agent"
 )
 
@@ -24,6 +27,8 @@ func (c *Coordinator) HandOff(_ context.Context, from, to string) (exchange.Hand
 	default:
 		return exchange.Handed{}, &Error{Op: "hand over", Err: ErrBusy, Status: StatusLocked, Hint: "wait for its end, or stop it"}
 	}
+	c.byHand.Add(1) // Close waits for it
+	defer c.byHand.Done()
 	h, got, err := c.book.handOff(from, to)
 	if got {
 		c.mu.Lock()
@@ -34,34 +39,69 @@ func (c *Coordinator) HandOff(_ context.Context, from, to string) (exchange.Hand
 }
 
 // handOff hands over; got says that it was to the open session, and is new there.
+// mu is not held while the files are read, of which there may be many megabytes: an
+// event, a stop and what the human says need it.
 func (b *book) handOff(from, to string) (h exchange.Handed, got bool, err error) {
-	b.mu.Lock()
-	defer b.leave()
-	switch {
-	case b.session == nil || b.dry:
-		return h, false, &Error{Op: "hand over", Err: errors.New("this conversation has no session"), Status: StatusUsage, Hint: "ralph sessions handoff FROM TO joins any two"}
-	case b.readOnly:
-		return h, false, &Error{Op: "hand over", Err: errors.New("nothing can be saved in this project"), Status: StatusFailed, Hint: "ralph doctor says why"}
+	own, files, err := b.handing()
+	if err != nil {
+		return h, false, err
 	}
-	own := b.session.ID()
-	if from == "" {
-		from = own
-	}
-	if to == "" {
-		to = own
-	}
-	b.flush() // what is handed over is read from the files
-	if err := b.story.files.Flush(); err != nil {
-		return h, false, fmt.Errorf("hand over: %w", err)
-	}
-	s := OpenSessions(b.c.opt, b.note)
-	h, err = s.handoff(from, to, &exchange.Live{ID: own, Folder: b.story.files, Take: func(r session.Record, text, from string) error {
+	take := func(r session.Record, text, from string) error {
+		b.mu.Lock()
+		defer b.leave()
 		b.keep(r.Kind, r.Payload)
 		b.flush()
 		b.session.Say("handoff from session "+from, text)
 		b.c.past.saw(agent.Message{Role: agent.RoleUser, Text: text}, b.c.now())
 		got = true
 		return nil
-	}})
+	}
+	s := OpenSessions(b.c.opt, b.c.warn)
+	h, err = s.handoff(cmp.Or(from, own), cmp.Or(to, own), &exchange.Live{ID: own, Folder: files, Take: take})
 	return h, got, err
+}
+
+// handing brings to disk what is handed over from there, and gives the session's id
+// and files.
+func (b *book) handing() (own string, files *folder.Folder, err error) {
+	b.mu.Lock()
+	defer b.leave()
+	switch {
+	case b.session == nil || b.dry:
+		return "", nil, &Error{Op: "hand over", Err: errors.New("this conversation has no session"), Status: StatusUsage, Hint: "ralph sessions handoff FROM TO joins any two"}
+	case b.readOnly:
+		return "", nil, &Error{Op: "hand over", Err: errors.New("nothing can be saved in this project"), Status: StatusFailed, Hint: "ralph doctor says why"}
+	}
+	b.flush()
+	if err := b.story.files.Flush(); err != nil {
+		return "", nil, fmt.Errorf("hand over: %w", err)
+	}
+	return b.session.ID(), b.story.files, nil
+}
+
+// Ends notes how the conversation ends, before Close: how is "ended by SIGTERM", or
+// session.HandedOn when another session goes on with it. Without it a chat that was
+// left is complete, and says nothing more.
+func (c *Coordinator) Ends(how string) {
+	c.book.mu.Lock()
+	defer c.book.mu.Unlock()
+	c.book.how = how
+}
+
+// end notes what Ends was told; mu is held. It comes last: a turn that was stopped
+// notes its own end late.
+func (b *book) end() {
+	if b.how == "" {
+		return
+	}
+	m := b.session.Meta()
+	switch {
+	case b.how == session.HandedOn:
+		m.Status, m.ExitReason = session.Completed, b.how // also what was interrupted goes on there
+	case m.ExitReason == "":
+		m.ExitReason = b.how
+	case !strings.Contains(m.ExitReason, strings.TrimPrefix(b.how, "ended by ")):
+		m.ExitReason += "; " + b.how
+	}
+	b.session.End(m.Status, m.ExitReason)
 }

@@ -486,7 +486,12 @@ func TestAUserCommandInTheMidstOfWork(t *testing.T) {
 	for name, newOne := range map[string]func(*testing.T, ...modeltest.Reply) *project{"git": newProject, "no git": bareProject} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newOne(t, calls(write("a.txt", "ralph\n")), calls(write("both.txt", "ralph\n")).After(time.Second), text("done").After(time.Second))
+			p := newOne(t)
+			answers := make(chan modeltest.Reply, 1) // the model waits until it has one
+			answers <- calls(write("a.txt", "ralph\n"))
+			p.model.Handle(func(modeltest.Request) modeltest.Reply { return <-answers })
+			defer close(answers)
+			after := []modeltest.Reply{calls(write("both.txt", "ralph\n")), text("done")}
 			p.session = "new"
 			p.write("c.txt", "old\n")
 			p.write("both.txt", "old\n")
@@ -500,6 +505,7 @@ func TestAUserCommandInTheMidstOfWork(t *testing.T) {
 				if _, err := c.Shell(t.Context(), command, nil); err != nil {
 					t.Error(err)
 				}
+				answers <- after[n]
 			}
 			o := <-out
 			p.want(o, coordinator.StatusCompleted)

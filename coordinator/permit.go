@@ -209,7 +209,7 @@ func (g *gate) mayCheck(ctx context.Context, command string) (leftOut string, er
 	case g.ask == nil || g.onAsk != onAskAsk:
 		return "a check that comes from the repository needs a yes on a terminal, or --check", nil
 	}
-	e := agent.Event{Type: agent.EventPermission, Tool: "check", Text: command, Rule: "a check of the repository always asks"}
+	e := agent.Event{Type: agent.EventPermission, Tool: "check", Text: command, Rule: "a check that the repository proposes always asks"}
 	answer, err := g.human(ctx, "", e, Question{Kind: "check", Options: []string{answerNo, answerYes},
 		Text: "The repository proposes a check, which would run with your rights. May it run?\n" + command})
 	switch {

@@ -216,8 +216,8 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 		}
 		p.helpers(ctx)
 	}
-	if out.Status == feature.Interrupted && errors.Is(context.Cause(ctx), errTimeout) {
-		out.Reason = errTimeout.Error()
+	if cause := context.Cause(ctx); cause != nil && out.Status == feature.Interrupted {
+		out.Reason = cause.Error()
 	}
 	o := &p.out
 	p.planned = &TaskCount{Done: out.Counts.Done, Failed: out.Counts.Failed, Skipped: out.Counts.Skipped, Open: out.Counts.Open}

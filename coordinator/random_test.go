@@ -149,14 +149,15 @@ func (r *randomRun) play() {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { r.user.work(quit) })
+	gone := sync.OnceFunc(func() { close(quit); wg.Wait() })
+	defer gone() // also when this run fails: a user who stays would take the other tests along
 	for n := r.rng.IntN(4); n > 0; n-- {
 		r.hectic(true)
 	}
 	if r.rng.IntN(2) == 0 {
 		r.hectic(false)
 	}
-	close(quit)
-	wg.Wait()
+	gone()
 	if r.Failed() {
 		return
 	}

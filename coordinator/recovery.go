@@ -201,7 +201,8 @@ func (a *assessment) session() error {
 		return nil
 	}
 	path := filepath.Join(a.state, "sessions", info.Dir, session.JournalFile)
-	if _, err := a.o.FS.Stat(path); errors.Is(info.Err, fs.ErrNotExist) && errors.Is(err, fs.ErrNotExist) {
+	unsaid := info.Err == nil && which != info.ID && session.Empty(a.o.FS, filepath.Dir(path))
+	if _, err := a.o.FS.Stat(path); unsaid || errors.Is(info.Err, fs.ErrNotExist) && errors.Is(err, fs.ErrNotExist) {
 		return nil // another tool's directory, or one that was never begun
 	}
 	a.s.Session, a.s.Name, a.s.began = info.ID, info.Meta.SessionName, info.Meta.StartTime

@@ -83,7 +83,7 @@ func TestAssess(t *testing.T) {
 			cutChat(p)
 			p.write(".ralph/sessions/session-001-chat/session-metadata.yaml", "session_id: \"001\"\nstatus: completed\nend_time: 2026-11-21T10:05:00Z\n")
 		}, "", nil},
-		"cut off": {cutChat, "same session", []string{"same session: session 001 (chat) was cut off", "you said last: mend the door", `outcome unknown, and not run again by itself: shell {"command":"go test ./..."}`, "on branch "}},
+		"cut off": {cutChat, "same session", []string{"same session: session 001 (chat) was cut off", "you said last: mend the door", "outcome unknown, not run again by itself: shell go test ./...", "on branch "}},
 		"paused": {func(p *project) {
 			cutChat(p)
 			p.write(".ralph/sessions/session-001-chat/session-metadata.yaml", "session_id: \"001\"\nsession_name: doors\nstatus: paused\nexit_reason: interrupted by SIGTERM\n")

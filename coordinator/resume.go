@@ -47,13 +47,13 @@ func (s Situation) Lines(now time.Time) []string {
 	}
 	switch {
 	case s.Call != "":
-		add("interrupted, outcome unknown, and not run again by itself: %s", firstWords(s.Call))
+		add("outcome unknown, not run again by itself: %s", firstWords(plainly(s.Call)))
 	case s.Answered != "":
-		add("Ralph said last: %s", firstWords(s.Answered))
+		add("Ralph said last: %s", clipRunes(session.Unmarked(s.Answered), maxQuote))
 	}
 	if len(s.Tasks) > 0 {
 		add("interrupted: %s", taskNames(s.Tasks))
-	} else if s.Stopped != "" {
+	} else if s.Stopped != "" && !s.resumable() {
 		add("%s says interrupted: %s", memory.ProgressFile, firstWords(s.Stopped))
 	}
 	if s.Messages > 0 {
@@ -82,8 +82,7 @@ func (s Situation) headline(now time.Time) string {
 	case s.resumable() && s.Ended == endedCutOff:
 		return fmt.Sprintf("same session: %s was cut off%s", s.title(), when)
 	case s.resumable() && s.Reason != "":
-		why := strings.Replace(s.Reason, "interrupted by SIGINT", "Ctrl-C", 1) // as the user knows it
-		return fmt.Sprintf("same session: %s was interrupted%s (%s)", s.title(), when, why)
+		return fmt.Sprintf("same session: %s was interrupted%s (%s)", s.title(), when, session.Reason(s.Reason))
 	case s.resumable():
 		return fmt.Sprintf("same session: %s was interrupted%s", s.title(), when)
 	case s.Run != "":

@@ -91,11 +91,10 @@ func (c *Coordinator) rights() string {
 		return "commands run unsandboxed and unasked (--sandbox off)"
 	}
 	held := c.confined()
-	text := "sandbox: " + c.cfg.Sandbox + " (" + held.String() + ")"
-	if !held.Complete {
-		text += "; each command asks first"
+	if held.Complete {
+		return "sandbox: " + c.cfg.Sandbox // `ralph doctor` tells of what it is made
 	}
-	return text
+	return "sandbox: " + c.cfg.Sandbox + " (" + held.String() + "); each command asks first"
 }
 
 // conversation says which conversation goes on, or which one could.
@@ -107,12 +106,15 @@ func (c *Coordinator) conversation() string {
 	history := c.History()
 	if len(history) == 0 {
 		last, err := session.Last(c.opt.FS, c.stateDir())
-		if err != nil || last.ID == id {
+		if err != nil || last.ID == id || session.Empty(c.opt.FS, filepath.Join(c.stateDir(), "sessions", last.Dir)) {
 			return "session " + id
 		}
 		how := "was cut off"
-		if end := last.Meta.EndTime; end != nil {
-			how = fmt.Sprintf("ended %s (%s)", ago(c.now().Sub(*end)), last.Meta.Status)
+		switch end := last.Meta.EndTime; {
+		case end != nil:
+			how = fmt.Sprintf("ended %s (%s)", ago(c.now().Sub(*end)), last.Meta.Standing())
+		case last.Meta.Status == session.Paused && !strings.HasPrefix(last.Meta.ExitReason, endedCutOff):
+			how = "was left unfinished (" + last.Meta.Standing() + ")"
 		}
 		name := ""
 		if n := strings.TrimSpace(last.Meta.SessionName); n != "" {

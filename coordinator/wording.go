@@ -1,6 +1,9 @@
 package coordinator
 
-import "ralph/workers/agent"
+import (
+	"ralph/memory/exchange"
+	"ralph/workers/agent"
+)
 
 // Texts that Ralph puts between messages that strict chat templates do not take
 // side by side: the roles of user and model must alternate.
@@ -51,7 +54,7 @@ func filler(before []agent.Message, m agent.Message) agent.Message {
 	}
 	last := before[len(before)-1]
 	switch {
-	case m.Role == agent.RoleUser && isRecall(last):
+	case m.Role == agent.RoleUser && (isRecall(last) || exchange.IsHanded(last.Text) && last.Role == agent.RoleUser):
 		return agent.Message{Role: agent.RoleAssistant, Text: fillNoted}
 	case m.Role == agent.RoleUser && last.Role == agent.RoleUser:
 		return agent.Message{Role: agent.RoleAssistant, Text: fillNoAnswer}

@@ -60,6 +60,8 @@ func signalName(s syscall.Signal) string {
 		return "SIGTERM"
 	case syscall.SIGHUP:
 		return "SIGHUP"
+	case syscall.SIGPIPE:
+		return "SIGPIPE"
 	}
 	return fmt.Sprintf("signal %d", int(s))
 }

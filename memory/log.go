@@ -263,9 +263,18 @@ func (s *Store) openLog() error {
 	return nil
 }
 
-// home makes `.ralph/` again when somebody deleted it, and locks it anew.
+// Home makes `.ralph/` again, with its stamp, when somebody deleted it: whoever
+// writes there calls it first. It may be called at any time.
+func (s *Store) Home() error {
+	if s.readOnly {
+		return nil
+	}
+	return s.home()
+}
+
 func (s *Store) home() error {
-	if _, err := durable.Lstat(s.fs, s.StateDir()); !errors.Is(err, fs.ErrNotExist) {
+	// A session may have made the directory already, which has no stamp then.
+	if _, err := durable.Lstat(s.fs, filepath.Join(s.StateDir(), "FORMAT")); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what is wrong shows when it is used
 	}
 	if err := s.makeHome(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/afero"
+
 	"ralph/memory/durable"
 )
 
@@ -62,8 +64,12 @@ func (s *Store) writeNote(data []byte) {
 		return
 	}
 	temp := s.notePath() + ".new"
-	_ = s.fs.Remove(temp) // of one who was killed
-	h, err := s.fs.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	var h afero.File
+	err := s.home()
+	if err == nil {
+		_ = s.fs.Remove(temp) // of one who was killed
+		h, err = s.fs.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
 	if err == nil {
 		_, err = h.Write(data)
 		if err = errors.Join(err, h.Close()); err == nil {

@@ -184,7 +184,7 @@ func TestSignalInterruptIsControlC(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	p.Has("stopped; what was done")
+	p.Has("stopped, work kept")
 	p.Has("ralph talk ❯ ▏")
 	p.Type("\x04")
 	p.exited(0)

@@ -35,7 +35,10 @@ func (s *Shell) pickOne(ctx context.Context, title, query string, items []pick.I
 	p := s.picker
 	if menuOnly {
 		before := p.Answer
-		p.Answer = func(context.Context, string) (string, error) { return "", pick.ErrCancelled }
+		p.Answer = func(context.Context, string) (string, error) {
+			s.note("no room for a menu here: nothing was chosen")
+			return "", pick.ErrCancelled
+		}
 		defer func() { p.Answer = before }()
 	}
 	return p.PickFrom(ctx, title, query, items)

@@ -54,6 +54,8 @@ type Turns interface {
 	Run(ctx context.Context, j coordinator.Job) coordinator.Outcome
 	Stop(cause *interrupts.Stop)
 	Clear() error
+	// Ends notes, before Close, how the conversation ends: "ended by SIGTERM".
+	Ends(how string)
 	Close() error
 }
 

@@ -21,6 +21,9 @@ const (
 	maxDraft = 16 << 20
 	// draftTemp is in the name of a draft that was not written whole.
 	draftTemp = ".new-"
+	// draftYoung is how old such a file must be before another chat touches it: a
+	// lock on one that is just being written would cost its chat the draft.
+	draftYoung = time.Hour
 )
 
 // drafts keeps the half-typed line of this chat in a file of its own, written
@@ -70,7 +73,11 @@ func (d *drafts) takeUp() {
 	}
 	var found []left
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && strings.HasPrefix(e.Name(), filepath.Base(d.base)+".") {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || !strings.HasPrefix(e.Name(), filepath.Base(d.base)+".") {
+			continue
+		}
+		if !strings.Contains(e.Name(), draftTemp) || time.Since(info.ModTime()) > draftYoung {
 			found = append(found, left{filepath.Join(filepath.Dir(d.base), e.Name()), info.ModTime()})
 		}
 	}

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"ralph/repl/ttytest"
 )
 
 // settled waits until what was told is on disk.
 func settled(t *testing.T, d *drafts) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(ttytest.Patience); ; time.Sleep(time.Millisecond) {
 		d.mu.Lock()
 		now, stale := d.now, d.stale
 		d.mu.Unlock()
@@ -111,8 +113,15 @@ func TestDraftsOfTwoChats(t *testing.T) {
 	if files := draftFiles(t, base); len(files) != 2 {
 		t.Errorf("there are %q", files)
 	}
+	for name, text := range draftFiles(t, base) {
+		if text == "of a, longer" { // b's is the newer one then, however coarse the clock of the disk is
+			before := time.Now().Add(-time.Minute)
+			if err := os.Chtimes(filepath.Join(filepath.Dir(base), name), before, before); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	a.close()
-	time.Sleep(10 * time.Millisecond) // b's is the newer one then
 	b.tell("of b, longer")
 	b.close()
 	c := openDrafts(base)
@@ -129,10 +138,13 @@ func TestDraftsOfTwoChats(t *testing.T) {
 func TestDraftsThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	base := filepath.Join(dir, "p")
-	for name, text := range map[string]string{"p.empty": " \n", "p.new-1234": "half written", "p": "another file", "q.1": "of q", "p.good": "good \xff one"} {
+	for name, text := range map[string]string{"p.empty": " \n", "p.new-1234": "half written", "p.new-5678": "being written", "p": "another file", "q.1": "of q", "p.good": "good \xff one"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if old := time.Now().Add(-2 * draftYoung); os.Chtimes(filepath.Join(dir, "p.new-1234"), old, old) != nil {
+		t.Fatal("the half written one is not old")
 	}
 	if err := os.Symlink(filepath.Join(dir, "q.1"), filepath.Join(dir, "p.link")); err != nil {
 		t.Fatal(err)
@@ -153,7 +165,7 @@ func TestDraftsThatAreNone(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if got := strings.Join(names, " "); got != "p p.dir p.good p.link q.1" {
+	if got := strings.Join(names, " "); got != "p p.dir p.good p.link p.new-5678 q.1" {
 		t.Errorf("left: %s", got)
 	}
 	// A place where nothing can be written costs the draft, nothing else.
@@ -223,7 +235,7 @@ func drafting(t *testing.T, base, turn string) *process {
 // onDisk waits until a draft is on disk.
 func onDisk(t *testing.T, base, want string) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(ttytest.Patience); ; time.Sleep(5 * time.Millisecond) {
 		files := draftFiles(t, base)
 		for _, text := range files {
 			if text == want {

@@ -18,6 +18,7 @@ import (
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/memory"
+	"ralph/repl/line"
 	"ralph/repl/render"
 	"ralph/workers/proc"
 )
@@ -219,6 +220,10 @@ func (s *Shell) compose(text string, ask int) {
 			return func() { s.fail("edit the line: "+plainError(err), "it stands in the prompt as it was") }
 		}
 		err = open(c.path)
+		if errors.Is(err, line.ErrLent) {
+			c.remove()
+			return nil // the key was pressed twice: it is open
+		}
 		saved, left := c.read()
 		if err == nil {
 			err = left

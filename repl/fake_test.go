@@ -56,6 +56,7 @@ type fake struct {
 	taken  []loop.Settings // that Plan was asked with
 	swaps  []loop.Settings // that Replan was called with
 	undone []int
+	how    []string // what Ends was told
 	closed bool
 	totals coordinator.Totals
 
@@ -247,6 +248,12 @@ func (f *fake) Live() coordinator.Live {
 func (f *fake) stopped() int { return int(f.stops.Load()) }
 
 func (f *fake) Clear() error { return nil }
+
+func (f *fake) Ends(how string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.how = append(f.how, how)
+}
 
 // release ends what the fake runs; more than once does no harm.
 func (f *fake) release() {

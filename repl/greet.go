@@ -45,11 +45,18 @@ func (s *Shell) greet() {
 		room--
 	}
 	s.ink.say(func(r *render.Renderer) string {
-		head, keys := r.Row(s.name()), "/help lists the commands; Ctrl-C stops work, Ctrl-D leaves"
-		if cols, _ := s.size(); s.live && cols <= len(keys) {
-			keys = "/help; Ctrl-C stops, Ctrl-D leaves"
+		head, keys, short := r.Row(s.name()), "/help lists the commands; Ctrl-C stops work, Ctrl-D leaves", "/help; Ctrl-C stops, Ctrl-D leaves"
+		if s.talks() { // what a plain line does is to be no surprise
+			keys, short = howToGoOn, "only talk; /go goes on with it"
 		}
-		return head + fitFacts(r, facts, room) + r.Row(keys)
+		if cols, _ := s.size(); s.live && cols <= len(keys) {
+			keys = short
+		}
+		text := head + fitFacts(r, facts, room)
+		if s.sequential && !s.talks() {
+			return text // no keys are pressed in a script or a pipe
+		}
+		return text + r.Row(keys)
 	})
 	if draft != "" {
 		s.note(draft)
@@ -213,7 +220,7 @@ func (s *Shell) farewell(parting *coordinator.Live) {
 		}
 		out += r.Note(s.spent())
 		if id != "" {
-			out += r.Note(fmt.Sprintf("session %s; to go on with it: ralph chat --resume %s", id, id))
+			out += r.Note("to go on: ralph chat --resume " + id)
 		}
 		return out
 	})

@@ -37,6 +37,7 @@ type ink struct {
 	atWork []crew.Agent       // as they were seen last
 	run    *render.Run        // that is under way
 	thinks bool               // the model reasons, and nothing of it is shown
+	asked  bool               // a question waits for its answer
 	at     time.Time          // when something was printed last
 	taps   []*tap             // commands of the user that run
 }
@@ -76,6 +77,7 @@ func (k *ink) show(p line.Prompt, f func(*render.Renderer) string) {
 	if f != nil && !k.quiet {
 		p.Above = f(k.r)
 	}
+	k.asked = p.Ask != 0
 	p.Live = k.above()
 	k.out.Show(p)
 }
@@ -90,7 +92,7 @@ func (k *ink) above() []string {
 	if k.run != nil {
 		return append(rows, k.r.RunRows(*k.run, time.Now())...)
 	}
-	return append(rows, k.r.AtWork(k.atWork, time.Now())...)
+	return append(rows, k.r.AtWork(k.atWork, k.asked, time.Now())...)
 }
 
 // runs notes the run that is under way, nil for none.
@@ -208,7 +210,9 @@ func (k *ink) mute() {
 func (k *ink) state() (tool string, parts []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if n := len(k.calls); n > 0 {
+	if n := len(k.calls); n > 0 && k.run == nil && k.r.ShowsCalls(time.Now()) {
+		tool = "" // it stands above the prompt
+	} else if n > 0 {
 		tool = k.calls[n-1].text
 		if n > 1 {
 			tool = strings.Join([]string{count(n, "tool", "tools"), tool}, ": ")

@@ -71,7 +71,7 @@ func TestHintsAreNotRepeatedForEver(t *testing.T) {
 		c.idle()
 	}
 	s := c.Has("! stopped (")
-	if n := strings.Count(s, "nothing is done until you say so"); n != 2 {
+	if n := strings.Count(s, "only talk from here"); n != 2 {
 		t.Errorf("said %d times:\n%s", n, s)
 	}
 	c.Type("\x04")

@@ -8,6 +8,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/interrupts"
+	"ralph/memory/session"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 )
@@ -123,6 +124,9 @@ func (s *Shell) move(to string, then func(context.Context, Mind) func()) {
 			<-asides // they look at the old one
 		}
 		s.choices.Wait() // so do they
+		if to == anotherSession {
+			old.Turns.Ends(session.HandedOn)
+		}
 		shut := old.Turns.Close()
 		a, err := s.arrive(ctx, to)
 		var after func()

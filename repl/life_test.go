@@ -297,8 +297,11 @@ func TestLifeIsRefusedWhileWorkRuns(t *testing.T) {
 	c.Has("thinking about it")
 	for _, line := range []string{"/sessions switch 002", "/handoff", "/handoff 002", "/handoff to 002"} {
 		c.Type("\x0c" + line + "\r")
-		c.Has("does not work while Ralph works")
-		c.Has("/stop ends the work")
+		c.Until("the refusal of "+line, func(s string) bool { // to its end: nothing of it comes after the next Ctrl-L
+			_, answer, said := strings.Cut(s, "\n❯ "+line+"\n")
+			_, hint, refused := strings.Cut(answer, "does not work while Ralph works")
+			return said && refused && strings.Contains(hint, "/stop ends the work") && strings.Contains(hint, "has ended\n")
+		})
 	}
 	c.Type("\x0c/sessions 002\r")
 	golden(t, "session", steadyAge(steadySince(c.Has("/handoff 002 brings here"))))
@@ -345,6 +348,9 @@ func TestHandoff(t *testing.T) {
 	c.Type("\x0c/handoff\r")
 	c.Has("session 009 knows what session 001 knows")
 	golden(t, "handed", c.idle())
+	if f := s.of(t, "001"); !slices.Equal(f.how, []string{"handed on"}) {
+		t.Errorf("001 is told that it ends so: %q", f.how)
+	}
 	if want := []string{"002 to 001", "001 to 002", "001 to 009"}; !slices.Equal(s.handed, want) || !slices.Equal(s.opened, []string{"", "new"}) {
 		t.Errorf("handed %q, opened %q", s.handed, s.opened)
 	}
@@ -364,7 +370,7 @@ func TestGreetingIsShort(t *testing.T) {
 	facts := []string{"sandbox: workspace (namespaces, Landlock (ABI 7), system call filter, limits); each command asks first",
 		"12 open tasks (1 in progress, 2 interrupted, 9 pending); next: T-4 Retry the upload when the connection breaks off",
 		"same session: session 004 (retry the upload) was interrupted 2 hours ago (SIGTERM)", "you said last: retry the upload when the connection breaks off",
-		"interrupted, outcome unknown, and not run again by itself: go test ./...", "interrupted: T-4 Retry the upload, T-5 Log it", "2 messages not delivered yet",
+		"outcome unknown, not run again by itself: shell go test ./...", "interrupted: T-4 Retry the upload, T-5 Log it", "2 messages not delivered yet",
 		"on branch main: 4 files not committed, 2 commits since it began", "session 004 goes on after 12 messages; ralph chat --new, or /clear, begins anew",
 		"note: the last Ralph here ended without closing the project, and this is a warning that is long", "note: another warning"}
 	for _, cols := range []int{20, 40, 80, 200} {

@@ -286,7 +286,7 @@ func shown(live coordinator.Live) *render.Run {
 	}
 	var owners []string
 	for _, row := range v.Active {
-		t := render.RunTask{ID: row.ID, Title: row.Title, Agent: row.Agent, Attempt: row.Attempt, Since: row.Since}
+		t := render.RunTask{ID: row.ID, Title: row.Title, Agent: row.Who(), Attempt: row.Attempt, Since: row.Since}
 		if a, ok := find(live.Agents, row.Agent); ok {
 			t.Doing = action(a)
 			owners = append(owners, a.ID)

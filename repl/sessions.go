@@ -11,6 +11,7 @@ import (
 	"ralph/coordinator"
 	"ralph/interrupts"
 	"ralph/memory/retention"
+	"ralph/memory/session"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 )
@@ -52,7 +53,10 @@ func (s *Shell) listSessions() {
 					continue
 				}
 				took := time.Duration(m.Performance.TotalDurationSeconds * float64(time.Second))
-				table = append(table, []string{id, string(m.Status), m.StartTime.Local().Format("2006-01-02 15:04"), render.Duration(took), m.SessionName})
+				if x.ID == now {
+					took = time.Since(m.StartTime) // the file is of some time ago
+				}
+				table = append(table, []string{id, m.Standing(), m.StartTime.Local().Format("2006-01-02 15:04"), roughly(took), m.SessionName})
 			}
 			if len(table) == 0 {
 				s.note("there are no sessions")
@@ -82,7 +86,7 @@ func (s *Shell) showSession(which string) {
 				table = append(table, []string{"task", strings.TrimSpace(t.TaskID + " " + string(t.Status) + " " + render.Brief(t.Result))})
 			}
 			for _, m := range last(d.Messages) {
-				table = append(table, []string{m.Role, render.Brief(m.Text)})
+				table = append(table, []string{m.Role, render.Brief(session.Unmarked(m.Text))})
 			}
 			if n := len(d.Files); n > 0 {
 				table = append(table, []string{"files", strings.Join(last(d.Files), ", ")})
@@ -103,6 +107,14 @@ const shownOfEach = 5
 
 func last[T any](list []T) []T { return list[max(0, len(list)-shownOfEach):] }
 
+// roughly is how long a session took: what is kept of that are seconds.
+func roughly(took time.Duration) string {
+	if took < time.Second {
+		return "under 1 s"
+	}
+	return render.Duration(took.Truncate(time.Second))
+}
+
 // sessionRows are the facts about a session, one a row.
 func sessionRows(r retention.Row, here bool, now time.Time) [][]string {
 	title := r.ID
@@ -117,14 +129,18 @@ func sessionRows(r retention.Row, here bool, now time.Time) [][]string {
 		how += ", archived"
 	}
 	if r.Reason != nil {
-		how += ": " + render.Brief(*r.Reason)
+		how += ": " + render.Brief(session.Reason(*r.Reason))
 	}
 	rows := [][]string{{"session", title}, {"status", how}}
 	if r.Started != nil {
 		rows = append(rows, []string{"began", fmt.Sprintf("%s (%s ago)", r.Started.Local().Format("2006-01-02 15:04"), age(now.Sub(*r.Started)))})
 	}
-	if r.DurationMS > 0 {
-		rows = append(rows, []string{"took", render.Duration(time.Duration(r.DurationMS) * time.Millisecond)})
+	took := time.Duration(r.DurationMS) * time.Millisecond
+	if here && r.Started != nil {
+		took = now.Sub(*r.Started) // the file is of some time ago
+	}
+	if took > 0 {
+		rows = append(rows, []string{"took", roughly(took)})
 	}
 	if r.Total > 0 {
 		rows = append(rows, []string{"tasks", fmt.Sprintf("%d of %d done", r.Done, r.Total)})
@@ -191,7 +207,7 @@ func (s *Shell) pickSession(ctx context.Context, here string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r retention.Row) bool { return r.Archived || r.Gone || r.ID == here })
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r retention.Row) bool { return r.Archived || r.Gone || r.Empty || r.ID == here })
 	slices.Reverse(rows)
 	if len(rows) == 0 {
 		return "", &coordinator.Error{Op: "choose session", Err: errors.New("there is none to go on with"), Status: coordinator.StatusFailed, Hint: "/handoff and ralph chat --new begin one"}

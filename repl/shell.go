@@ -201,12 +201,15 @@ func (s *Shell) take() error {
 		s.drafts = openDrafts(s.o.Draft)
 		lo.Draft, lo.OnDraft = s.drafts.text, s.drafts.tell
 	}
-	var err error
-	if s.reader, err = line.Open(lo); err != nil {
+	reader, err := line.Open(lo)
+	if err != nil {
 		s.history.close()
 		s.drafts.close()
 		return err
 	}
+	s.mu.Lock()
+	s.reader = reader // a signal may ask for it already
+	s.mu.Unlock()
 	if p, ok := s.reader.(*line.Plain); ok {
 		s.sequential = !p.Interactive()
 	}
@@ -398,6 +401,10 @@ func (s *Shell) settle() {
 }
 
 func (s *Shell) closeMind() {
+	switch n := syscall.Signal(s.code - 128); n {
+	case syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE:
+		s.mind.Turns.Ends(strings.Replace((&interrupts.Stop{Signal: n}).Error(), "interrupted", "ended", 1))
+	}
 	if err := s.mind.Turns.Close(); err != nil {
 		s.ink.say(func(r *render.Renderer) string { return r.Error(err.Error(), "") })
 	}

@@ -462,8 +462,8 @@ func TestContextEnds(t *testing.T) {
 	y.Type("work\r")
 	y.Has("thinking")
 	cancel(&interrupts.Stop{Signal: syscall.SIGTERM})
-	if n := <-code; n != 143 {
-		t.Errorf("left with %d", n)
+	if n := <-code; n != 143 || strings.Join(f.how, "|") != "ended by SIGTERM" {
+		t.Errorf("left with %d, and the session is told %q", n, f.how)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 // leaveHard is how long leaving after a signal may take, whatever hangs.
 const leaveHard = 2*leaveWait + time.Second
 
+// untaken is how long leaving after a signal waits for an output that takes nothing.
+const untaken = time.Second
+
 // ears hear the signals of one conversation, on a goroutine of their own, so
 // that a stop does not wait for the loop.
 type ears struct {
@@ -54,6 +57,7 @@ func (e *ears) heard(num syscall.Signal) {
 	case num != syscall.SIGINT:
 		if e.late == nil {
 			e.late = time.AfterFunc(leaveHard, func() { s.leaveAtOnce(128 + int(num)) })
+			s.hurry()
 		}
 		s.stopWork(&interrupts.Stop{Signal: num})
 		if num == syscall.SIGHUP {
@@ -71,6 +75,15 @@ func (e *ears) heard(num syscall.Signal) {
 			e.unheard.Store(0)
 			s.onEvent(line.Event{Kind: line.EventInterrupt})
 		})
+	}
+}
+
+// hurry has what is left go on without an output that nobody takes.
+func (s *Shell) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, plain := s.reader.(*line.Plain); plain {
+		p.Hurry(untaken)
 	}
 }
 

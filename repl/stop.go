@@ -112,7 +112,7 @@ func (s *Shell) stopping(stops int) {
 }
 
 // howToGoOn says what can be done after a stop.
-const howToGoOn = "nothing is done until you say so: /go goes on, /go TEXT does that instead; a plain line is only talk"
+const howToGoOn = "only talk from here; /go goes on, /go TEXT does that instead"
 
 // hintedStops is how often that is said; later the prompt's word for it is enough.
 const hintedStops = 2
@@ -120,10 +120,11 @@ const hintedStops = 2
 // turnStopped tells what a stop did to a turn.
 func (s *Shell) turnStopped(out coordinator.Outcome) {
 	s.standing.Mode = modeTalk // look says so too, in a moment
-	text := fmt.Sprintf("stopped; what was done until then is kept (%s)", summary(out))
-	if s.hinted >= hintedStops {
-		text = fmt.Sprintf("stopped (%s)", summary(out))
+	text := "stopped"
+	if s.hinted < hintedStops {
+		text += ", work kept"
 	}
+	text += fmt.Sprintf(" (%s)", summary(out))
 	if out.Rest != "" {
 		text += "; " + out.Rest
 	}

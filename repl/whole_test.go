@@ -75,7 +75,7 @@ func TestWhole(t *testing.T) {
 	p.Type("\x03")
 	p.Has("ralph talk ❯ half a line▏")
 	t.Logf("^C to the prompt: %v", time.Since(began))
-	if n := strings.Count(p.Screen(), "stopped; what was done until then is kept"); n != 1 || strings.Contains(p.Screen(), "SIGINT") {
+	if n := strings.Count(p.Screen(), "stopped, work kept"); n != 1 || strings.Contains(p.Screen(), "SIGINT") {
 		t.Errorf("the stop is told %d times:\n%s", n, p.Screen())
 	}
 	p.Type("\x15/go more\r")

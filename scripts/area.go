@@ -59,7 +59,9 @@ func (a *area) put(text string, lines []string) {
 	columns := a.columns()
 	if columns == 0 {
 		lines = nil
+		text = hung(text, columnsOf(a.w), hanging) // a terminal without a block has a width, too
 	}
+	text = hung(text, columns, hanging)
 	was := a.height0()
 	var b strings.Builder
 	if was > 0 {

@@ -76,7 +76,7 @@ func (a *asker) show(q coordinator.Question) {
 	if q.Agent != "" && q.Agent != mainAgent {
 		head = q.Agent + " asks: " + head
 	}
-	fmt.Fprintf(a.out, "ralph: %s\n", visible.Text(head))
+	tell(a.out, head)
 	if q.Target != "" {
 		fmt.Fprintf(a.out, "  why: %s\n", visible.Line(q.Rule))
 	}

@@ -55,7 +55,7 @@ func (b *board) lines(columns, rows int, now time.Time) []string {
 }
 
 // rowText is a task at work: id, title, who, how long. Narrow terminals see no
-// agent, and less of the title.
+// agent, and less of the title; an agent that is named as the task is seen nowhere.
 func rowText(r loop.Row, columns int, now time.Time) string {
 	id := oneLine(r.ID, 24)
 	id = ansi.Truncate(id, max(6, columns/4), "…")
@@ -63,8 +63,8 @@ func rowText(r loop.Row, columns int, now time.Time) string {
 	if r.Attempt > 1 {
 		after = fmt.Sprintf("try %d, %s", r.Attempt, after)
 	}
-	if columns >= 60 && r.Agent != "" {
-		after = ansi.Truncate(oneLine(r.Agent, 60), columns/4, "…") + "  " + after
+	if who := r.Who(); columns >= 60 && who != "" {
+		after = ansi.Truncate(oneLine(who, 60), columns/4, "…") + "  " + after
 	}
 	title := orWord(r.Title, r.Status)
 	if r.Reason != "" && columns >= 100 {

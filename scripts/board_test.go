@@ -316,3 +316,40 @@ func TestAreaIsDrawnAnewAfterAnotherWidth(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What is said above the board is wrapped between words, and what follows hangs
+// below it.
+func TestLinesBreakBetweenWords(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	p := &progress{now: func() time.Time { return now }, began: now, calls: map[string]string{}, tries: map[string]int{}}
+	_, shown := screen(&p.area, 40, 12)
+	p.event(agent.Event{Type: agent.EventTaskEnd, TaskID: "T-9", Status: "done", Text: "the upload is tried again with a longer wait", Agent: "ralph"})
+	if want := "ralph: T-9 done: the upload is tried\n    again with a longer wait"; shown() != want {
+		t.Errorf("%q, want %q", shown(), want)
+	}
+	for _, x := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"ralph: error: short\n", 40, "ralph: error: short\n"},
+		{"ralph: hint: `ralph run --continue` goes on with it\n", 30, "ralph: hint: `ralph run\n    --continue` goes on with\n    it\n"},
+		{"no screen at all, and nobody knows how wide it is\n", 0, "no screen at all, and nobody knows how wide it is\n"},
+		{"one\ntwo words and\n", 9, "one\ntwo words\n    and\n"},
+	} {
+		if got := hung(x.text, x.columns, hanging); got != x.want {
+			t.Errorf("%d columns: %q, want %q", x.columns, got, x.want)
+		}
+	}
+}
+
+// A stop is told once, with its reason at the end.
+func TestStopIsToldOnce(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{area: area{w: &out}, now: time.Now, began: time.Now(), calls: map[string]string{}, tries: map[string]int{}}
+	p.event(agent.Event{Type: agent.EventInterrupt, Status: "stopping", Reason: "interrupted by SIGINT"})
+	p.event(agent.Event{Type: agent.EventInterrupt, Status: "stopped", Reason: "interrupted by SIGINT", Text: "1 command ended, nothing is left running"})
+	if got := out.String(); got != "ralph: stopped: 1 command ended, nothing is left running\n" {
+		t.Errorf("%q", got)
+	}
+}

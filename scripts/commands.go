@@ -6,17 +6,13 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
-	"ralph/memory/config"
 	"ralph/memory/session"
 	"ralph/workers/git"
-
-	"ralph/memory/visible"
 )
 
 // chat begins a chat as the command line asks for it; how the last one ended is
@@ -114,87 +110,6 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int) error 
 	}
 	inv.code = inv.finish()
 	return nil
-}
-
-// configDocument is what `ralph config --output json` prints.
-type configDocument struct {
-	Type     string        `json:"type"`
-	Schema   string        `json:"schema"`
-	Entries  []configEntry `json:"entries"`
-	Profiles []string      `json:"profiles"`
-	Warnings []string      `json:"warnings"`
-}
-
-type configEntry struct {
-	Key    string  `json:"key"`
-	Value  string  `json:"value"`
-	Source string  `json:"source"`
-	File   *string `json:"file"`
-	Line   *int    `json:"line"`
-	Flag   *string `json:"flag"`
-	Env    string  `json:"env"`
-	Help   string  `json:"help"`
-}
-
-func (inv *invocation) configCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "config",
-		Short: "print each setting and where it comes from",
-		Long: "Print each setting, its effective value, and where that comes from: a flag, the environment, a file, or the default. Keys and tokens are never shown.\n" +
-			"The user's file is ~/.config/ralph/config.yaml; what a project's .ralph/config.yaml says can only narrow.\nExample: ralph config\nExample: ralph config --json | jq '.entries[] | select(.source != \"default\")'",
-		Args: wordsOf(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := inv.load(c); err != nil {
-				return err
-			}
-			// Nothing was worked on: a result file is not for this command.
-			inv.out.resultFile = ""
-			if inv.form == outputText {
-				return inv.out.print(configTable(inv.cfg.Entries(), inv.out.terminal))
-			}
-			return inv.out.printJSON(inv.configDocument())
-		},
-	}
-}
-
-func configTable(entries []config.Entry, terminal bool) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, e := range entries {
-		// A list has a value a line; the table shows it on one.
-		value := strings.ReplaceAll(e.Value, "\n", ", ")
-		if value == "" {
-			value = "-"
-		}
-		origin := e.Origin.String()
-		if terminal {
-			value, origin = visible.Text(value), visible.Text(origin)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Key.Name, strings.ReplaceAll(value, "\t", " "), origin)
-	}
-	_ = w.Flush() // a strings.Builder takes everything
-	return b.String()
-}
-
-func (inv *invocation) configDocument() configDocument {
-	d := configDocument{Type: "config", Schema: "ralph.config/1", Profiles: []string{}, Warnings: orEmpty(inv.result.Warnings)}
-	for _, e := range inv.cfg.Entries() {
-		x := configEntry{
-			Key: e.Key.Name, Value: e.Value, Source: e.Origin.Source, File: optional(e.Origin.File),
-			Env: e.Key.Env, Help: e.Key.Help,
-		}
-		if e.Origin.File != "" {
-			x.Line = &e.Origin.Line
-		}
-		if e.Key.Flag != "" {
-			x.Flag = optional("--" + e.Key.Flag)
-		}
-		d.Entries = append(d.Entries, x)
-	}
-	for _, p := range inv.cfg.Profiles {
-		d.Profiles = append(d.Profiles, p.Name)
-	}
-	return d
 }
 
 // versionDocument is what `ralph version --json` prints.

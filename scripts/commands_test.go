@@ -56,6 +56,35 @@ func TestConfigCommand(t *testing.T) {
 	}
 }
 
+// Settings that are named are the only ones; what is none is said, all at once.
+func TestConfigOfKeys(t *testing.T) {
+	b := newBench(t)
+	b.env["RALPH_MAX_TURNS"] = "7"
+	for _, args := range [][]string{{"max_turns"}, {"max-turns"}, {"--", "--max-turns"}, {"max_turns", "max_turns"}} {
+		if code := b.run(append([]string{"config"}, args...)...); code != 0 || b.out.String() != "max_turns  7  env RALPH_MAX_TURNS\n" {
+			t.Errorf("%q: exit %d: %s%s", args, code, b.out.String(), b.err.String())
+		}
+	}
+	if code := b.run("config", "history", "model"); code != 0 || strings.Count(b.out.String(), "\n") != 3 || !strings.Contains(b.out.String(), "history.max_bytes") {
+		t.Errorf("exit %d: %s", code, b.out.String())
+	}
+	if code := b.run("config", "max_turns", "--output", "json"); code != 0 {
+		t.Fatalf("exit %d", code)
+	}
+	entries := b.document()["entries"].([]any)
+	if e := entries[0].(map[string]any); len(entries) != 1 || e["key"] != "max_turns" || e["value"] != "7" {
+		t.Errorf("document: %s", b.out.String())
+	}
+	if code := b.run("config", "max_turn", "nonsense", "model=x"); code != 2 || b.out.String() != "" {
+		t.Errorf("exit %d: %s", code, b.out.String())
+	}
+	for _, want := range []string{`"max_turn" (did you mean max_turns?)`, `"nonsense"`, `"model=x" (it shows settings and changes none)`, "hint: ralph config alone"} {
+		if !strings.Contains(b.err.String(), want) {
+			t.Errorf("no %q in %s", want, b.err.String())
+		}
+	}
+}
+
 func TestChatCommand(t *testing.T) {
 	for _, c := range []struct {
 		args    []string

@@ -148,7 +148,7 @@ func (d *doctor) text() string {
 			fmt.Fprintf(&b, "      %-9s hint: %s\n", "", visible.Text(*x.Hint))
 		}
 	}
-	return b.String()
+	return hung(b.String(), columnsOf(d.inv.out.w), 16)
 }
 
 // endpoint checks that a model is chosen, there, and answers.

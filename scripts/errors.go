@@ -125,15 +125,20 @@ func exitCode(s coordinator.Status, signal int) int {
 // explain prints an error the way a person reads it. Nothing can be done about
 // a standard error that takes no text, so its own errors are dropped.
 func explain(w io.Writer, message, hint string) {
-	fmt.Fprintf(w, "ralph: error: %s\n", visible.Text(message))
+	tell(w, "error: "+message)
 	if hint != "" {
-		fmt.Fprintf(w, "ralph: hint: %s\n", visible.Text(hint))
+		tell(w, "hint: "+hint)
 	}
 }
 
 // warn prints one warning line.
 func warn(w io.Writer, text string) {
-	fmt.Fprintf(w, "ralph: warning: %s\n", visible.Text(text))
+	tell(w, "warning: "+text)
+}
+
+// tell prints what Ralph says to a person, on a terminal in whole words.
+func tell(w io.Writer, text string) {
+	fmt.Fprint(w, hung("ralph: "+visible.Text(text)+"\n", columnsOf(w), hanging))
 }
 
 // httpStatus returns code when it is one, else nil.

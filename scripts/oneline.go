@@ -1,6 +1,8 @@
 package scripts
 
 import (
+	"io"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -32,6 +34,60 @@ const joiner = "\u200d"
 
 // cutTo cuts a line of safe text to a width in columns.
 func cutTo(line string, columns int) string { return ansi.Truncate(line, columns, "…") }
+
+// hanging is how far what is wrapped stands to the right.
+const hanging = 4
+
+// hung wraps the lines of text that are wider than that many columns between
+// words; what follows the first row of one stands hang columns to the right. Zero
+// columns wrap nothing: there is no screen, or nobody knows how wide it is.
+func hung(text string, columns, hang int) string {
+	if columns < 2*hang || width(text) <= columns {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line, end := strings.CutSuffix(line, "\n")
+		if width(line) > columns {
+			line = hangLine(line, columns, strings.Repeat(" ", hang))
+		}
+		b.WriteString(line)
+		if end {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// hangLine wraps one line. A word that fits no row stays whole: it is a path or a
+// command to be copied.
+func hangLine(line string, columns int, pad string) string {
+	var b strings.Builder
+	row := ""
+	for i, word := range strings.Split(line, " ") {
+		switch {
+		case i == 0:
+			row = word
+		case strings.TrimSpace(row) != "" && width(row)+1+width(word) > columns:
+			b.WriteString(strings.TrimRight(row, " ") + "\n")
+			row = pad + word
+		default:
+			row += " " + word
+		}
+	}
+	return b.String() + row
+}
+
+// columnsOf is how wide a line on w may be, zero where w is no terminal. One
+// column stays free, as in an area.
+func columnsOf(w io.Writer) int {
+	if f, ok := w.(*os.File); ok && isTerminal(f) {
+		if cols, _ := sizeOf(f); cols >= 10 {
+			return cols - 1
+		}
+	}
+	return 0
+}
 
 // wrapped writes safe text in lines of at most columns, each indented. Only a word
 // that fits no line is broken: an id with a hyphen stays whole.

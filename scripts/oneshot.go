@@ -17,8 +17,6 @@ import (
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/proc"
-
-	"ralph/memory/visible"
 )
 
 // flags returns the values of the flags given, and takes from them at once
@@ -342,7 +340,7 @@ func (inv *invocation) shut(co Coordinator) {
 // note tells the person something that is no warning.
 func (inv *invocation) note(text string) {
 	if inv.cfg == nil || !inv.cfg.Quiet {
-		fmt.Fprintf(inv.Stderr, "ralph: %s\n", visible.Text(text))
+		tell(inv.Stderr, text)
 	}
 }
 

@@ -233,6 +233,7 @@ func TestResultFileOnEveryPath(t *testing.T) {
 		"panic":  {"--result-file", "r.json", "x"},
 	} {
 		b := newBench(t)
+		t.Setenv("TMPDIR", t.TempDir()) // for the stack
 		b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome { panic("boom") }
 		b.run(args...)
 		data, err := os.ReadFile(filepath.Join(b.dir, "r.json"))

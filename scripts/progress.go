@@ -257,6 +257,11 @@ func (p *progress) rare(e agent.Event) {
 			p.line("ralph: decided %s", strings.TrimSpace(oneLine(e.TaskID, 40)+" "+oneLine(orWord(e.Text, e.Reason), 160)))
 		}
 	case agent.EventInterrupt:
+		if e.Text == "" && e.Status == "stopping" { // it takes a moment; why is said at the end
+			p.doing = "stopping"
+			p.draw()
+			return
+		}
 		p.line("ralph: %s", interruptText(e))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/loop"
 	"ralph/workers/agent"
 )
 
@@ -23,7 +24,11 @@ func (p *progress) taskBegins(e agent.Event) {
 	if try > 1 {
 		text += fmt.Sprintf(", try %d", try)
 	}
-	p.line("ralph: %s (%s)", text, oneLine(e.Agent, 60))
+	who := loop.Row{Title: strings.TrimSpace(strings.TrimPrefix(e.Text, e.TaskID)), Agent: e.Agent}.Who()
+	if who != "" {
+		text += " (" + oneLine(who, 60) + ")"
+	}
+	p.line("ralph: %s", text)
 }
 
 // taskEnd shows what came of a task of a plan; that it is tried again is told by

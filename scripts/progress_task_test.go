@@ -49,7 +49,7 @@ func TestTasksTellThemselvesOnce(t *testing.T) {
 		"ralph: agent resolve_auth begins: a conflict of auth\n" +
 		"ralph: agent resolve_auth done: both are kept\n" +
 		"ralph: T-1 done: ログイン (merged 01234567, check passed, 3 attempts, 1m05s)\n" +
-		"ralph: T-2 begins: two, try 2 (two)\n" +
+		"ralph: T-2 begins: two, try 2\n" +
 		"ralph: T-3 skipped: three: it needs T-9, which has failed\n" +
 		"ralph: T-2 needs input: two: which colour?\n"
 	if got := out.String(); got != want {

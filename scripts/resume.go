@@ -231,6 +231,9 @@ func (inv *invocation) unfinished(list []session.Info) []session.Info {
 				continue // another tool's directory, or one that was never begun
 			}
 		}
+		if i.Err == nil && i.Meta.Status == session.InProgress && session.Empty(afero.NewOsFs(), filepath.Join(inv.stateDir(), "sessions", i.Dir)) {
+			continue // there is nothing to go on with
+		}
 		if i.Err != nil || i.Meta.Status == session.Paused || i.Meta.Status == session.InProgress {
 			open = append(open, i)
 		}

@@ -143,7 +143,7 @@ func runLines(s feature.Snapshot, now time.Time) []string {
 	head := fmt.Sprintf("the run %q was %s %s ago (session %s): %s, %d of %d tasks done", s.Feature, howEnded(s), ago(s.UpdatedAt, now), s.SessionID,
 		iterationsText(s.Iteration, s.MaxIterations), s.Tasks.Completed, s.Tasks.Total)
 	lines := []string{head}
-	if s.ExitReason != "" {
+	if s.ExitReason != "" && s.ExitReason != "it was stopped" { // the head says so
 		lines = append(lines, "why: "+oneLine(s.ExitReason, 200))
 	}
 	if begun := begunOf(s); len(begun) > 0 {

@@ -235,6 +235,10 @@ func (c *Crew) saw(m *member, e agent.Event) {
 	case agent.EventTurnStart:
 		m.Turns = e.Turn
 		doing = "asks the model"
+	case agent.EventReasoning:
+		doing = "thinks"
+	case agent.EventMessageDelta:
+		doing = "writes"
 	case agent.EventToolStart:
 		doing = Doing(e)
 	case agent.EventUsage:

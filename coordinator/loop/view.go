@@ -48,6 +48,25 @@ type Row struct {
 	Reason  string    `json:"reason,omitempty"`
 }
 
+// Who is the agent's name where that says more than the title: most are made of
+// its first words. With a number behind it, it is still the same.
+func (r Row) Who() string {
+	bare := func(text string) string {
+		return strings.Map(func(c rune) rune {
+			if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+				return c
+			}
+			return -1
+		}, strings.ToLower(text))
+	}
+	title, name := bare(r.Title), bare(r.Agent)
+	first := bare(strings.TrimRight(r.Agent, "_0123456789"))
+	if title != "" && (strings.HasPrefix(title, name) || first != "" && title == first) {
+		return ""
+	}
+	return r.Agent
+}
+
 // Wait is what a run waits for that comes by itself.
 type Wait struct {
 	For   string    `json:"for"` // rate_limit, backoff, breaker

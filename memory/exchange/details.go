@@ -16,6 +16,9 @@ import (
 	"ralph/memory/session/folder"
 )
 
+// RoleHandoff is the role of a message that is the context of another session.
+const RoleHandoff = "handoff"
+
 // Message is what was said in a session.
 type Message struct {
 	Time time.Time `json:"time"`
@@ -30,8 +33,11 @@ type Details struct {
 	Spent   retention.Spent
 	// Files are those that tools changed, relative to the root, the last ones.
 	Files []string
-	// Messages are the last ones that people or models said.
+	// Messages are the last ones that people or models said, and contexts that came
+	// by a handoff.
 	Messages []Message
+	// Given are the contexts that came by a handoff.
+	Given    []string
 	Warnings []string
 }
 
@@ -86,7 +92,10 @@ func (d *Details) record(text string) {
 	}
 	p := r.Payload
 	switch {
-	case (r.Kind == "message" || r.Kind == RecordHandoff) && (p.Role == "user" || p.Role == "assistant") && strings.TrimSpace(p.Text) != "":
+	case r.Kind == RecordHandoff && strings.TrimSpace(p.Text) != "":
+		d.Given = append(d.Given, strings.TrimSpace(p.Text))
+		d.Messages = append(d.Messages, Message{r.Time, RoleHandoff, strings.TrimSpace(p.Text)})
+	case r.Kind == "message" && (p.Role == "user" || p.Role == "assistant") && strings.TrimSpace(p.Text) != "":
 		d.Messages = append(d.Messages, Message{r.Time, p.Role, strings.TrimSpace(p.Text)})
 	case r.Kind == "event" && p.Type == "tool_start" && changes(p.Tool):
 		var args struct{ Path string }

@@ -419,6 +419,46 @@ func TestHandoff(t *testing.T) {
 	}
 }
 
+// Sessions that hand to each other, over and over, do not wind one context into the
+// next; what a third one knew goes on once, without what that had been given.
+func TestHandoffsDoNotGrow(t *testing.T) {
+	o := project(t)
+	a := talk(t, o, "a", clock(), said("user", "the word of a is plum", clock(), ""))
+	b := talk(t, o, "b", clock(), said("user", "the word of b is pear", clock(), ""))
+	c := talk(t, o, "c", clock(), said("user", "the word of c is fig", clock(), ""))
+	hand := func(from, to retention.Session) string {
+		t.Helper()
+		h, err := Handoff(o, from, to, nil, false)
+		must(t, err)
+		if !IsHanded(h.Text) {
+			t.Errorf("no context: %s", h.Text)
+		}
+		return h.Text
+	}
+	first := hand(a, b)
+	for range 5 {
+		if text := hand(b, a); strings.Contains(text, "plum") || !strings.Contains(text, "pear") {
+			t.Errorf("a is told\n%s", text)
+		}
+		if text := hand(a, b); text != first {
+			t.Errorf("b is told\n%s\nat first it was\n%s", text, first)
+		}
+	}
+	text := hand(b, c)
+	for word, n := range map[string]int{"plum": 1, "pear": 1, "Context handed over": 2, "What that session had itself been given": 1} {
+		if strings.Count(text, word) != n {
+			t.Errorf("%q is not there %d times in\n%s", word, n, text)
+		}
+	}
+	d := talk(t, o, "d", clock())
+	if text := hand(c, d); !strings.Contains(text, "fig") || !strings.Contains(text, "pear") || strings.Contains(text, "plum") {
+		t.Errorf("d is told\n%s", text)
+	}
+	if got, err := Look(o, b); err != nil || len(got.Given) != 6 && len(got.Given) != 1 || got.Messages[1].Role != RoleHandoff {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestMerge(t *testing.T) {
 	o := project(t)
 	at := func(m int) time.Time { return clock().Add(time.Duration(m) * time.Minute) }

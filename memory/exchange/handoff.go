@@ -29,6 +29,7 @@ const (
 	maxHandedFiles     = 20
 	maxHandedTasks     = 50
 	maxHandedRunes     = 1500 // of one message
+	maxGivenRunes      = 6000 // of what the session had been given itself
 )
 
 // Handed says what Handoff did.
@@ -62,7 +63,7 @@ func Handoff(o Options, from, to retention.Session, open []string, dry bool) (Ha
 	if err != nil {
 		return fail(err)
 	}
-	h.Text = o.Redact(handText(a, open))
+	h.Text = o.Redact(handText(a, open, to.ID))
 	h.Warnings = slices.Concat(some(a.Warnings), b.Warnings)
 	tasks, conflicts, took := joinTasks(b.Data.Progress.Tasks, a.Data.Progress.Tasks, to.ID, from.ID)
 	h.Tasks, h.Conflicts = some(took), some(conflicts)
@@ -77,7 +78,11 @@ func Handoff(o Options, from, to retention.Session, open []string, dry bool) (Ha
 	if err := hand(o, dir, h); err != nil {
 		return fail(err)
 	}
-	if err := handFiles(o, from, to, tasks, took); err != nil {
+	err = handFiles(o, from, to, tasks, took)
+	if err == nil && from.ExitReason == session.HandedOn {
+		err = handedOn(session.Options{FS: o.FS, StateDir: o.StateDir, Now: o.Now, Redact: o.Redact}, from.ID, to.ID)
+	}
+	if err != nil {
 		return fail(err)
 	}
 	return h, nil
@@ -142,6 +147,17 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x["text"] == y["text"] && x["from"] == y["from"]
 }
 
+// handedOn notes in a session that was closed that the one with the id to goes on
+// with its conversation.
+func handedOn(o session.Options, from, to string) error {
+	s, err := session.Open(o, from)
+	if err != nil {
+		return err
+	}
+	s.End(session.Completed, "handed to "+to)
+	return s.Close()
+}
+
 // handFiles writes the event into both logs and the tasks into the target's.
 func handFiles(o Options, from, to retention.Session, tasks []folder.TaskState, took []string) error {
 	details := map[string]any{"from": from.ID, "to": to.ID}
@@ -181,11 +197,24 @@ func openFolder(o Options, s retention.Session) (*folder.Folder, error) {
 		Quarantine: filepath.Join(o.StateDir, "quarantine"), Now: o.Now, Redact: o.Redact})
 }
 
-// handText is what the other session is told.
-func handText(d Details, open []string) string {
+const (
+	// handedTitle begins each context that is handed over, givenTitle the part of
+	// it that its session had been given itself.
+	handedTitle = "Context handed over from session "
+	givenTitle  = "\nWhat that session had itself been given:\n"
+)
+
+// IsHanded says that a message of the user's side is the context of another
+// session, which nobody said.
+func IsHanded(text string) bool { return strings.HasPrefix(text, handedTitle) }
+
+// handText is what the session with the id to is told. What its own context told
+// the other one does not come back, and of what a third one told there only that
+// one's own part goes on: the text does not grow with each handoff.
+func handText(d Details, open []string, to string) string {
 	var b strings.Builder
 	s := d.Session
-	fmt.Fprintf(&b, "Context handed over from session %s (%s, %s). It is what was known there; check what matters before you build on it.\n", s.ID, line(s.Name), s.Status)
+	fmt.Fprintf(&b, handedTitle+"%s (%s, %s). It is what was known there; check what matters before you build on it.\n", s.ID, line(s.Name), s.Status)
 	part := func(title string, lines []string, most int) {
 		if len(lines) == 0 {
 			return
@@ -217,9 +246,20 @@ func handText(d Details, open []string) string {
 	part("Decisions", decisions, maxHandedDecisions)
 	part("Files it worked on", d.Files, maxHandedFiles)
 	for _, m := range d.Messages {
+		if m.Role == RoleHandoff {
+			continue
+		}
 		messages = append(messages, m.Role+": "+cut(strings.ReplaceAll(m.Text, "\n", "\n  "), maxHandedRunes))
 	}
 	part("Last messages", messages, maxHandedMessages)
+	for _, given := range slices.Backward(d.Given) {
+		if strings.HasPrefix(given, handedTitle+to+" ") {
+			continue
+		}
+		given, _, _ = strings.Cut(given, givenTitle)
+		b.WriteString(givenTitle + cut(strings.TrimSpace(given), maxGivenRunes) + "\n")
+		break
+	}
 	return b.String()
 }
 

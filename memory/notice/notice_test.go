@@ -1,9 +1,11 @@
 package notice_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +23,13 @@ func TestWatch(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "mine.md"), filepath.Join(dir, "other.md")
-	told, end := notice.Watch(dir, func(name string) bool { return name == "mine.md" })
+	seen := make(chan string, 100)
+	told, end := notice.Watch(dir, func(name string) bool {
+		if strings.HasPrefix(name, "fence") {
+			seen <- name
+		}
+		return name == "mine.md"
+	})
 	defer end()
 	if told == nil {
 		t.Skip("this filesystem, or this machine, has no watches")
@@ -30,6 +38,31 @@ func TestWatch(t *testing.T) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
+		}
+	}
+	// drain takes what was told of all that was done until now, and says whether
+	// there was any: changes are told of in their order.
+	fences := 0
+	drain := func() (any bool) {
+		t.Helper()
+		fences++
+		fence := fmt.Sprintf("fence-%d", fences)
+		write(filepath.Join(dir, fence), "")
+		for late := time.After(10 * time.Second); ; {
+			select {
+			case name := <-seen:
+				if name != fence {
+					continue
+				}
+			case <-late:
+				t.Fatal("nothing is told of any more")
+			}
+			select {
+			case <-told:
+				return true
+			default:
+				return false
+			}
 		}
 	}
 	for name, change := range map[string]func() error{
@@ -41,13 +74,7 @@ func TestWatch(t *testing.T) {
 		"removed": func() error { return os.Remove(path) },
 	} {
 		write(path, "begin")
-		for drained := false; !drained; {
-			select {
-			case <-told:
-			case <-time.After(50 * time.Millisecond):
-				drained = true
-			}
-		}
+		drain()
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
@@ -57,18 +84,10 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s: nothing was said", name)
 		}
 	}
-	for drained := false; !drained; {
-		select {
-		case <-told:
-		case <-time.After(50 * time.Millisecond):
-			drained = true
-		}
-	}
+	drain()
 	write(other, "of somebody else")
-	select {
-	case <-told:
+	if drain() {
 		t.Error("the file of somebody else is told of")
-	case <-time.After(100 * time.Millisecond):
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)

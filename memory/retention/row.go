@@ -40,6 +40,9 @@ type Row struct {
 	RawDeleted *time.Time `json:"raw_deleted_at"`
 	Error      *string    `json:"error"`
 
+	// Empty says that nothing was said in it.
+	Empty bool `json:"-"`
+
 	Project string `json:"project_root"`
 	// Gone says that the project's directory does not exist any more.
 	Gone bool `json:"gone"`
@@ -54,6 +57,7 @@ func (s Session) Row(fsys afero.Fs, stateDir string, left *int64) Row {
 		r.Reason = &s.ExitReason
 	}
 	dir := filepath.Join(stateDir, filepath.FromSlash(s.Path))
+	r.Empty = session.Empty(fsys, dir)
 	r.Words = firstWords(fsys, filepath.Join(dir, session.ConversationFile))
 	spent, err := Usage(fsys, dir, *left)
 	if spent.Known {

@@ -334,6 +334,7 @@ func TestViModeIsSeenAndLeft(t *testing.T) {
 func TestViOnATerminal(t *testing.T) {
 	y := openTTY(t, 60, 10)
 	_ = y.reader.Close()
+	<-y.reader.(*Term).served // on a busy machine Close does not wait for it, and it restores the modes
 	r, err := Open(Options{In: y.Slave, Out: y.Slave, Getenv: xterm, EditMode: "vi"})
 	if err != nil {
 		t.Fatal(err)

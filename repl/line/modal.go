@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ErrLent says that somebody else has the terminal.
+var ErrLent = errors.New("the terminal is lent already")
+
 // Modal lends the terminal to f, on the caller's goroutine: keys arrive as the
 // bytes a terminal sends for them, output of others waits, and the prompt comes
 // back when f returns. Only one loan runs at a time; ctx ending, Close and the end
@@ -29,7 +32,7 @@ func (t *Term) lend(ctx context.Context, outside bool, f func(context.Context, *
 	t.mu.Lock()
 	if t.modal != nil {
 		t.mu.Unlock()
-		return errors.New("the terminal is lent already")
+		return ErrLent
 	}
 	t.modal = m
 	t.mu.Unlock()
@@ -62,6 +65,9 @@ type Keys interface {
 	Next() []byte
 	// Reflows says whether the terminal rewraps its rows when it becomes narrower.
 	Reflows() bool
+	// Rests says how long the window has to keep a new size before anything is painted
+	// for it; what is painted before may be torn.
+	Rests() time.Duration
 }
 
 // modal is a loan of the terminal.
@@ -72,6 +78,7 @@ type modal struct {
 	taken   chan struct{} // closed when the terminal is taken back
 	entered bool          // used by the painting goroutine only
 	reflows bool          // set before ready is closed
+	rests   time.Duration // the same
 	failed  bool          // set before ended is closed
 	cancel  context.CancelCauseFunc
 
@@ -86,8 +93,8 @@ func (t *Term) enterModal(m *modal, text string) {
 		return
 	}
 	m.entered = true
-	t.write(t.loop.screen.erase() + strings.ReplaceAll(text, "\n", "\r\n"))
-	m.reflows = t.loop.screen.reflows
+	t.write(t.off() + strings.ReplaceAll(text, "\n", "\r\n"))
+	m.reflows, m.rests = t.loop.screen.reflows, t.loop.storm.rests
 	if m.outside {
 		t.giveAway()
 	}
@@ -150,6 +157,9 @@ func (m *modal) Next() []byte {
 
 // Reflows says whether the terminal rewraps its rows.
 func (m *modal) Reflows() bool { return m.reflows }
+
+// Rests says how long the window has to keep a new size.
+func (m *modal) Rests() time.Duration { return m.rests }
 
 // lentKey hands a key to the borrower. Ctrl-Z stops the program as it does
 // without a loan.

@@ -2,7 +2,6 @@ package line
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 
@@ -98,7 +97,7 @@ func (p *Plain) Outside(ctx context.Context, f func(ctx context.Context, tty *os
 	p.mu.Lock()
 	if p.lent {
 		p.mu.Unlock()
-		return errors.New("the terminal is lent already")
+		return ErrLent
 	}
 	if p.asked != "" {
 		p.write("\n")

@@ -10,6 +10,11 @@ import (
 type pen struct {
 	b              strings.Builder
 	row, col, rows int
+	// anew says that a row that becomes shorter is drawn from its start: tmux takes
+	// a row for as long as it ever was since it was empty when it rewraps it.
+	anew bool
+	// simple says that characters of several runes are drawn as simpler ones.
+	simple bool
 }
 
 // move puts the cursor into a cell; rows that do not exist yet are made.
@@ -50,6 +55,11 @@ func times(n int) string {
 // change turns the cells of a row into others: what both have in common at the
 // start and, when nothing moves, at the end is left alone.
 func (p *pen) change(row int, old, next []cell) {
+	if p.anew && span(next) < span(old) {
+		p.move(row, 0)
+		p.b.WriteString("\x1b[K")
+		old = nil
+	}
 	head := 0
 	for head < len(old) && head < len(next) && old[head] == next[head] {
 		head++
@@ -104,6 +114,9 @@ func (p *pen) cells(cells []cell) {
 		if c.width > 0 {
 			p.b.WriteString(strings.Repeat(" ", c.width))
 			p.column(p.col)
+		}
+		if p.simple {
+			c.text = simpler(c)
 		}
 		p.b.WriteString(c.text)
 		p.col += c.width

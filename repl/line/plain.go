@@ -6,8 +6,10 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -29,6 +31,8 @@ type Plain struct {
 	quit   chan struct{}
 	done   chan struct{}
 	closer sync.Once
+	// patience is how long an output may take nothing, in nanoseconds; 0 is forever.
+	patience atomic.Int64
 
 	mu     sync.Mutex // guards the fields below
 	asked  string     // the prompt that stands at the end of the output
@@ -183,13 +187,47 @@ func (p *Plain) write(s string) {
 		p.waiting.add(s, keptOutput)
 		return
 	}
-	if _, err := io.WriteString(p.o.Out, s); err != nil {
+	if err := p.put(s); err != nil {
 		p.deaf = true
-		if p.o.OnGone != nil {
+		if p.o.OnGone != nil && !errors.Is(err, errUntaken) {
 			p.o.OnGone(err)
 		}
 	}
 }
+
+// errUntaken says that an output did not take what was written.
+var errUntaken = errors.New("the output takes nothing")
+
+const (
+	// pipePiece is what a pipe takes at once when it says that it takes something.
+	pipePiece = 4096
+	// untakenLook is how often an output that takes nothing is looked at.
+	untakenLook = 100 * time.Millisecond
+)
+
+// put writes to the output and waits as long as it is to be waited for.
+func (p *Plain) put(s string) error {
+	out := []unix.PollFd{{Fd: int32(p.o.Out.Fd()), Events: unix.POLLOUT}}
+	for since := time.Now(); s != ""; {
+		ready, err := unix.Poll(out, int(untakenLook.Milliseconds()))
+		if ready == 0 && err == nil || errors.Is(err, unix.EINTR) {
+			if most := p.patience.Load(); most > 0 && time.Since(since) > time.Duration(most) {
+				return errUntaken
+			}
+			continue
+		}
+		n := min(len(s), pipePiece)
+		if _, err := io.WriteString(p.o.Out, s[:n]); err != nil {
+			return err
+		}
+		s, since = s[n:], time.Now()
+	}
+	return nil
+}
+
+// Hurry bounds how long an output may take nothing from now on: then all that is
+// printed is dropped, so that nobody waits for it.
+func (p *Plain) Hurry(most time.Duration) { p.patience.Store(int64(most)) }
 
 func (p *Plain) read() {
 	defer close(p.done)

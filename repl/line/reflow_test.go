@@ -17,12 +17,15 @@ type paper struct {
 	cols, rows int
 	reflows    bool
 	pulls      bool // a window that grows shows what had left it at the top
-	all        []paperRow
-	top        int // the row of all in the window's first row
-	row, col   int // of the cursor, row among all
-	noWrap     bool
-	hidden     bool
-	unknown    []string
+	// tmux takes a row for as long as it was until it is emptied as a whole, and keeps
+	// a copy of a screen that is emptied from its first cell on.
+	tmux     bool
+	all      []paperRow
+	top      int // the row of all in the window's first row
+	row, col int // of the cursor, row among all
+	noWrap   bool
+	hidden   bool
+	unknown  []string
 }
 
 type paperRow struct {
@@ -66,11 +69,18 @@ func (p *paper) control(arg string, final byte) {
 	case final == 'B':
 		p.row = min(p.row+max(n, 1), p.top+p.rows-1)
 		p.need(p.row)
+	case final == 'C':
+		p.col = min(p.col+max(n, 1), p.cols-1)
 	case final == 'G':
 		p.col = min(max(n, 1), p.cols) - 1
 	case final == 'K':
 		p.clear(p.row, min(p.col, p.cols-1))
 	case final == 'J':
+		if p.tmux && p.row == p.top && p.col == 0 {
+			p.all = append(p.all[:p.row:p.row], append(append([]paperRow(nil), p.all[p.row:]...), p.all[p.row:]...)...)
+			p.row += (len(p.all) - p.row) / 2
+			p.top = p.row
+		}
 		p.clear(p.row, min(p.col, p.cols-1))
 		for i := p.row + 1; i < len(p.all); i++ {
 			p.all[i] = paperRow{}
@@ -88,6 +98,13 @@ func (p *paper) control(arg string, final byte) {
 
 func (p *paper) clear(row, col int) {
 	r := &p.all[row]
+	if p.tmux && col > 0 {
+		for i := col; i < len(r.text); i++ {
+			r.text[i] = " "
+		}
+		r.soft = false
+		return
+	}
 	r.text, r.soft = r.text[:min(col, len(r.text))], false
 }
 
@@ -304,6 +321,54 @@ func TestNothingPrintedIsLost(t *testing.T) {
 		}
 		if p.hidden || p.noWrap {
 			t.Fatal("the terminal is left without a cursor or without wrapping")
+		}
+	})
+}
+
+// TestNoFrameStaysInTmux: of the frames that were shown nothing stays but the last
+// one, however they changed and the window with them, as long as it holds them.
+func TestNoFrameStaysInTmux(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cols, rows := 80, 60
+		p := newPaper(cols, rows, true, true)
+		p.tmux = true
+		s := screen{reflows: true, cols: cols}
+		prompt, now, n := Prompt{Text: "ralph", Mark: "❯ "}, state{}, 0
+		for range rapid.IntRange(2, 20).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				n++
+				p.write(s.printAbove(fmt.Sprintf("L%06d\n", n), layout(prompt, now, cols, rows)))
+			case 1:
+				prompt.Live = nil
+				for range rapid.IntRange(0, 3).Draw(t, "live") {
+					prompt.Live = append(prompt.Live, "live"+strings.Repeat("字-", rapid.IntRange(0, 30).Draw(t, "long")))
+				}
+				p.write(s.paint(layout(prompt, now, cols, rows)))
+			case 2:
+				now.line = []rune(strings.Repeat("draft ", rapid.IntRange(0, 40).Draw(t, "words")))
+				now.pos = len(now.line)
+				p.write(s.paint(layout(prompt, now, cols, rows)))
+			case 3:
+				cols, rows = rapid.IntRange(20, 120).Draw(t, "cols"), rapid.IntRange(50, 70).Draw(t, "rows")
+				p.resize(cols, rows)
+				p.write(s.resize(cols) + s.paint(layout(prompt, now, cols, rows)))
+			}
+			text := strings.Join(p.lines(), "\n")
+			f := layout(prompt, now, cols, rows)
+			if got, want := strings.Count(text, "live"), strings.Count(strings.Join(f.rows, "\n"), "live"); got != want {
+				t.Fatalf("%d live rows, want %d:\n%s", got, want, text)
+			}
+			if got, want := strings.Count(text, "❯"), strings.Count(strings.Join(f.rows, "\n"), "❯"); got != want {
+				t.Fatalf("%d prompts, want %d:\n%s", got, want, text)
+			}
+			if got := len(printedLines(p.lines())); got != n {
+				t.Fatalf("%d printed lines, want %d:\n%s", got, n, text)
+			}
+		}
+		p.write(s.erase())
+		if left := strings.Join(p.lines(), ""); strings.Contains(left, "❯") || strings.Contains(left, "live") {
+			t.Fatalf("a frame stays: %q", p.lines())
 		}
 	})
 }

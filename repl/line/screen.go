@@ -23,7 +23,8 @@ type screen struct {
 	shown frame
 	// reflows says that the terminal rewraps its rows when it gets narrower.
 	reflows bool
-	cols    int // of the terminal
+	simple  bool // see pen
+	cols    int  // of the terminal
 }
 
 // lrm keeps the letters of a prompt and those of a line apart where a terminal
@@ -79,7 +80,7 @@ func (s *screen) paint(f frame) string {
 	if equal(s.shown, f) {
 		return ""
 	}
-	p := pen{row: s.shown.row, col: s.shown.col, rows: max(len(s.shown.rows), 1)}
+	p := pen{row: s.shown.row, col: s.shown.col, rows: max(len(s.shown.rows), 1), anew: s.reflows, simple: s.simple}
 	for i, r := range f.rows {
 		if i >= len(s.shown.rows) {
 			p.move(i, 0)
@@ -127,6 +128,9 @@ func (s *screen) overwrite(text string, f frame) (out string, ok bool) {
 				return "", false
 			}
 			b.WriteString("\x1b[K")
+			if s.reflows { // in a window that just became narrower it wraps over the next row
+				l = strings.TrimSuffix(l, "\r\n") + "\x1b[K\r\n"
+			}
 		}
 		b.WriteString(l)
 	}
@@ -140,29 +144,15 @@ func (s *screen) erase() string {
 	if len(s.shown.rows) == 0 {
 		return ""
 	}
-	out := up(s.shown.row) + "\x1b[J"
+	out := up(s.shown.row) + clearBelow
 	s.shown = frame{}
 	return out
 }
 
-// resize returns the bytes that take the old frame away after the terminal's
-// width changed to cols. In doubt it goes up too little: a row of an old frame may
-// then stay, but nothing that was printed is erased.
-func (s *screen) resize(cols int) string {
-	s.cols = cols
-	if len(s.shown.rows) == 0 {
-		return ""
-	}
-	above := s.shown.row
-	if s.reflows && cols > 0 {
-		above = max(s.shown.col-1, 0) / cols
-		for _, r := range s.shown.rows[:s.shown.row] {
-			above += max(1, (width(strings.ReplaceAll(r, lrm, ""))+cols-1)/cols)
-		}
-	}
-	s.shown = frame{}
-	return up(above) + "\x1b[J"
-}
+// clearBelow empties the row of the cursor, which is at its start, and all below.
+// It does not begin at the first cell: when that is the first one of the window,
+// tmux takes it for the end of a screenful and keeps a copy in its history.
+const clearBelow = "\x1b[K\x1b[C\x1b[J\r"
 
 func up(n int) string {
 	if n <= 0 {
@@ -180,8 +170,8 @@ func equal(a, b frame) bool {
 // as no.
 func reflows(getenv func(string) string) bool {
 	kind := getenv("TERM")
-	if getenv("TMUX") == "" && (getenv("STY") != "" || strings.HasPrefix(kind, "screen")) {
-		return false // screen, whatever it runs in
+	if inScreen(getenv) {
+		return false // whatever it runs in
 	}
 	for _, name := range []string{"tmux", "xterm-kitty", "alacritty", "foot", "wezterm", "xterm-ghostty"} {
 		if strings.HasPrefix(kind, name) {

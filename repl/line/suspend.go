@@ -50,9 +50,9 @@ func (t *Term) suspend() {
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // the terminal is not ours
 		return
 	}
-	erase := t.loop.screen.erase()
+	erase := t.off()
 	if m != nil && m.entered {
-		erase = "\r\x1b[J" // the borrower's rows begin at the cursor
+		erase = "\r" + clearBelow // the borrower's rows begin at the cursor
 	}
 	t.write(erase + pasteOff + "\x1b[?25h")
 	_ = term.Restore(t.fd, t.saved)
@@ -121,16 +121,13 @@ func (t *Term) resume() {
 		return
 	}
 	t.write(pasteOn)
-	cols, rows := Size(t.o.Out)
-	if cols != l.cols || rows != l.rows {
-		l.cols, l.rows, l.screen.cols = cols, rows, cols
-		t.emit(Event{Kind: EventResize, Cols: cols, Rows: rows})
-	}
+	l.storm.began = time.Time{}
+	t.sized(Size(t.o.Out))
 	if m != nil && m.entered {
 		m.put(key{code: keyControl, r: 12}) // the borrower paints
 		return
 	}
-	erase := "\r\x1b[J"
+	erase := "\r" + clearBelow
 	if time.Since(l.resumed) < suspendWait {
 		erase = l.screen.erase() // the same stop, noticed twice
 	}

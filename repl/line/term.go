@@ -71,6 +71,7 @@ type loopState struct {
 	fold       folder
 	edit       editing // what the keys have begun
 	screen     screen
+	storm      storm
 	cols, rows int
 	outbox     []Event
 	painted    time.Time
@@ -103,7 +104,8 @@ func openTerm(o Options) (LineReader, error) {
 		_ = term.Restore(fd, saved)
 		return nil, err
 	}
-	t.loop.screen.reflows = reflows(o.Getenv)
+	t.loop.screen.simple = inScreen(o.Getenv)
+	t.loop.screen.reflows, t.loop.storm.rests = reflows(o.Getenv), restsIn(o.Getenv)
 	t.loop.cols, t.loop.rows = Size(o.Out)
 	t.startDraft()
 	t.loop.screen.cols = t.loop.cols
@@ -241,8 +243,9 @@ func (t *Term) serve() {
 	t.sigs.watch()
 	defer t.sigs.ignore()
 	l := &t.loop
-	l.timer = time.NewTimer(time.Hour)
+	l.timer, l.storm.timer = time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer l.timer.Stop()
+	defer l.storm.timer.Stop()
 	for {
 		if t.drain() {
 			t.signal()
@@ -270,7 +273,7 @@ func (t *Term) serve() {
 		case out <- first:
 			l.outbox = l.outbox[1:]
 		case <-t.sigs.resized:
-			t.resized()
+		case <-l.storm.timer.C:
 		case <-t.sigs.stop:
 			t.suspend()
 		case <-t.sigs.proceed:
@@ -286,7 +289,7 @@ func (t *Term) leave() {
 	gone := t.gone != nil
 	t.mu.Unlock()
 	if !gone {
-		t.write(t.loop.screen.erase() + pasteOff)
+		t.write(t.off() + pasteOff)
 	}
 	_ = term.Restore(t.fd, t.saved)
 	t.loop.engine.close()
@@ -320,7 +323,10 @@ func (t *Term) batch() (piece string, last bool) {
 func (t *Term) drain() (more bool) {
 	t.takeBack()
 	l := &t.loop
-	piece, last := t.batch()
+	piece, last, held := "", false, !l.ended && t.held()
+	if !held {
+		piece, last = t.batch()
+	}
 	t.mu.Lock()
 	if t.modal == nil && last {
 		t.asking = l.printing.want.Ask // from here on: it is painted below
@@ -331,9 +337,6 @@ func (t *Term) drain() (more bool) {
 	t.mu.Unlock()
 	if l.ended {
 		return false // nothing is written to a terminal that is gone
-	}
-	if len(keys) > 0 || piece != "" {
-		t.resized() // the signal may still be on its way
 	}
 	for _, change := range edits {
 		t.edit(change)
@@ -349,6 +352,10 @@ func (t *Term) drain() (more bool) {
 		if m != nil {
 			m.cancel(gone)
 		}
+		return false
+	}
+	if held {
+		t.noteDraft()
 		return false
 	}
 	touched := len(keys)+len(edits)+len(replaced) > 0
@@ -452,21 +459,3 @@ func (t *Term) layout() frame {
 }
 
 func (t *Term) emit(e Event) { t.loop.outbox = append(t.loop.outbox, e) }
-
-func (t *Term) resized() {
-	l := &t.loop
-	cols, rows := Size(t.o.Out)
-	if cols == l.cols && rows == l.rows {
-		return
-	}
-	l.cols, l.rows = cols, rows
-	t.mu.Lock()
-	m := t.modal
-	t.mu.Unlock()
-	if m == nil || !m.entered {
-		erase := l.screen.resize(cols)
-		t.write(erase + l.screen.paint(t.layout()))
-	}
-	l.screen.cols = cols
-	t.emit(Event{Kind: EventResize, Cols: cols, Rows: rows})
-}

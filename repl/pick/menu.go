@@ -54,11 +54,13 @@ type menu struct {
 	title      string
 	list       *list
 	cols, rows int
-	script     []string // keys that come before those of the user
-	held       []byte   // a key of the user that was read too early
-	query      string   // what is typed
-	shown      []int    // the places of the items in the menu
-	selected   int      // the place in shown that the arrows selected, or -1
+	seen       [2]int    // the size that was seen last
+	changed    time.Time // when it became that
+	script     []string  // keys that come before those of the user
+	held       []byte    // a key of the user that was read too early
+	query      string    // what is typed
+	shown      []int     // the places of the items in the menu
+	selected   int       // the place in shown that the arrows selected, or -1
 	ending     ending
 	leaving    bool // the prompt is on its way out: nothing changes any more
 }
@@ -135,6 +137,7 @@ func (m *menu) choose(title string) (value string, err error) {
 	}()
 	for {
 		m.cols, m.rows = m.size()
+		m.seen, m.changed = [2]int{m.cols, m.rows}, time.Time{}
 		if !roomy(m.cols, m.rows) {
 			return "", errNoPrompt
 		}
@@ -179,14 +182,14 @@ func (m *menu) once() string {
 // became narrower than that.
 func (m *menu) erase() string {
 	up := ""
-	wraps, _ := m.keys.(interface{ Reflows() bool })
 	cols, _ := m.size()
-	if m.ending == anew && wraps != nil && wraps.Reflows() && cols > 0 && cols < m.cols {
+	if m.ending == anew && m.keys.Reflows() && cols > 0 && cols < m.cols {
 		if n := m.width() / cols; n > 0 {
 			up = "\x1b[" + strconv.Itoa(n) + "A"
 		}
 	}
-	return "\r" + up + "\x1b[J\x1b[?25h"
+	// Not from the first cell: there tmux would keep a copy in its history.
+	return "\r" + up + "\x1b[K\x1b[C\x1b[J\r\x1b[?25h"
 }
 
 // width is how many columns of the input's row are in use.
@@ -288,8 +291,11 @@ func (m *menu) Read() ([]byte, error) {
 	if m.ctx.Err() != nil {
 		return m.end(cancelled)
 	}
-	if cols, rows := m.size(); cols != m.cols || rows != m.rows {
+	if resized, rests := m.resized(); resized && rests {
 		return m.end(anew)
+	} else if resized {
+		time.Sleep(idleWait)
+		return nil, errNoKey
 	}
 	key := string(m.next())
 	switch key {
@@ -313,6 +319,17 @@ func (m *menu) Read() ([]byte, error) {
 		return m.hand(keyTab)
 	}
 	return m.typed(key)
+}
+
+// resized reports whether the window had another size since the menu was painted,
+// and whether it rests now.
+func (m *menu) resized() (resized, rests bool) {
+	cols, rows := m.size()
+	if cols != m.seen[0] || rows != m.seen[1] {
+		m.seen, m.changed = [2]int{cols, rows}, time.Now()
+	}
+	rests = time.Since(m.changed) >= m.keys.Rests()
+	return !m.changed.IsZero(), rests
 }
 
 // next is the next key of the user, nil when none waits.

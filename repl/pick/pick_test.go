@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
 	"ralph/repl/line"
@@ -164,7 +166,8 @@ func TestTinyTerminalGetsTheList(t *testing.T) {
 // typed hands out keys one by one, then nothing.
 type typed struct{ keys []string }
 
-func (*typed) Reflows() bool { return false }
+func (*typed) Reflows() bool        { return false }
+func (*typed) Rests() time.Duration { return 0 }
 
 func (k *typed) Next() []byte {
 	if len(k.keys) == 0 {
@@ -175,11 +178,34 @@ func (k *typed) Next() []byte {
 	return []byte(b)
 }
 
+// withTerminal says that the test is to go on here, where there is a /dev/tty; else
+// it is run on a terminal of its own.
+func withTerminal(t *testing.T) bool {
+	t.Helper()
+	if _, err := newMenu(); err == nil {
+		return true
+	} else if os.Getenv("RALPH_TEST_TERMINAL") != "" {
+		t.Fatal("no /dev/tty on a terminal: ", err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), "RALPH_TEST_TERMINAL=1")
+	tty, err := pty.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	out, _ := io.ReadAll(tty) // to the error that says that nobody has it any more
+	if err := cmd.Wait(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("on a terminal of its own: %v\n%s", err, out)
+	}
+	return false
+}
+
 // TestMenu runs go-prompt on keys from here; where there is no /dev/tty it
 // cannot be built, and the list takes over.
 func TestMenu(t *testing.T) {
-	if _, err := newMenu(); err != nil {
-		t.Skip("no /dev/tty: ", err)
+	if !withTerminal(t) {
+		return
 	}
 	p := &Picker{Size: func() (int, int) { return 80, 24 }}
 	for _, c := range []struct {
@@ -193,7 +219,7 @@ func TestMenu(t *testing.T) {
 		{[]string{"\x1b[B", "t", "i", "n", "\r"}, "llama-tiny", nil},
 		{[]string{"x", "\x1b"}, "", ErrCancelled},
 		{[]string{"\x04"}, "", ErrCancelled},
-		{[]string{"\r"}, "gpt-5-mini", nil},
+		{[]string{"\r"}, "gpt-large", nil}, // the first of what is shown
 	} {
 		var out bytes.Buffer
 		p.Lend = func(ctx context.Context, f func(context.Context, line.Keys, io.Writer) error) error {
@@ -210,8 +236,8 @@ func TestMenu(t *testing.T) {
 }
 
 func TestMenuEndsWithItsContext(t *testing.T) {
-	if _, err := newMenu(); err != nil {
-		t.Skip("no /dev/tty: ", err)
+	if !withTerminal(t) {
+		return
 	}
 	cause := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -224,3 +250,32 @@ func TestMenuEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestMenuWaitsForTheWindow: a window that is being resized, through whatever
+// sizes, is not acted upon before it rests.
+func TestMenuWaitsForTheWindow(t *testing.T) {
+	cols, rows := 80, 24
+	m := &menu{keys: restless{}, size: func() (int, int) { return cols, rows }, cols: 80, rows: 24, seen: [2]int{80, 24}}
+	see := func(wantResized, wantRests bool) {
+		t.Helper()
+		if resized, rests := m.resized(); resized != wantResized || rests != wantRests {
+			t.Errorf("%d×%d: resized %v, rests %v; want %v, %v", cols, rows, resized, rests, wantResized, wantRests)
+		}
+	}
+	see(false, true)
+	cols, rows = 3, 3
+	see(true, false)
+	cols, rows = 80, 24
+	see(true, false)
+	m.changed = m.changed.Add(-time.Hour)
+	see(true, true) // what the terminal made of the menu meanwhile is painted over
+	m.changed = time.Time{}
+	see(false, true)
+}
+
+// restless are keys of a terminal in which a size has to stay for a minute.
+type restless struct{ typed }
+
+func (restless) Next() []byte         { return nil }
+func (restless) Reflows() bool        { return true }
+func (restless) Rests() time.Duration { return time.Minute }

@@ -261,10 +261,14 @@ func (r *Renderer) where(a crew.Agent) string {
 
 // AtWork are the rows above the prompt: the tools that run for more than a moment,
 // and the children that work, each with its last action, and how many more there
-// are. All stand in the same columns.
-func (r *Renderer) AtWork(list []crew.Agent, now time.Time) []string {
+// are. All stand in the same columns. asked says that a question waits for the
+// user.
+func (r *Renderer) AtWork(list []crew.Agent, asked bool, now time.Time) []string {
 	var names, waiting, more int
-	rows := r.longCalls(now)
+	var rows []workRow
+	if !asked { // a tool that waits for an answer does nothing
+		rows = r.longCalls(now)
+	}
 	for _, a := range list {
 		switch {
 		case !active(a):
@@ -303,6 +307,9 @@ func (r *Renderer) AtWork(list []crew.Agent, now time.Time) []string {
 	}
 	return out
 }
+
+// ShowsCalls says that AtWork has a row for a tool of the coordinator.
+func (r *Renderer) ShowsCalls(now time.Time) bool { return len(r.longCalls(now)) > 0 }
 
 // workRow is one thing at work.
 type workRow struct {

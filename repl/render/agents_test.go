@@ -41,7 +41,7 @@ func TestAgents(t *testing.T) {
 		b.WriteString(out)
 	}
 	r := New(Options{Width: 80})
-	for _, row := range r.AtWork(family(), noon()) {
+	for _, row := range r.AtWork(family(), false, noon()) {
 		b.WriteString(row + "\n")
 	}
 	a := family()[2]
@@ -110,7 +110,7 @@ func TestAtWorkIsBounded(t *testing.T) {
 	}
 	list = append(list, crew.Agent{ID: "w", State: crew.Queued}, crew.Agent{ID: "d", State: crew.Done})
 	for _, width := range []int{20, 40, 80} {
-		rows := New(Options{Width: width}).AtWork(list, noon())
+		rows := New(Options{Width: width}).AtWork(list, false, noon())
 		if len(rows) != shownAtWork+1 || !strings.HasPrefix(rows[shownAtWork], "  and 5 more, 1 ") {
 			t.Errorf("%q", rows)
 		}

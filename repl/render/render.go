@@ -286,6 +286,9 @@ func (r *Renderer) note(e agent.Event) string {
 		if e.Status != "denied" || e.CallID != "" {
 			return "" // the question and its answer, or the line of the call, tell it
 		}
+		if e.Tool == "check" {
+			return r.mark(markDenied, "check not run: `"+text+"`: "+r.dim(SafeLine(e.Rule)))
+		}
 		return r.mark(markDenied, strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", SafeLine(e.Status), SafeLine(e.Tool), text, r.dim(SafeLine(e.Rule)))))
 	case agent.EventCompact:
 		return r.mark(markNote, "context shortened: "+text)

@@ -209,7 +209,7 @@ func TestLiveRows(t *testing.T) {
 		for i := range 10 {
 			list = append(list, crew.Agent{ID: fmt.Sprintf("part_%d", i), Parent: "ralph", State: crew.Running, Since: noon().Add(-time.Minute), Doing: "read file.go"})
 		}
-		rows := r.AtWork(list[1:], noon())
+		rows := r.AtWork(list[1:], false, noon())
 		fmt.Fprintf(&b, "%d columns\n%s\n", o.Width, strings.Join(rows, "\n"))
 		for _, row := range rows {
 			if columns(row) >= o.Width {
@@ -219,8 +219,11 @@ func TestLiveRows(t *testing.T) {
 		if len(rows) != shownAtWork+1 {
 			t.Errorf("width %d: %d rows", o.Width, len(rows))
 		}
+		if rows := strings.Join(r.AtWork(list[1:], true, noon()), "\n"); strings.Contains(rows, "shell") || !strings.Contains(rows, "part_") {
+			t.Errorf("while a question waits the tools, and not the agents, are left out: %s", rows)
+		}
 		r.Event(agent.Event{Type: agent.EventTurnStart, Turn: 2})
-		if rows := r.AtWork(nil, noon()); len(rows) > 0 {
+		if rows := r.AtWork(nil, false, noon()); len(rows) > 0 {
 			t.Errorf("after its turn a tool is shown: %q", rows)
 		}
 	}

@@ -20,17 +20,31 @@ func (r *Renderer) Table(rows [][]string) string {
 	}
 	var b strings.Builder
 	for _, row := range rows {
-		line := "  "
+		line, at := "  ", indent
 		for i, text := range row {
 			text = SafeLine(text)
 			if i < len(row)-1 {
 				text = r.fitted(text, full[i])
+			} else if w := widestWord(text); w > r.o.Width-1-indent && w <= r.o.Width-1-below && !r.o.Raw && i > 0 {
+				b.WriteString(r.Rows(strings.TrimRight(line, " "), indent)) // an address is not torn
+				line, at = strings.Repeat(" ", below), below
 			}
 			line += text
 		}
-		b.WriteString(r.Rows(strings.TrimRight(line, " "), min(indent, r.o.Width/2)))
+		b.WriteString(r.Rows(strings.TrimRight(line, " "), min(at, r.o.Width/2)))
 	}
 	return b.String()
+}
+
+// below is how far what has no room in its column is indented.
+const below = 4
+
+// widestWord is how many columns the widest word of a text has.
+func widestWord(text string) (most int) {
+	for w := range strings.FieldsSeq(text) {
+		most = max(most, columns(w))
+	}
+	return most
 }
 
 // columnWidths are those of all columns but the last, none wider than most, and
@@ -53,7 +67,6 @@ func (r *Renderer) columnWidths(rows [][]string, most int) (widths []int, indent
 
 // flowing renders rows in as many columns as have room, each cell whole.
 func (r *Renderer) flowing(rows [][]string, widths []int) string {
-	const below = 4
 	var b strings.Builder
 	for _, row := range rows {
 		line, used := "  ", 2

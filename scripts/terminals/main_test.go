@@ -53,8 +53,11 @@ func enter(t *testing.T, replies ...modeltest.Reply) *room {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
 	r := &room{t: t, dir: filepath.Join(base, "shop"), home: filepath.Join(base, "home")}
+	t.Cleanup(func() { // one who still closes its session would make it anew
+		until(t, "the end of all that ran here", r.alive, func(s string) bool { return s == "" })
+		_ = os.RemoveAll(base)
+	})
 	for _, d := range []string{r.dir, r.home, filepath.Join(base, "s")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
@@ -62,8 +65,22 @@ func enter(t *testing.T, replies ...modeltest.Reply) *room {
 	}
 	srv := modeltest.New(t, replies...)
 	r.env = []string{"HOME=" + r.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "NO_COLOR=1", "SHELL=/bin/sh", "PS1=$ ", "TMUX_TMPDIR=" + filepath.Join(base, "s"), "SCREENDIR=" + filepath.Join(base, "s"),
-		"RALPH_BASE_URL=" + srv.URL(), "RALPH_MODEL=gpt-large", "RALPH_API_KEY=k", "RALPH_NOTIFY=off"}
+		"RALPH_BASE_URL=" + srv.URL(), "RALPH_MODEL=gpt-large", "RALPH_API_KEY=k", "RALPH_NOTIFY=off",
+		"RALPH_SANDBOX=off"} // what there is of one differs from kernel to kernel, and the greeting says it
 	return r
+}
+
+// alive are the processes whose home is the room's.
+func (r *room) alive() string {
+	var b strings.Builder
+	list, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range list {
+		if env, err := os.ReadFile(name); err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+r.home+"\x00") {
+			line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
+			fmt.Fprintf(&b, "%s %q\n", name, line)
+		}
+	}
+	return b.String()
 }
 
 // until waits for a fact about what see returns, and returns that.
@@ -82,7 +99,8 @@ func until(t *testing.T, what string, see func() string, ok func(string) bool) s
 	}
 }
 
-// settled is what see returns when it has stayed the same for a moment.
+// settled is what see returns when it has stayed the same for a moment: for a screen
+// that is not known before.
 func settled(t *testing.T, see func() string) string {
 	t.Helper()
 	last, since := see(), time.Now()
@@ -102,9 +120,25 @@ func plain(screen string, r *room) string {
 	return strings.TrimRight(screen, "\n") + "\n"
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	ttytest.Golden(t, os.Getenv("RALPH_TEST_UPDATE") != "", name, got)
+// golden waits until what see returns is the file of that name in testdata, and
+// returns it as it was seen: a screen is there when it is there, however slow the
+// machine is. When the files are made anew it is one that stays as it is.
+func (r *room) golden(name string, see func() string) (seen string) {
+	r.t.Helper()
+	update := os.Getenv("RALPH_TEST_UPDATE") != ""
+	want, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil && !update {
+		r.t.Fatal(err)
+	}
+	last, since, end := "", time.Now(), time.Now().Add(2*ttytest.Patience)
+	for done := false; !done; time.Sleep(20 * time.Millisecond) {
+		if seen = see(); seen != last {
+			last, since = seen, time.Now()
+		}
+		done = !update && plain(seen, r) == string(want) || update && time.Since(since) > 400*time.Millisecond || time.Now().After(end)
+	}
+	ttytest.Golden(r.t, update, name, plain(seen, r))
+	return seen
 }
 
 // answer is an answer with all that is hard to lay out: wide characters, emoji,

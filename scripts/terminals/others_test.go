@@ -51,7 +51,7 @@ func TestScreen(t *testing.T) {
 	y.Type("half 日本 line")
 	y.Has("M30")
 	y.Has("ralph ❯ half 日本 line")
-	golden(t, "screen.screen", plain(settled(t, y.Screen), r))
+	r.golden("screen.screen", y.Screen)
 	y.Type("\x15\x04")
 	y.Lacks("half")
 }
@@ -70,12 +70,11 @@ func TestPlainTerminals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := enter(t, modeltest.Calls(modeltest.Call{Name: "shell", Args: `{"command":"sleep 1; echo done"}`}), modeltest.Text(answer()))
-			y := sit(r, 80, 100, c.term, append([]string{"ralph", "chat", "--new", "--sandbox", "off", "--allow", "true"}, c.args...)...)
+			y := sit(r, 80, 100, c.term, append([]string{"ralph", "chat", "--new", "--allow", "true"}, c.args...)...)
 			y.Has("ralph>")
 			y.Type("tell me\r")
 			y.Has("M30")
-			s := settled(t, y.Screen)
-			golden(t, "plain-"+name+".screen", plain(s, r))
+			s := r.golden("plain-"+name+".screen", y.Screen)
 			if wrong := onceEach(s); len(wrong) > 0 {
 				t.Errorf("torn or lost: %s\n%s", strings.Join(wrong, ", "), s)
 			}

@@ -71,6 +71,10 @@ func (p *pane) resize(cols, rows int) {
 	p.tmux("resize-window", "-x", fmt.Sprint(cols), "-y", fmt.Sprint(rows))
 }
 
+// told is after how long a program knows of a new size: tmux tells of it after up to
+// 250 ms, and nothing on so small a screen says that it did.
+const told = 500 * time.Millisecond
+
 // An answer streams while the window is resized again and again and a line is
 // typed: in the end each row of the answer stands once, and the line is whole.
 func TestTmuxResize(t *testing.T) {
@@ -79,25 +83,35 @@ func TestTmuxResize(t *testing.T) {
 	p := split(r, 80, 24)
 	p.types("ralph chat --new; echo left", "Enter")
 	p.has("ralph ❯")
-	golden(t, "tmux-greeting.screen", plain(settled(t, p.screen), r))
+	r.golden("tmux-greeting.screen", p.screen)
 	p.types("tell me", "Enter")
 	p.has("M05")
-	p.types("half a line 日本 that stays")
+	// One row in each of these sizes: tmux breaks the rows anew at once and tells of it
+	// up to a quarter of a second later, so that what is painted in between goes by a
+	// frame that has another height by then.
+	p.types("half 日本")
 	for _, size := range [][2]int{{60, 20}, {100, 30}, {42, 12}, {200, 50}, {79, 24}, {80, 24}} {
 		p.resize(size[0], size[1])
-		p.has("that stays")
+		p.has("half 日本")
 		time.Sleep(50 * time.Millisecond) // the answer goes on meanwhile
 	}
 	p.has("M30")
-	p.has("ralph ❯ half a line 日本 that stays")
+	p.has("ralph ❯ half 日本")
+	p.types(" and a line that has two rows in a narrow window")
+	p.has("narrow window")
+	p.resize(42, 12)
+	p.has("narrow window")
+	time.Sleep(told)
+	p.resize(80, 24)
+	p.has("ralph ❯ half 日本 and a line that has two rows in a narrow window")
 	all := p.all()
 	if wrong := onceEach(all); len(wrong) > 0 {
 		t.Errorf("torn or lost: %s\n%s", strings.Join(wrong, ", "), all)
 	}
-	if n := strings.Count(all, "half a line"); n != 1 {
+	if n := strings.Count(all, "half 日本"); n != 1 {
 		t.Errorf("the line that is typed stands there %d times:\n%s", n, all)
 	}
-	golden(t, "tmux-resized.screen", plain(settled(t, p.screen), r))
+	r.golden("tmux-resized.screen", p.screen)
 	p.types("", "C-u", "C-d")
 	p.has("left")
 }
@@ -113,15 +127,26 @@ func TestTmuxTiny(t *testing.T) {
 	p.has("M01")
 	for _, size := range [][2]int{{2, 1}, {1, 2}, {10, 3}, {500, 200}, {1, 1}} {
 		p.resize(size[0], size[1])
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(told)
 		p.types("x")
+		time.Sleep(told) // at this size, so that it is painted for it
 	}
 	p.resize(80, 24)
 	p.has("ralph ❯ xxxxx")
 	p.types("", "C-u")
 	p.types("two", "Enter")
 	p.has("M02")
-	golden(t, "tmux-tiny.screen", plain(settled(t, p.screen), r))
+	// What is above may hold rows of windows that were too low for them.
+	r.golden("tmux-tiny.screen", func() string {
+		s := p.screen()
+		return s[max(strings.LastIndex(s, "\n❯ two"), 0):]
+	})
+	all := p.all() // what the small windows pushed out is above
+	for _, once := range []string{"session 001", "M00 first.", "M01 second.", "M02 third."} {
+		if n := strings.Count(all, once); n != 1 {
+			t.Errorf("%q stands there %d times:\n%s", once, n, all)
+		}
+	}
 }
 
 // What is pasted comes as one text, however it looks.
@@ -138,7 +163,7 @@ func TestTmuxPaste(t *testing.T) {
 	p.tmux("load-buffer", filepath.Join(r.home, "text"))
 	p.tmux("paste-buffer", "-p", "-r")
 	p.has("the last")
-	golden(t, "tmux-paste.screen", plain(settled(t, p.screen), r))
+	r.golden("tmux-paste.screen", p.screen)
 	p.types("", "Enter")
 	p.has("M00")
 	if err := os.WriteFile(filepath.Join(r.home, "text"), []byte(strings.Repeat("a line of a long text\n", 2000)), 0o600); err != nil {
@@ -207,11 +232,12 @@ func TestTmuxKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.has("ended 137")
-	p.types("stty sane", "C-j") // the terminal is as the chat had it
+	p.types("stty sane; echo bet''ter", "C-j") // the terminal is as the chat had it
+	p.has("better")                            // before it is, Enter is no end of a line
 	p.types("clear; ralph chat", "Enter")
 	p.has("was cut off")
 	p.has("❯ half a line")
-	golden(t, "tmux-back.screen", plain(settled(t, p.screen), r))
+	r.golden("tmux-back.screen", p.screen)
 	p.types(" goes on", "Enter")
 	p.has("M01")
 	p.types("", "C-d")

@@ -23,7 +23,7 @@ import (
 type onTerminal struct {
 	Argv     []string
 	Dir      string
-	EndAfter time.Duration // of ctx, once the program runs; 0: never
+	Ends     string // ctx ends when there is a file of this name; "": never
 	NonBlock bool
 }
 
@@ -42,10 +42,15 @@ func playTerminal(ctx context.Context) {
 	if o.NonBlock {
 		_ = unix.SetNonblock(0, true)
 	}
-	if o.EndAfter > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.EndAfter, errors.New("it is time"))
-		defer cancel()
+	if o.Ends != "" {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		go func() { // until this process ends
+			for _, err := os.Stat(o.Ends); err != nil; _, err = os.Stat(o.Ends) {
+				time.Sleep(5 * time.Millisecond)
+			}
+			cancel(errors.New("it is time"))
+		}()
 	}
 	code, err := OnTerminal(ctx, o.Argv, os.Stdin, o.Dir, nil)
 	after, _ := term.GetState(0)
@@ -56,9 +61,10 @@ func playTerminal(ctx context.Context) {
 
 // seat is a terminal with somebody before it.
 type seat struct {
-	t    *testing.T
-	tty  *os.File
-	done chan struct{}
+	t     *testing.T
+	tty   *os.File
+	ralph int // its process group
+	done  chan struct{}
 
 	mu   sync.Mutex
 	seen bytes.Buffer
@@ -76,7 +82,7 @@ func sit(t *testing.T, o onTerminal) *seat {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &seat{t: t, tty: tty, done: make(chan struct{})}
+	s := &seat{t: t, tty: tty, ralph: cmd.Process.Pid, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		buf := make([]byte, 4096)
@@ -108,15 +114,37 @@ func (s *seat) text() string {
 // sees waits until a text is on the terminal.
 func (s *seat) sees(text string) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(s.text(), text); time.Sleep(5 * time.Millisecond) {
+	s.seesAfter(0, text)
+}
+
+// seesAfter waits until a text is on the terminal behind the first n bytes.
+func (s *seat) seesAfter(n int, text string) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(s.text()[n:], text); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("no %q on the terminal:\n%s", text, s.text())
 		}
 	}
 }
 
+// types sends keys to the program: a quick one is on the terminal before it has the
+// foreground, and its Ctrl-C would be Ralph's.
 func (s *seat) types(keys string) {
 	s.t.Helper()
+	if keys == "" {
+		return
+	}
+	conn, err := s.tty.SyscallConn()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	group := s.ralph
+	for end := time.Now().Add(20 * time.Second); group == s.ralph; time.Sleep(time.Millisecond) {
+		var asked error
+		if err := conn.Control(func(fd uintptr) { group, asked = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) }); err != nil || asked != nil || time.Now().After(end) {
+			s.t.Fatalf("the program has no terminal: %v, %v\n%s", err, asked, s.text())
+		}
+	}
 	if _, err := s.tty.WriteString(keys); err != nil {
 		s.t.Fatal(err)
 	}
@@ -124,7 +152,8 @@ func (s *seat) types(keys string) {
 
 func TestOnTerminal(t *testing.T) {
 	t.Parallel()
-	mark := marker()
+	mark, now := marker(), func(what string) string { return filepath.Join(t.TempDir(), what) }
+	obeys, deaf, stopped := now("obeys"), now("deaf"), now("stopped")
 	cases := map[string]struct {
 		do    onTerminal
 		steps []string // what is seen, then what is typed
@@ -141,9 +170,9 @@ func TestOnTerminal(t *testing.T) {
 		"leaves odd modes":  {onTerminal{Argv: []string{"sh", "-c", "stty raw -echo -icanon; exit 0"}}, nil, "exit=0 err=<nil> own=true modes=true"},
 		"is killed":         {onTerminal{Argv: []string{"sh", "-c", "stty raw -echo; kill -KILL $$"}}, nil, `exit=137 err=run "sh": it was ended by SIGKILL own=true modes=true`},
 		"is interrupted":    {onTerminal{Argv: []string{"sh", "-c", "echo ready; read x"}}, []string{"ready", "\x03"}, `exit=130 err=run "sh": it was ended by SIGINT own=true`},
-		"obeys the end":     {onTerminal{Argv: []string{"sh", "-c", "stty -echo; trap 'exit 4' TERM; while :; do sleep 0.05; done"}, EndAfter: 300 * time.Millisecond}, nil, `exit=4 err=run "sh": it is time own=true modes=true`},
-		"is deaf":           {onTerminal{Argv: []string{"sh", "-c", "stty raw; trap '' TERM HUP; while :; do sleep " + mark + "; done"}, EndAfter: 300 * time.Millisecond}, nil, `exit=137 err=run "sh": it is time own=true modes=true`},
-		"a stopped one ends": {onTerminal{Argv: []string{"sh", "-c", "trap '' TSTP; kill -STOP $$; sleep " + mark}, EndAfter: 300 * time.Millisecond}, nil,
+		"obeys the end":     {onTerminal{Argv: []string{"sh", "-c", "stty -echo; trap 'exit 4' TERM; : >" + obeys + "; while :; do sleep 0.05; done"}, Ends: obeys}, nil, `exit=4 err=run "sh": it is time own=true modes=true`},
+		"is deaf":           {onTerminal{Argv: []string{"sh", "-c", "stty raw; trap '' TERM HUP; : >" + deaf + "; while :; do sleep " + mark + "; done"}, Ends: deaf}, nil, `exit=137 err=run "sh": it is time own=true modes=true`},
+		"a stopped one ends": {onTerminal{Argv: []string{"sh", "-c", "trap '' TSTP; : >" + stopped + "; kill -STOP $$; sleep " + mark}, Ends: stopped}, nil,
 			`exit=143 err=run "sh": it is time own=true`},
 		"a file that does not block": {onTerminal{Argv: []string{"sh", "-c", "echo ready; cat"}, NonBlock: true}, []string{"ready", "line\n", "line\r\nline", "\x04"}, "exit=0 err=<nil> own=true modes=true nonblock=true"},
 		"no such program":            {onTerminal{Argv: []string{"no-such-editor"}}, nil, `exit=0 err=start "no-such-editor": program not found in PATH own=true modes=true`},
@@ -176,7 +205,9 @@ func TestVimOnTerminal(t *testing.T) {
 	s.sees("draft.md")
 	s.types("ihello \x1b")
 	s.sees("hello")
+	n := len(s.text())
 	s.types("\x1a")
+	s.seesAfter(n, "hello") // it is back, and has drawn what there is
 	s.types("aworld\x1b:wq\r")
 	s.sees("exit=0 err=<nil> own=true modes=true")
 	if text, err := os.ReadFile(file); err != nil || string(text) != "hello world\n" {

@@ -124,8 +124,13 @@ func TestRunsDoNotKillEachOther(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			mark := marker()
+			// It ends when both are what they are to be.
+			script := marked(`sleep M & (setsid sh -c 'echo $$ >pid; exec sleep M' &)
+is() { read -r name <"/proc/$1/comm" && [ "$name" = sleep ]; }
+until is $! && [ -s pid ] && is "$(cat pid)"; do sleep 0.01; done; rm pid`, mark) + fmt.Sprintf("; exit %d", i)
+			dir := t.TempDir()
 			for range 4 {
-				res, err := r.Run(t.Context(), Spec{Argv: []string{"sh", "-c", fmt.Sprintf("sleep %s & (setsid sleep %s &); sleep 0.03; exit %d", mark, mark, i)}})
+				res, err := r.Run(t.Context(), Spec{Argv: []string{"sh", "-c", script}, Dir: dir})
 				if err != nil || res.ExitCode != i || len(res.Killed) != 2 {
 					t.Errorf("run %d: %+v %v", i, res, err)
 				}
