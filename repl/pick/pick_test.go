@@ -274,7 +274,7 @@ func TestMenuWaitsForTheWindow(t *testing.T) {
 }
 
 // restless are keys of a terminal in which a size has to stay for a minute.
-type restless struct{ typed }
+type restless struct{}
 
 func (restless) Next() []byte         { return nil }
 func (restless) Reflows() bool        { return true }

@@ -99,19 +99,6 @@ func until(t *testing.T, what string, see func() string, ok func(string) bool) s
 	}
 }
 
-// settled is what see returns when it has stayed the same for a moment: for a screen
-// that is not known before.
-func settled(t *testing.T, see func() string) string {
-	t.Helper()
-	last, since := see(), time.Now()
-	return until(t, "a screen at rest", see, func(s string) bool {
-		if s != last {
-			last, since = s, time.Now()
-		}
-		return time.Since(since) > 400*time.Millisecond
-	})
-}
-
 // plain takes out of a screen what is another one each time.
 func plain(screen string, r *room) string {
 	screen = regexp.MustCompile(`\d+(\.\d+)? (ms|s)\b`).ReplaceAllString(screen, "N ms")
