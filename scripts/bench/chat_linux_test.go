@@ -23,18 +23,18 @@ func TestTalkIsWhole(t *testing.T) {
 	}
 }
 
-// TestTicks: time that is spent is seen.
-func TestTicks(t *testing.T) {
-	before, err := ticksOf(os.Getpid())
+// Time that is spent is seen.
+func TestBusyOf(t *testing.T) {
+	before, err := busyOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for late := time.Now().Add(10 * time.Second); time.Now().Before(late); {
-		if after, err := ticksOf(os.Getpid()); err != nil {
+		if after, err := busyOf(os.Getpid()); err != nil {
 			t.Fatal(err)
 		} else if after > before {
 			return
 		}
 	}
-	t.Error("ten seconds of work are no tick")
+	t.Error("ten seconds of work are not seen")
 }
