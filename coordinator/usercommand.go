@@ -185,7 +185,8 @@ func bare(s string) string {
 	return string(b)
 }
 
-// escape is the length of the escape sequence with which s begins.
+// escape is the length of the escape sequence with which s begins. One that is never
+// ended stops at the end of its line: it may not hide what comes behind it.
 func escape(s string) int {
 	if len(s) < 2 {
 		return len(s)
