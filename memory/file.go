@@ -25,8 +25,17 @@ const maxStateBytes = 32 << 20
 // puts another in its place: programs save in several steps.
 const settleTime = 60 * time.Millisecond
 
-// shrinkSettles is how many settleTimes a file that became shorter must stay so.
-const shrinkSettles = 4
+// A file that became shorter must stay so for shrinkSettles settleTimes, and one
+// whose end looks cut off for cutSettles.
+const (
+	shrinkSettles = 4
+	cutSettles    = 8
+)
+
+// lossTime is how long a file must be gone, or empty, or no text, before it
+// counts as lost: most programs empty a file before they write it, or delete it,
+// and what comes between may take a slow disk or a busy machine that long.
+const lossTime = 2 * time.Second
 
 // maxDefer is how long Ralph lets a program go first that writes a file again
 // and again.
@@ -248,6 +257,7 @@ func (s *Store) look(f *file) error {
 			s.pickUp(f, v)
 		}
 	case sightAbsent, sightBroken, sightRefused:
+		f.half = false
 		if f.broken == nil || f.broken.kind != v.kind || !f.broken.stamp.same(v.stamp) {
 			f.broken, f.since = &v, time.Now()
 			if v.kind != sightRefused {
@@ -357,11 +367,35 @@ func prose(d *markdown.Document) string {
 // must stay so for longer, as it would be taken for a deletion.
 func halfWritten(v sight, base []byte, was stamp, settle time.Duration) bool {
 	const block = 4096
-	if len(v.data) < len(base) && v.stamp.Ino == was.Ino && was.Ino != 0 {
+	less := len(v.data) < len(base) && v.stamp.Ino == was.Ino && was.Ino != 0
+	cut := len(v.data) > 0 &&
+		(len(v.data)%block == 0 || bytes.HasSuffix(base, []byte("\n")) && !bytes.HasSuffix(v.data, []byte("\n")))
+	switch {
+	case less && cut:
+		return !v.stamp.quiet(cutSettles * settle)
+	case less:
 		return !v.stamp.quiet(shrinkSettles * settle)
 	}
-	return !v.stamp.quiet(settle) && len(v.data) > 0 &&
-		(len(v.data)%block == 0 || bytes.HasSuffix(base, []byte("\n")) && !bytes.HasSuffix(v.data, []byte("\n")))
+	return cut && !v.stamp.quiet(settle)
+}
+
+// lost says that what stands in the place of a file is not a step of a program
+// that is saving it: it stays so. What is no file at all is no such step.
+// mu is held.
+func (s *Store) lost(f *file) bool {
+	v, need := f.broken, s.settle
+	if v.kind == sightAbsent || errors.Is(v.err, errEmpty) || errors.Is(v.err, errBinary) {
+		need = s.loss
+	}
+	if time.Since(f.since) >= need {
+		return true
+	}
+	if v.kind != sightAbsent {
+		return v.stamp.quiet(need)
+	}
+	// It was deleted before its directory was changed last.
+	dir, err := durable.Lstat(s.fs, filepath.Dir(f.path))
+	return err == nil && time.Since(dir.ModTime()) > need
 }
 
 // quarantine moves what stands in the place of a state file away; nothing there

@@ -17,6 +17,7 @@ type old struct {
 	opened
 	f     *file
 	was   []byte
+	lost  string // what was said of it; empty when Ralph just wrote the file
 	until time.Time
 }
 
@@ -57,42 +58,69 @@ func (o opened) unchanged(certain bool) bool {
 // at most so many of them.
 const (
 	lookBackFor  = time.Second
+	lookBackLost = 10 * time.Second // when it was lost: it may have been emptied to be written
 	lookBackTime = 100 * time.Millisecond
 	maxOlds      = 32
 )
 
-func (s *Store) rememberOld(f *file, o opened, was []byte) {
+func (s *Store) rememberOld(f *file, o opened, was []byte, lost string) {
 	if o.handle == nil || was == nil {
 		o.close()
 		return
 	}
-	s.olds = append(s.olds, old{opened: o, f: f, was: was, until: time.Now().Add(lookBackFor)})
+	until := time.Now().Add(lookBackFor)
+	if lost != "" {
+		until = time.Now().Add(lookBackLost)
+	}
+	s.olds = append(s.olds, old{opened: o, f: f, was: was, lost: lost, until: until})
 }
 
-// lookBack merges what was written to files after they were replaced. It
-// reports whether there was something; last closes them all.
+// lookBack merges what was written to files after they were replaced, also in
+// several steps. It reports whether there was something; last closes them all.
 func (s *Store) lookBack(last bool) (found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rest := s.olds[:0]
 	for i, o := range s.olds {
 		end := last || time.Now().After(o.until) || len(s.olds)-i > maxOlds
-		if o.unchanged(end) {
-			if !end {
-				rest = append(rest, o)
-				continue
-			}
-		} else if data, err := readOpen(o.handle); err == nil && len(data) == 0 && !end {
-			rest = append(rest, o) // a program that empties a file will fill it
-			continue
-		} else if err == nil && len(data) > 0 && string(data) != string(o.was) {
-			s.late(o.f, o.was, data)
+		if !o.unchanged(end) && s.fill(&o, end) {
 			found = true
 		}
-		o.close()
+		if end {
+			o.close()
+		} else {
+			rest = append(rest, o)
+		}
 	}
 	s.olds = rest
 	return found
+}
+
+// fill merges what was written to a file that is not in its place any more, once
+// the program is done with that, or nobody waits for it. It reports whether there
+// was something. mu is held.
+func (s *Store) fill(o *old, end bool) bool {
+	info, err := o.handle.Stat()
+	if err != nil {
+		return false
+	}
+	v := sight{stamp: stampOf(info)}
+	if v.data, err = readOpen(o.handle); err != nil || len(v.data) == 0 {
+		return false // a program that empties a file will fill it
+	}
+	if !end && halfWritten(v, o.was, v.stamp, s.settle) {
+		return false
+	}
+	if o.lost != "" && wholesome(v.data, true, !o.f.raw) == nil {
+		s.untell(o.lost)
+	}
+	was := o.was
+	o.was, o.stamp = v.data, v.stamp
+	if string(v.data) == string(was) {
+		return false
+	}
+	s.late(o.f, was, v.data)
+	return true
 }
 
 // readOpen reads a whole open file.

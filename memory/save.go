@@ -297,7 +297,7 @@ func (s *Store) swap(f *file, was, data []byte, gen, last int64) (done bool, err
 	if late != nil {
 		return false, nil
 	}
-	s.rememberOld(f, before, was)
+	s.rememberOld(f, before, was, "")
 	return ours, nil
 }
 
@@ -339,8 +339,8 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 	if v.kind == sightRefused {
 		return 0, v.err
 	}
-	if time.Since(f.since) < s.settle && !(v.kind == sightBroken && v.stamp.quiet(s.settle)) {
-		return s.settle / 2, nil
+	if !s.lost(f) {
+		return s.settle, nil
 	}
 	before := openOld(s.fs, f.path)
 	moved, err := s.quarantine(f.path)
@@ -348,8 +348,9 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 		before.close()
 		return 0, err
 	}
-	s.rememberOld(f, before, f.base) // a slow program may still fill what it emptied
-	s.tell(Pickup{File: f.name, Lost: lostText(f.name, v, moved)})
+	lost := lostText(f.name, v, moved)
+	s.rememberOld(f, before, f.base, lost) // a slow program may still fill what it emptied
+	s.tell(Pickup{File: f.name, Lost: lost})
 	f.remember(f.base) // who read that may still put it there
 	f.broken, f.base, f.since = nil, nil, time.Time{}
 	f.stamp, f.chained = stamp{}, false

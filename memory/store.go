@@ -13,8 +13,8 @@
 //     byte for byte with what was last read or written, at the moment it is
 //     replaced and for a while after; what differs is merged task by task, and
 //     the user's words win. No time stamp decides that.
-//   - A file that vanished, or became empty or no text, was lost, not edited:
-//     what stands there is moved to `.ralph/quarantine/`, the newest of log,
+//   - A file that vanished, or became empty or no text, and stays so, was lost, not
+//     edited: what stands there is moved to `.ralph/quarantine/`, the newest of log,
 //     backups and git is put in its place, and the user is told.
 //   - Without the project's lock, or where nothing can be made, nothing is
 //     written: everything is held.
@@ -113,6 +113,7 @@ type Store struct {
 	onEdit   func()
 	byHand   bool
 	settle   time.Duration // settleTime
+	loss     time.Duration // lossTime
 	readOnly bool          // from Open on: nothing is written
 	lock     *projectLock
 	repo     gitDirs
@@ -211,8 +212,8 @@ func newStore(o Options) (*Store, error) {
 		writing: make(chan struct{}, 1), kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		changed: map[string]bool{}, files: map[string]*file{}}
 	s.idle.L = &s.mu
-	if s.settle = settleTime; s.byHand {
-		s.settle = time.Microsecond
+	if s.settle, s.loss = settleTime, lossTime; s.byHand {
+		s.settle, s.loss = time.Microsecond, time.Microsecond
 	}
 	if s.fs == nil {
 		s.fs = afero.NewOsFs()
@@ -310,8 +311,8 @@ func (s *Store) Held() []string {
 }
 
 // flushWait bounds how long Flush waits for somebody else who is writing a
-// state file.
-const flushWait = 2 * time.Second
+// state file; a file that was lost is put back by then.
+const flushWait = lossTime + time.Second
 
 // Flush returns when all that is recorded is in the state files, or says why
 // not: it tries what is held again. It does nothing in a read-only Store.

@@ -3,6 +3,7 @@ package memory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ralph/memory/markdown"
@@ -38,8 +39,10 @@ func (s *Store) tell(p Pickup) {
 }
 
 // Edits returns what the user changed since it was last asked, oldest first. It
-// looks at the disk now, lets a program that is just saving a file finish, and
-// puts back what was lost, which may take a moment.
+// looks at the disk now, and waits a moment for a program that is just saving a
+// file; where that takes longer, what it saves is told the next time. What was
+// lost a while ago is put back; what just vanished is, later, unless it comes
+// again by itself.
 func (s *Store) Edits() []Pickup {
 	s.mu.Lock()
 	s.lookAll()
@@ -55,12 +58,20 @@ func (s *Store) Edits() []Pickup {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if open {
+		s.lookAll() // whoever sleeps may be woken late
+	}
 	out := s.pickups
 	s.pickups = nil
-	if len(out) > 0 {
+	if len(out) > 0 || s.unsettled() {
 		s.wake()
 	}
 	return out
+}
+
+// untell takes back that a file was lost, unless that was told.
+func (s *Store) untell(lost string) {
+	s.pickups = slices.DeleteFunc(s.pickups, func(p Pickup) bool { return p.Lost == lost })
 }
 
 // Watch has the Store look for edits by itself from now on, and call OnEdit;
