@@ -7,7 +7,7 @@ BIN     ?= bin/ralph
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
-LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+LDFLAGS  = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 STATIC  := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CC      ?= cc
 
@@ -17,7 +17,7 @@ ifeq ($(HAVE_CC),yes)
 RACE := -race
 endif
 
-.PHONY: all build demo test check sweep sweep-state hostile bench fuzz cover update pictures man install uninstall clean
+.PHONY: all build demo test check sweep sweep-state hostile bench fuzz cover update pictures release man install uninstall clean
 
 all: build
 
@@ -42,8 +42,8 @@ endif
 check:
 	@out="$$(gofmt -l $$(git ls-files '*.go'))"; test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
 	$(GO) vet ./...
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./...
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -trimpath ./...
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -trimpath ./...
 	$(GO) run $(STATIC) ./...
 	$(GO) test -count=1 -run 'TestImports|TestLadder|TestTopLevel|TestBudgets|TestInit' .
 
@@ -93,6 +93,23 @@ update:
 pictures:
 	RALPH_TEST_UPDATE=1 $(GO) test -count=1 ./scripts/pictures
 
+# What people download, for each target an archive with its checksum. The same commit
+# gives the same bytes.
+DIST    ?= dist
+TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+STAMP   := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+release: SHARE = $(DIST)/share
+release: DATE = $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+release:
+	@rm -rf "$(DIST)/build" "$(SHARE)"; mkdir -p "$(DIST)" "$(SHARE)"
+	@set -e; for t in $$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH) $(TARGETS); do \
+	  GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o "$(DIST)/build/$$t/ralph" .; \
+	done
+	@set -e; ralph="$(DIST)/build/$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)/ralph"; mkdir -p "$(SHARE)/man/man1" "$(SHARE)/completions"; \
+	"$$ralph" help --man > "$(SHARE)/man/man1/ralph.1"; \
+	for s in bash zsh fish powershell; do "$$ralph" completion $$s > "$(SHARE)/completions/ralph.$$s"; done
+	@$(GO) run ./scripts/release -out "$(DIST)" -version "$(VERSION)" -time "$(STAMP)" -share "$(SHARE)" -extra README.md,LICENSE $(foreach t,$(TARGETS),"$(t)=$(DIST)/build/$(t)/ralph")
+
 man: build
 	@"$(abspath $(BIN))" help --man
 
@@ -115,4 +132,4 @@ uninstall:
 	rm -f $(TO)/bin/ralph $(TO)/share/man/man1/ralph.1 $(TO)/$(BASHDIR)/ralph $(TO)/$(ZSHDIR)/_ralph $(TO)/$(FISHDIR)/ralph.fish
 
 clean:
-	rm -rf bin cover.out sweep.log hostile.log
+	rm -rf bin dist cover.out sweep.log hostile.log

@@ -26,6 +26,7 @@ import (
 	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/repl"
+	"ralph/repl/render"
 	"ralph/scripts"
 	"ralph/scripts/demo"
 	"ralph/workers/model"
@@ -64,7 +65,8 @@ func run(ctx context.Context, do *atomic.Pointer[func(int)], args []string, stdi
 			return chat(ctx, o)
 		},
 		Demo: demonstrate, Open: open, Connect: connect,
-		Again: func(again func(int)) { do.Store(&again) },
+		Again:  func(again func(int)) { do.Store(&again) },
+		Render: render.Page,
 	}, args)
 }
 

@@ -32,6 +32,10 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"ralph": main
 // TestScripts runs the program as a user does: testdata/script holds a txtar
 // file for each command and each way to end.
 func TestScripts(t *testing.T) {
+	fixtures, err := filepath.Abs("testdata/sessions")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -54,6 +58,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GOTOOLCHAIN", "local")
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("FIXTURES", fixtures)
 			return nil
 		},
 	})

@@ -155,7 +155,7 @@ func (b *book) tellInterrupted(found memory.Recovery) {
 // conversation; mu is held.
 func (b *book) openSession(ctx context.Context) error {
 	o := b.c.opt
-	so := session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String,
+	so := session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String, Lessons: o.Lessons,
 		Config: session.RuntimeConfig{MaxIterations: b.c.cfg.Run.MaxIterations, ConfidenceThreshold: b.c.cfg.Run.ConfidenceThreshold,
 			HumanIntervention: b.c.cfg.Run.HumanIntervention, LearningRate: b.c.cfg.Run.LearningRate}}
 	if o.Holder == "run" {
@@ -172,7 +172,7 @@ func (b *book) openSession(ctx context.Context) error {
 		b.note("the session that was cut off is not marked so: " + err.Error())
 	}
 	b.story = newChronicle(s, b.c.now)
-	b.story.opened(o.Holder, o.RunID, b.c.Endpoint().Model)
+	b.story.opened(o.Holder, o.RunID, b.c.Endpoint().Model, b.c.cfg.Sandbox, int64(b.c.cfg.ContextWindow))
 	b.enroll(ctx, registry.Running)
 	return b.c.loadPast(b.journal)
 }
@@ -242,7 +242,7 @@ func (b *book) begin(j Job) {
 	defer b.mu.Unlock()
 	b.dry = b.c.cfg.DryRun || j.DryRun
 	if b.story != nil {
-		b.story.begun(j.Task)
+		b.story.begun(j.Task, b.c.provenBy(j)...)
 	}
 }
 
@@ -289,6 +289,15 @@ func (b *book) keepEvent(e agent.Event, filed bool) {
 	b.keep(recordEvent, payload)
 	if b.story != nil && !filed {
 		b.story.event(e)
+	}
+}
+
+// withdrawn notes that the question before the human was taken back.
+func (b *book) withdrawn() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.story != nil {
+		b.story.unanswered(b.c.now())
 	}
 }
 
@@ -443,27 +452,6 @@ func (b *book) countTasks(out *Outcome) error {
 	return err
 }
 
-const maxTitle = 80
-
-// progressOf is the entry for RALPH_PROGRESS.md.
-func progressOf(out Outcome, j Job, run string) memory.Entry {
-	title, _, _ := strings.Cut(strings.TrimSpace(j.Task), "\n")
-	if r := []rune(title); len(r) > maxTitle {
-		title = string(r[:maxTitle-1]) + "…"
-	}
-	e := memory.Entry{Title: title, Status: string(out.Status), Summary: out.Answer, Commits: out.Commits, RunID: run}
-	if out.Failure != nil {
-		e.Summary = strings.TrimSpace(out.Failure.Message + "\n\n" + out.Answer)
-	}
-	for _, f := range out.FilesChanged {
-		e.Files = append(e.Files, f.Path)
-	}
-	if out.Check != nil {
-		e.Check = fmt.Sprintf("%s: exit %d", out.Check.Command, out.Check.ExitCode)
-	}
-	return e
-}
-
 func (b *book) close(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.leave()
@@ -477,6 +465,7 @@ func (b *book) close(ctx context.Context) error {
 		b.end()
 		b.story.closed()
 		errs = append(errs, b.session.Close())
+		b.c.foundAt(b.session.Found())
 		b.enroll(context.WithoutCancel(ctx), enrolled(b.session.Meta().Status))
 	case b.journal != nil:
 		errs = append(errs, b.journal.Close())

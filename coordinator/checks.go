@@ -49,7 +49,7 @@ func (c *Coordinator) Check(ctx context.Context, command string) (desk.CheckRepo
 
 // checkNow runs one check and has the model told of it.
 func (c *Coordinator) checkNow(ctx context.Context, run *desk.CheckRun) error {
-	res, err := c.checkIn(ctx, c.station, run.Command)
+	res, err := c.checkIn(ctx, c.station, run.Command, c.events.emit)
 	if err != nil {
 		return err
 	}

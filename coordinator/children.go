@@ -159,7 +159,7 @@ func (c *Coordinator) prove(ctx context.Context, a crew.Agent, end agent.End) (f
 	} else if ok, err := c.mayCheck(ctx, command); !ok || err != nil {
 		return "", err
 	}
-	res, err := c.checkIn(ctx, st, command)
+	res, err := c.checkIn(ctx, st, command, c.events.emit)
 	if err != nil || res.ExitCode == 0 && !res.TimedOut {
 		return "", err
 	}

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"ralph/memory"
@@ -25,31 +22,46 @@ type chronicle struct {
 	files   *folder.Folder
 	now     func() time.Time
 
-	task     string          // the one that was begun last
-	started  map[string]bool // tasks that are being worked on
-	given    map[string]bool // tasks that were given up
-	question string          // the one that is open
-	failing  int             // the open failure of an endpoint that is tried again
-	tries    int
-	began    time.Time         // of the run
-	learned  []string          // in this run
-	writing  map[string]string // the paths that calls write now
+	window  int64           // of the model's context, in tokens
+	context int64           // that the last request of the conversation took
+	task    string          // the one that was begun last
+	started map[string]bool // tasks that are being worked on
+	given   map[string]bool // tasks that were given up
+	asked   asked           // the question that is open
+	failing int             // the open failure of an endpoint that is tried again
+	tries   int
+	began   time.Time         // of the run
+	learned []string          // in this run
+	writing map[string]string // the paths that calls write now
+	proved  map[string]bool   // the checks that the metadata lists
+}
+
+// asked is a question that the human has before them.
+type asked struct {
+	what, call string
+	at         time.Time // zero: none is open
 }
 
 func newChronicle(s *session.Session, now func() time.Time) *chronicle {
-	return &chronicle{session: s, files: s.Folder(), now: now, started: map[string]bool{}, given: map[string]bool{}, writing: map[string]string{}}
+	return &chronicle{session: s, files: s.Folder(), now: now, started: map[string]bool{}, given: map[string]bool{}, writing: map[string]string{}, proved: map[string]bool{}}
 }
 
 // maxToldBytes bounds a text that is repeated in a session's files.
 const maxToldBytes = 400
 
-// maxToldFiles bounds how many changed files of a run its last event names.
-const maxToldFiles = 200
+const (
+	// maxToldFiles bounds how many changed files of a run its last event names.
+	maxToldFiles = 200
+	// maxAnswerBytes bounds what the log keeps of an answer; the transcript has it
+	// whole.
+	maxAnswerBytes = 4 << 10
+)
 
 // opened begins the story of this process in the session.
-func (t *chronicle) opened(kind, run, model string) {
+func (t *chronicle) opened(kind, run, model, sandbox string, window int64) {
+	t.window = window
 	t.files.Begin()
-	t.files.Log(folder.Event{Type: folder.SessionStart, Details: map[string]any{"kind": kind, "run_id": run, "model": model}})
+	t.files.Log(folder.Event{Type: folder.SessionStart, Details: map[string]any{"kind": kind, "run_id": run, "model": model, "sandbox": sandbox, "context_window": window}})
 }
 
 // message tells that somebody spoke, and what.
@@ -62,14 +74,27 @@ func (t *chronicle) message(m agent.Message) {
 		who = "ralph"
 	}
 	t.session.Say(who, m.Text)
-	t.files.Log(folder.Event{Type: folder.Message, TaskID: t.task, Details: map[string]any{
-		"role": who, "text": head(m.Text, maxToldBytes), "bytes": len(m.Text), "calls": len(m.Calls)}})
+	details := map[string]any{"role": who, "text": head(m.Text, maxToldBytes), "bytes": len(m.Text), "calls": len(m.Calls)}
+	if m.Role == agent.RoleAssistant {
+		t.sized(details)
+	}
+	t.files.Log(folder.Event{Type: folder.Message, TaskID: t.task, Details: details})
+}
+
+// sized says how much of the model's context the last request took.
+func (t *chronicle) sized(details map[string]any) {
+	if t.context > 0 {
+		details["context_tokens"], details["context_window"] = t.context, t.window
+	}
 }
 
 // event tells what an event means for the session's files.
 func (t *chronicle) event(e agent.Event) {
 	switch e.Type {
 	case agent.EventUsage:
+		if e.Agent == agentName && e.Usage != nil {
+			t.context = int64(e.Usage.Input)
+		}
 		t.answered()
 	case agent.EventToolStart, agent.EventToolEnd:
 		t.wrote(e)
@@ -89,7 +114,11 @@ func (t *chronicle) event(e agent.Event) {
 	case agent.EventCheckpoint:
 		t.files.Log(folder.Event{Time: e.Time, Type: folder.Checkpoint, TaskID: t.task, Details: map[string]any{"ref": e.Ref}})
 	case agent.EventCompact:
-		t.files.Log(folder.Event{Time: e.Time, Type: folder.Checkpoint, TaskID: t.task, Result: "compacted", Details: map[string]any{"text": e.Text}})
+		details := map[string]any{"text": e.Text, "agent": e.Agent}
+		if e.Agent == agentName {
+			t.sized(details)
+		}
+		t.files.Log(folder.Event{Time: e.Time, Type: folder.Checkpoint, TaskID: cmp.Or(e.TaskID, t.task), Result: "compacted", Details: details})
 	}
 }
 
@@ -97,6 +126,7 @@ func (t *chronicle) event(e agent.Event) {
 func (t *chronicle) interrupted(e agent.Event) {
 	switch e.Status {
 	case "stopped", livePaused, "late":
+		t.unanswered(e.Time)
 		details := map[string]any{"how": e.Status, "report": e.Text}
 		took := time.Duration(0)
 		if e.DurationMS != nil {
@@ -131,29 +161,21 @@ func (t *chronicle) wrote(e agent.Event) {
 	}
 }
 
-// found counts a feature that was recorded, and that it is documented.
-func (t *chronicle) found(id string, documented bool) {
-	add := func(to *[]string) {
-		if !slices.Contains(*to, id) {
-			*to = append(slices.Clone(*to), id)
-		}
-	}
-	// The inventory holds it, and Close reports what cannot be written.
-	_ = t.session.Update(func(m *session.Metadata) {
-		if add(&m.Context.FeaturesDiscovered); documented {
-			add(&m.Context.FeaturesDocumented)
-		}
-	})
-}
+const (
+	// providerError is the type of the errors of an endpoint.
+	providerError = string(StatusProviderError)
+	// plainTask is the kind of a task of RALPH_TASKS.md, which has none of its own.
+	plainTask = "task"
+)
 
 // retry tells of a try that failed and is made again: one error with its
 // retries, however often.
 func (t *chronicle) retry(e agent.Event) {
-	t.files.Log(folder.Event{Time: e.Time, Type: folder.Retried, TaskID: t.task, Result: e.Reason,
-		Details: map[string]any{"attempt": e.Attempt, "wait_ms": e.WaitMS}})
+	t.files.Log(folder.Event{Time: e.Time, Type: folder.Retried, TaskID: cmp.Or(e.TaskID, t.task), Result: e.Reason,
+		Details: map[string]any{"kind": providerError, "task_kind": plainTask, "attempt": e.Attempt, "wait_ms": e.WaitMS, "agent": e.Agent}})
 	t.tries = e.Attempt
 	if t.failing == 0 {
-		t.failing = t.files.Fail(folder.Failure{Time: e.Time, TaskID: t.task, ErrorType: "provider_error", ErrorMessage: e.Reason, Severity: folder.Low,
+		t.failing = t.files.Fail(folder.Failure{Time: e.Time, TaskID: cmp.Or(e.TaskID, t.task), ErrorType: providerError, ErrorMessage: e.Reason, Severity: folder.Low,
 			RetryCount: e.Attempt, RecoveryAction: "retry"})
 		t.session.Count()
 	}
@@ -167,54 +189,9 @@ func (t *chronicle) answered() {
 	}
 }
 
-// gate tells what a check said.
-func (t *chronicle) gate(e agent.Event) {
-	code, passed := 0, e.OK != nil && *e.OK
-	if e.ExitCode != nil {
-		code = *e.ExitCode
-	}
-	result, target := "failed", 0.0
-	if passed {
-		result = "passed"
-	}
-	var took time.Duration
-	if e.DurationMS != nil {
-		took = time.Duration(*e.DurationMS) * time.Millisecond
-	}
-	t.files.Log(folder.Event{Time: e.Time, Type: folder.GateChecked, TaskID: t.task, Result: result, Duration: took,
-		Details: map[string]any{"check": e.Text, "exit_code": code, "reason": e.Reason}})
-	t.files.Gate(folder.Gate{Name: e.Text, Metric: "exit_code", Threshold: target, Operator: "==", Passed: passed})
-	t.files.Measure(folder.Metric{Name: "check_exit_code", Value: float64(code), Unit: "exit code", Target: &target, Source: e.Text, MeasuredAt: e.Time})
-}
-
-// decision tells how a permission or a question was decided.
-func (t *chronicle) decision(e agent.Event) {
-	d := folder.Decision{Time: e.Time, TaskID: t.task, DecisionType: "permission", Outcome: e.Status}
-	d.Context.CurrentTask = t.task
-	d.Context.AvailableActions = []string{"allow", "deny"}
-	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = e.Status, 1, e.Rule
-	what := strings.TrimSpace(e.Tool + ": " + e.Text)
-	switch {
-	case e.Type == agent.EventAsk && e.Status == "asked":
-		t.question = e.Text
-		return
-	case e.Type == agent.EventAsk:
-		d.DecisionType, what = folder.DecisionHelp, t.question
-		d.Context.AvailableActions, d.Decision.Action, d.Decision.Rationale = nil, head(e.Text, maxToldBytes), "the user answered"
-	case e.Status != "allowed" && e.Status != "denied":
-		return // it is being asked
-	case e.Rule == "":
-		d.Decision.Rationale = "the user was asked"
-	}
-	d.Context.CurrentTask = head(strings.TrimSpace(d.Context.CurrentTask+" "+what), maxToldBytes)
-	t.files.Decide(d)
-	t.session.Note(fmt.Sprintf("decision: %s: %s (%s)", d.Decision.Action, "`"+strings.ReplaceAll(head(what, maxToldBytes), "`", "'")+"`", d.Decision.Rationale))
-	t.files.Log(folder.Event{Time: e.Time, Type: folder.Decided, TaskID: t.task, Result: d.Decision.Action, Details: map[string]any{"decision_type": d.DecisionType, "about": head(what, maxToldBytes)}})
-}
-
 // worked tells that a task stands otherwise than before.
 func (t *chronicle) worked(task memory.Task) {
-	e := folder.Event{TaskID: task.ID, TaskName: task.Title, Result: string(task.Status)}
+	e := folder.Event{TaskID: task.ID, TaskName: task.Title, Result: string(task.Status), Details: map[string]any{"task_kind": plainTask}}
 	switch task.Status {
 	case markdown.InProgress:
 		if !t.started[task.ID] {
@@ -268,8 +245,9 @@ func trackedAs(s markdown.Status) folder.TaskStatus {
 }
 
 // begun tells that a run begins; ended how it ended.
-func (t *chronicle) begun(task string) {
+func (t *chronicle) begun(task string, checks ...string) {
 	t.began = t.now()
+	t.validates(false, checks...)
 	t.files.Log(folder.Event{Type: folder.PhaseStart, Details: map[string]any{"task": head(task, maxToldBytes)}})
 }
 
@@ -280,7 +258,7 @@ func (t *chronicle) ended(o Outcome) {
 			severity = folder.High
 		}
 		t.files.Fail(folder.Failure{TaskID: t.task, ErrorType: f.Kind, ErrorMessage: f.Message, Severity: severity, RetryCount: t.tries, RecoveryAction: f.Hint})
-		t.files.Log(folder.Event{Type: folder.Errored, TaskID: t.task, Result: f.Message, Details: map[string]any{"kind": f.Kind, "retryable": f.Retryable}})
+		t.files.Log(folder.Event{Type: folder.Errored, TaskID: t.task, Result: f.Message, Details: map[string]any{"kind": f.Kind, "task_kind": plainTask, "retryable": f.Retryable}})
 		t.failing, t.tries = 0, 0
 	}
 	for _, f := range o.FilesChanged {
@@ -290,9 +268,8 @@ func (t *chronicle) ended(o Outcome) {
 		}
 		t.session.NoteChange(f.Path, how)
 	}
-	t.session.Facts(t.facts(o))
 	details := map[string]any{"status": o.Status, "reason": o.Reason, "turns": o.Turns, "usage": o.Usage, "cost_usd": o.CostUSD,
-		"api_ms": o.APITime.Milliseconds(), "tool_calls": o.ToolCalls, "files_changed": len(o.FilesChanged), "commits": o.Commits}
+		"api_ms": o.APITime.Milliseconds(), "tool_calls": o.ToolCalls, "files_changed": len(o.FilesChanged), "commits": o.Commits, "answer": head(o.Answer, maxAnswerBytes), "next_steps": t.nextSteps(o)}
 	if data, err := json.Marshal(details); err == nil {
 		var plain map[string]any
 		if json.Unmarshal(data, &plain) == nil {
@@ -310,19 +287,20 @@ func (t *chronicle) ended(o Outcome) {
 		details["learned"] = t.learned
 	}
 	t.learned = nil
-	t.files.Log(folder.Event{Type: folder.PhaseComplete, Result: string(o.Status), Duration: t.now().Sub(t.began), Details: details})
+	took := time.Duration(0)
+	if !t.began.IsZero() { // else nothing was begun
+		took = t.now().Sub(t.began)
+	}
+	t.files.Log(folder.Event{Type: folder.PhaseComplete, Result: string(o.Status), Duration: took, Details: details})
 }
 
-// facts are what the report tells beyond what the files hold.
-func (t *chronicle) facts(o Outcome) folder.Facts {
-	f := folder.Facts{Summary: o.Answer}
-	if o.Failure != nil {
-		f.NextSteps = append(f.NextSteps, strings.TrimSpace(o.Failure.Message+"; "+o.Failure.Hint))
+// nextSteps is what a run left to be done.
+func (t *chronicle) nextSteps(o Outcome) []string {
+	steps := []string{}
+	if f := o.Failure; f != nil && f.Hint != "" {
+		steps = append(steps, head(firstLine(f.Message), maxToldBytes)+": "+f.Hint)
 	}
-	for _, id := range slices.Sorted(maps.Keys(t.started)) {
-		f.NextSteps = append(f.NextSteps, "go on with "+id)
-	}
-	return f
+	return steps
 }
 
 // closed ends the story of this process in the session.

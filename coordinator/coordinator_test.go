@@ -71,6 +71,7 @@ type project struct {
 	session       string
 	method        string // how processes are ended: "session" has no complete sandbox
 	ask           func(context.Context, coordinator.Question) (string, error)
+	lessons       func(dir string) []string
 	environ       []string
 	runs          int
 	// eye sees each event after it was kept.
@@ -196,7 +197,7 @@ func (p *project) options() coordinator.Options {
 	}
 	return coordinator.Options{
 		Root: p.root, FS: p.fs, Config: cfg, Proc: proc.New(proc.Options{Method: p.method}), RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
-		Session: p.session, Eyes: p.see, Ask: p.ask, Getenv: func(string) string { return "" },
+		Session: p.session, Eyes: p.see, Ask: p.ask, Lessons: p.lessons, Getenv: func(string) string { return "" },
 	}
 }
 

@@ -8,7 +8,7 @@
 //
 // Where things are: a run is in run.go, judge.go, settle.go and outcome.go, what it may do
 // in permit.go; state in book.go (the hand on the store and the journal),
-// chronicle.go (a session's files), edits.go (what the user edits meanwhile) and
+// chronicle.go and verdicts.go (a session's files), edits.go (what the user edits meanwhile) and
 // notebook.go (the tools that keep something); what the model sees in compact.go,
 // summary.go, past.go, recall.go, wording.go and context.go; what a crash leaves
 // in recovery.go, resume.go and cutoff.go; changes to files in changes.go and

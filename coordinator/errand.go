@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,6 +46,7 @@ type errand struct {
 	calls   int
 	args    map[string]string // of the calls that run
 	final   string
+	context int64            // tokens of the largest request
 	foreign *external.Result // of the program that worked on it
 }
 
@@ -95,6 +97,26 @@ func (s *errands) worker(task, set string) string {
 		s.last[task] = set
 	}
 	return before
+}
+
+// taskOf is the task of the plan that an agent works on now, "" for none.
+func (s *errands) taskOf(id string) string {
+	s.mu.Lock()
+	open := slices.Collect(maps.Values(s.open))
+	s.mu.Unlock()
+	for _, e := range open {
+		if e.holds(id) {
+			return e.order.Task.ID
+		}
+	}
+	return ""
+}
+
+// holds says that an agent is the one that works on it.
+func (e *errand) holds(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return id != "" && e.agent == id
 }
 
 // planned notes which file is the plan's.
@@ -175,6 +197,10 @@ func (e *errand) saw(ev agent.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch ev.Type {
+	case agent.EventUsage:
+		if ev.Usage != nil {
+			e.context = max(e.context, int64(ev.Usage.Input))
+		}
 	case agent.EventToolStart:
 		e.args[ev.CallID] = string(ev.Args)
 	case agent.EventToolEnd:
@@ -220,7 +246,7 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 	for _, command := range e.order.Checks {
-		res, why, err := c.checkFor(ctx, st, command)
+		res, why, err := c.checkFor(ctx, st, command, c.events.emit)
 		if err != nil {
 			return "", err
 		}
@@ -236,7 +262,7 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 }
 
 // checkFor runs a check that a plan asks for. why says that it was not run.
-func (c *Coordinator) checkFor(ctx context.Context, st *station, command string) (res proc.Result, why string, err error) {
+func (c *Coordinator) checkFor(ctx context.Context, st *station, command string, emit func(agent.Event)) (res proc.Result, why string, err error) {
 	if c.cfg.Check != command || c.cfg.Origin("check").Source == fromProject {
 		d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
 		switch {
@@ -251,7 +277,7 @@ func (c *Coordinator) checkFor(ctx context.Context, st *station, command string)
 			return res, why, nil
 		}
 	}
-	res, err = c.checkIn(ctx, st, command)
+	res, err = c.checkIn(ctx, st, command, emit)
 	return res, "", err
 }
 

@@ -201,7 +201,7 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 	if ok, err := p.c.mayCheck(step, command); !ok || err != nil {
 		return "", err
 	}
-	res, err := p.c.checkIn(step, p.c.station, command)
+	res, err := p.c.checkIn(step, p.c.station, command, p.c.events.emit)
 	if err != nil {
 		return "", err
 	}
@@ -221,6 +221,15 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 		return "", nil
 	}
 	return p.c.failedCheck(command, res)
+}
+
+// provenBy are the checks that a job has to pass by the configuration; those of a
+// plan are known once it is read.
+func (c *Coordinator) provenBy(j Job) []string {
+	if c.cfg.Check == "" || j.Chat || c.book.dry {
+		return nil
+	}
+	return []string{c.cfg.Check}
 }
 
 // failedCheck is what a model is told of a failed check.
@@ -249,9 +258,13 @@ func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error
 }
 
 // checkIn runs a check in the tree of an agent, in its sandbox: what it runs is
-// what the model wrote. The last lines say most of a failure; half of what is
+// what the model wrote. emit is told what came of it. The last lines say most of a failure; half of what is
 // kept is the end.
-func (c *Coordinator) checkIn(ctx context.Context, st *station, command string) (proc.Result, error) {
+func (c *Coordinator) checkIn(ctx context.Context, st *station, command string, emit func(agent.Event)) (proc.Result, error) {
+	tree := ""
+	if c.book.sessionDir() != "" { // else nobody reads it
+		tree = st.tree(ctx)
+	}
 	began := time.Now()
 	res, err := c.runIn(ctx, st, command, maxCheckBytes)
 	if ctx.Err() != nil {
@@ -266,6 +279,6 @@ func (c *Coordinator) checkIn(ctx context.Context, st *station, command string) 
 		res.ExitCode, why = timedOutCode, "timed out"
 	}
 	code, ok, took := res.ExitCode, res.ExitCode == 0, time.Since(began).Milliseconds()
-	c.events.emit(agent.Event{Type: agent.EventGate, Agent: st.name, Text: command, ExitCode: &code, OK: &ok, DurationMS: &took, Reason: why})
+	emit(agent.Event{Type: agent.EventGate, Agent: st.name, TaskID: c.errands.taskOf(st.name), Text: command, ExitCode: &code, OK: &ok, DurationMS: &took, Reason: why, Ref: tree})
 	return res, nil
 }

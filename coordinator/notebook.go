@@ -17,7 +17,7 @@ import (
 	"ralph/workers/tools"
 )
 
-var _ tools.Notebook = (*book)(nil)
+var _ tools.Notebook = notebook{}
 
 // errNoState answers a tool that wants to keep something when nothing is kept.
 var errNoState = errors.New("nothing is kept in this run")
@@ -97,30 +97,38 @@ func (b *book) Learn(_ context.Context, l tools.Learning) (string, error) {
 	})
 }
 
+// notebook is the book for an agent that works at a station: what it says of a
+// document is read in its own tree.
+type notebook struct {
+	*book
+	at *station
+}
+
 // Feature adds a feature to the inventory of the session, or of the project
 // when there is no session.
-func (b *book) Feature(_ context.Context, f tools.Feature) (string, error) {
+func (n notebook) Feature(_ context.Context, f tools.Feature) (string, error) {
+	b, doc := n.book, n.describe(f.Document)
 	return b.use(func(s *memory.Store) (string, error) {
 		dir, session := "", ""
 		if b.session != nil {
 			dir, session = b.session.Dir(), b.session.ID()
 		}
 		id, err := s.RecordFeature(dir, session, memory.Feature{Name: f.Name, Category: f.Category, Directory: f.Directory, Purpose: f.Purpose,
-			KeyFiles: f.KeyFiles, Dependencies: f.Dependencies, Status: f.Status, Document: b.describe(f.Document)})
-		if err == nil && b.story != nil {
-			b.story.found(id, f.Document != "")
+			KeyFiles: f.KeyFiles, Dependencies: f.Dependencies, Status: f.Status, Challenges: f.Challenges, Assumptions: f.Assumptions, Document: doc})
+		if err == nil && b.session != nil {
+			b.session.Features(f.Challenges)
 		}
 		return id + " " + f.Name, err
 	})
 }
 
 // describe reads what there is to say about a feature's document.
-func (b *book) describe(path string) memory.Document {
+func (n notebook) describe(path string) memory.Document {
 	if path == "" {
 		return memory.Document{}
 	}
 	doc := memory.Document{Path: path, Title: filepath.Base(path), Status: "missing"}
-	f, resolved, err := b.c.station.work.Open(path)
+	f, resolved, err := n.at.work.Open(path)
 	if err != nil {
 		return doc
 	}
@@ -187,4 +195,25 @@ func tail(s string, n int) string {
 		return s[i+1:]
 	}
 	return s
+}
+
+const maxTitle = 80
+
+// progressOf is the entry for RALPH_PROGRESS.md.
+func progressOf(out Outcome, j Job, run string) memory.Entry {
+	title, _, _ := strings.Cut(strings.TrimSpace(j.Task), "\n")
+	if r := []rune(title); len(r) > maxTitle {
+		title = string(r[:maxTitle-1]) + "…"
+	}
+	e := memory.Entry{Title: title, Status: string(out.Status), Summary: out.Answer, Commits: out.Commits, RunID: run}
+	if out.Failure != nil {
+		e.Summary = strings.TrimSpace(out.Failure.Message + "\n\n" + out.Answer)
+	}
+	for _, f := range out.FilesChanged {
+		e.Files = append(e.Files, f.Path)
+	}
+	if out.Check != nil {
+		e.Check = fmt.Sprintf("%s: exit %d", out.Check.Command, out.Check.ExitCode)
+	}
+	return e
 }

@@ -46,6 +46,10 @@ type Options struct {
 	Eyes func(agent.Event)
 	// Ask puts a question to the human and waits; nil means nobody is there.
 	Ask func(context.Context, Question) (string, error)
+	// Lessons says what is found in the session in a directory, a line each, for
+	// its report; nil finds nothing. It is called once, on the goroutine of Close,
+	// and not for a session whose log is too large to be read then.
+	Lessons func(dir string) []string
 	// Getenv reads the user's environment.
 	Getenv func(string) string
 	// Now is the clock; nil means time.Now.

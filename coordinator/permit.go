@@ -45,6 +45,9 @@ type gate struct {
 	onAsk  string
 	ask    func(context.Context, Question) (string, error)
 	emit   func(agent.Event)
+	// taken is told of a question that was taken back before the human answered; nil
+	// tells nobody.
+	taken func()
 	// asking is held by the one question that is before the human.
 	asking chan struct{}
 
@@ -193,6 +196,9 @@ func (g *gate) human(ctx context.Context, consent string, asked agent.Event, q Q
 	asked.Status = "asked"
 	g.emit(asked)
 	answer, err := g.ask(ctx, q)
+	if err != nil && asked.Type == agent.EventAsk && g.taken != nil {
+		g.taken()
+	}
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}

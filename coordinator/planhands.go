@@ -138,7 +138,7 @@ func (h planHands) kept(ctx context.Context, e *errand, a crew.Agent) bool {
 	}
 	e.is(a.ID)
 	for _, command := range e.order.Checks {
-		res, why, err := c.checkFor(ctx, c.station, command)
+		res, why, err := c.checkFor(ctx, c.station, command, c.events.emit)
 		if err != nil || why != "" {
 			return false
 		}
@@ -183,7 +183,7 @@ func (e *errand) report(c *Coordinator, a, before crew.Agent) loop.Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := loop.Report{Agent: a.ID, Branch: a.Branch, Commit: a.Commit, Landing: string(a.Landing), Checks: slices.Clone(e.checks), Files: a.Files, Weakened: a.Weakened,
-		Summary: a.Result, Final: e.final, Problem: a.Problem, Turns: a.Turns - before.Turns, ToolCalls: e.calls,
+		Summary: a.Result, Final: e.final, Problem: a.Problem, Turns: a.Turns - before.Turns, ToolCalls: e.calls, Context: e.context,
 		Usage: a.Usage.Add(negative(before.Usage)), CostUSD: crew.Grown(a.CostUSD, before.CostUSD)}
 	switch a.State {
 	case crew.Done:
@@ -290,14 +290,22 @@ func (c *Coordinator) leftBehind(o loop.Order, why string) {
 
 // Check runs a command in the user's tree, as a gate asks for it.
 func (h planHands) Check(ctx context.Context, command string) loop.CheckRun {
-	res, why, err := h.c.checkFor(ctx, h.c.station, command)
+	tree := ""
+	// The gate itself is what the session's files tell of.
+	res, why, err := h.c.checkFor(ctx, h.c.station, command, func(e agent.Event) {
+		tree = e.Ref
+		h.c.events.emitFiled(e)
+	})
 	switch {
 	case err != nil:
 		return loop.CheckRun{Command: command, Output: err.Error(), ExitCode: -1}
 	case why != "":
 		return loop.CheckRun{Command: command, Output: "not run: " + why, ExitCode: -1}
 	}
-	return checkRun(command, res)
+	h.c.book.validated(command)
+	run := checkRun(command, res)
+	run.Tree = tree
+	return run
 }
 
 // maxPaths bounds the paths of a task that are looked for.

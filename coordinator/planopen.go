@@ -166,7 +166,7 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 		},
 		Emit: c.events.emitFiled, Warn: c.warn, Behind: c.behind, Now: c.now, MaxAgents: c.cfg.MaxAgents,
 		Actor: "ralph/" + c.SessionID(), Former: "ralph/", SessionID: c.SessionID(),
-		Progress: c.book.taskEnded, Left: c.leftBehind,
+		Progress: c.book.taskEnded, Left: c.leftBehind, Features: c.book.features, Checks: c.book.validations,
 	}
 	if c.opt.Ask != nil {
 		o.Ask = func(ctx context.Context, q loop.Question) (string, error) {

@@ -216,7 +216,7 @@ func (s *Sessions) Merge(ctx context.Context, a, b, name string, dry bool) (m ex
 
 // Import makes a session of a source of another tool, at path.
 func (s *Sessions) Import(ctx context.Context, path string, format exchange.Format, name string, dry bool) (got exchange.Imported, err error) {
-	src, err := exchange.Open(s.o.FS, path, format)
+	src, err := exchange.Open(ctx, s.o.FS, path, format)
 	if err != nil {
 		return got, failed(err)
 	}

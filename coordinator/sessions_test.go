@@ -203,7 +203,7 @@ func TestTheChronicleAgreesWithItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	story := newChronicle(s, now)
-	story.opened("chat", "r-1", "m")
+	story.opened("chat", "r-1", "m", "workspace", 128000)
 	agrees("begun", s, 0)
 	story.worked(memory.Task{ID: "T-1", Title: "A", Status: markdown.InProgress})
 	story.event(agent.Event{Type: agent.EventToolStart, CallID: "c", Tool: "write", Args: json.RawMessage(`{"path":"sub/../a.txt"}`)})
@@ -222,8 +222,12 @@ func TestTheChronicleAgreesWithItself(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	story = newChronicle(again, now)
-	story.opened("chat", "r-2", "m")
-	story.found("F001", true)
+	story.opened("chat", "r-2", "m", "workspace", 128000)
+	inventory := `[{"feature_id":"F001","name":"x","documented":true,"assumptions_count":2}]`
+	if err := os.WriteFile(filepath.Join(again.Dir(), "feature-inventory.json"), []byte(inventory), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again.Features([]string{"hard"})
 	story.worked(memory.Task{ID: "T-2", Title: "B", Status: markdown.Done})
 	story.closed()
 	if err := again.Close(); err != nil {
@@ -232,6 +236,9 @@ func TestTheChronicleAgreesWithItself(t *testing.T) {
 	d = agrees("closed", again, 2)
 	if m := d.Meta; m.Status != "completed" || m.Errors != 2 || m.Completed != 1 || len(m.Discovered) != 1 || len(m.Documented) != 1 || d.Log.End != "completed" {
 		t.Errorf("%+v %q", m, d.Log.End)
+	}
+	if c := again.Meta().Context; c.AssumptionsIdentified != 2 || len(c.ChallengesGenerated) != 1 {
+		t.Errorf("%+v", c)
 	}
 	if f := d.Failures; len(f) != 2 || !f[0].Resolved || f[0].ErrorType != "task_failed" {
 		t.Errorf("%+v", f)

@@ -19,7 +19,7 @@ func (c *Coordinator) toolbox(j Job, st *station, depth int) []agent.Tool {
 		Proc:     c.opt.Proc,
 		Git:      st.repo,
 		Sandbox:  st.cage,
-		Notebook: c.book,
+		Notebook: notebook{c.book, st},
 		Ask: func(ctx context.Context, q tools.Question) (string, error) {
 			return c.gate.askUser(ctx, st.name, depth == 0, q)
 		},

@@ -15,8 +15,17 @@ type Totals struct {
 	FilesChanged []git.FileChange
 	Commits      []string
 	Started      time.Time
+	// Findings is how much Options.Lessons found in the session when it was closed.
+	Findings int
 
 	costUnknown bool // some usage had no price
+}
+
+// foundAt notes how many lessons the report of the session holds.
+func (c *Coordinator) foundAt(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.totals.Findings = n
 }
 
 // add adds what a run brought. A run that used nothing says nothing about the

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,9 @@ type Feature struct {
 	KeyFiles     []string
 	Dependencies []string
 	Status       string
+	// Challenges are what is hard about it, Assumptions what was taken for granted;
+	// each adds to those that are known.
+	Challenges, Assumptions []string
 	// Document, when it has a path, is a text that describes the feature; it
 	// is listed in feature-docs-generated.json.
 	Document Document
@@ -39,7 +43,7 @@ type Document struct {
 }
 
 // object is a JSON object whose unknown keys are kept as they are.
-type object = map[string]json.RawMessage
+type object map[string]json.RawMessage
 
 // RecordFeature adds a feature to the inventory in dir, or updates the one
 // with the same id or name, and returns its id. dir is a session's directory;
@@ -58,16 +62,17 @@ func (s *Store) RecordFeature(dir, sessionID string, f Feature) (string, error) 
 	if s.readOnly {
 		return "", fmt.Errorf("record feature %q: nothing can be saved in this project", f.Name)
 	}
-	inventory, features, err := s.readList(filepath.Join(dir, "feature-inventory.json"), "features")
+	path := filepath.Join(dir, inventoryFile)
+	inventory, features, err := s.readList(path, "features")
 	if err != nil {
 		return "", err
 	}
 	id, features := s.mergeFeature(features, f)
 	inventory["session_id"] = encode(sessionID)
 	inventory["generated_at"] = encode(s.now().UTC().Format(time.RFC3339))
-	inventory["features"] = encode(features)
+	inventory["features"] = features.encode()
 	inventory["statistics"] = encode(statistics(features))
-	if err := s.writeJSON(filepath.Join(dir, "feature-inventory.json"), inventory, "session_id", "generated_at", "features", "statistics"); err != nil {
+	if err := s.writeJSON(path, inventory, "session_id", "generated_at", "features", "statistics"); err != nil {
 		return "", err
 	}
 	if f.Document.Path == "" {
@@ -90,11 +95,35 @@ func (s *Store) redacted(f Feature) Feature {
 	}
 	return Feature{ID: s.redact(f.ID), Name: s.redact(f.Name), Category: s.redact(f.Category), Directory: s.redact(f.Directory),
 		Purpose: s.redact(f.Purpose), KeyFiles: all(f.KeyFiles), Dependencies: all(f.Dependencies), Status: s.redact(f.Status),
+		Challenges: all(f.Challenges), Assumptions: all(f.Assumptions),
 		Document: Document{Path: s.redact(f.Document.Path), Title: s.redact(f.Document.Title), Words: f.Document.Words, Status: f.Document.Status}}
 }
 
-// readList reads a JSON file that holds a list under a key, or a bare list.
-func (s *Store) readList(path, name string) (object, []object, error) {
+const inventoryFile = "feature-inventory.json"
+
+// jsonList are the entries of a list of which Ralph changes some: what is no object, and
+// what is not changed, stays byte for byte.
+type jsonList []jsonEntry
+
+type jsonEntry struct {
+	raw     json.RawMessage
+	o       object // nil for what is none
+	changed bool
+}
+
+func (l jsonList) encode() json.RawMessage {
+	raw := make([]json.RawMessage, len(l))
+	for i, e := range l {
+		if raw[i] = e.raw; e.changed {
+			raw[i] = encode(e.o)
+		}
+	}
+	return encode(raw)
+}
+
+// readList reads a JSON file that holds a list under a key, or a bare list. One
+// that is broken is set aside, and the list begun anew.
+func (s *Store) readList(path, name string) (object, jsonList, error) {
 	data, err := durable.ReadFile(s.fs, path, maxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return object{}, nil, nil
@@ -102,16 +131,24 @@ func (s *Store) readList(path, name string) (object, []object, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	top, list := object{}, []object{}
-	if trimmed := bytes.TrimSpace(data); bytes.HasPrefix(trimmed, []byte("[")) {
+	top, list := object{}, []json.RawMessage{}
+	if trimmed := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))); bytes.HasPrefix(trimmed, []byte("[")) {
 		err = json.Unmarshal(trimmed, &list)
 	} else if err = json.Unmarshal(trimmed, &top); err == nil && top[name] != nil {
 		err = json.Unmarshal(top[name], &list)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("read %q: %w", path, err)
+	if err != nil || top == nil {
+		_, err = s.quarantine(path)
+		return object{}, nil, err
 	}
-	return top, list, nil
+	found := make(jsonList, len(list))
+	for i, raw := range list {
+		found[i].raw = raw
+		if json.Unmarshal(raw, &found[i].o) != nil {
+			found[i].o = nil
+		}
+	}
+	return top, found, nil
 }
 
 // writeJSON writes an object with some keys first, in this order.
@@ -148,29 +185,33 @@ func (s *Store) writeJSON(path string, top object, first ...string) error {
 	return nil
 }
 
-func (s *Store) mergeFeature(features []object, f Feature) (string, []object) {
+func (s *Store) mergeFeature(features jsonList, f Feature) (string, jsonList) {
 	at, highest := -1, 0
-	for i, o := range features {
-		id := text(o["feature_id"])
+	for i, e := range features {
+		id := text(e.o["feature_id"])
 		if n, err := strconv.Atoi(strings.TrimPrefix(id, "F")); err == nil {
 			highest = max(highest, n)
 		}
-		if f.ID != "" && id == f.ID || f.ID == "" && strings.EqualFold(text(o["name"]), strings.TrimSpace(f.Name)) {
+		if e.o != nil && (f.ID != "" && id == f.ID || f.ID == "" && strings.EqualFold(strings.TrimSpace(text(e.o["name"])), strings.TrimSpace(f.Name))) {
 			at = i
 		}
 	}
+	if f.ID == "" {
+		f.ID = fmt.Sprintf("F%03d", highest+1)
+	}
 	if at < 0 {
-		if f.ID == "" {
-			f.ID = fmt.Sprintf("F%03d", highest+1)
-		}
-		features = append(features, object{
+		features = append(features, jsonEntry{o: object{
 			"feature_id": encode(f.ID), "name": encode(""), "category": encode(""), "directory": encode(""), "purpose": encode(""),
 			"key_files": encode([]string{}), "dependencies": encode([]string{}), "status": encode("discovered"),
 			"documented": encode(false), "challenges_generated": encode(0), "assumptions_count": encode(0),
-		})
+		}})
 		at = len(features) - 1
 	}
-	o := features[at]
+	features[at].changed = true
+	o := features[at].o
+	if text(o["feature_id"]) == "" { // another tool's has none
+		o["feature_id"] = encode(f.ID)
+	}
 	for key, value := range map[string]string{"name": f.Name, "category": f.Category, "directory": f.Directory, "purpose": f.Purpose, "status": f.Status} {
 		if value = strings.TrimSpace(value); value != "" {
 			o[key] = encode(value)
@@ -182,10 +223,31 @@ func (s *Store) mergeFeature(features []object, f Feature) (string, []object) {
 	if f.Dependencies != nil {
 		o["dependencies"] = encode(f.Dependencies)
 	}
+	o.grow("challenges", "challenges_generated", f.Challenges)
+	o.grow("assumptions", "assumptions_count", f.Assumptions)
 	if f.Document.Path != "" {
 		o["documented"] = encode(true)
 	}
 	return text(o["feature_id"]), features
+}
+
+// grow adds texts to a list, each once, and counts them; what another tool counted
+// without a list stays and is added to.
+func (o object) grow(list, count string, texts []string) {
+	var known []string
+	_ = json.Unmarshal(o[list], &known) // no list is an empty one
+	before := len(known)
+	for _, t := range texts {
+		if t = strings.TrimSpace(t); t != "" && !slices.Contains(known, t) {
+			known = append(known, t)
+		}
+	}
+	if len(known) == before {
+		return
+	}
+	var n int
+	_ = json.Unmarshal(o[count], &n) // no count is none
+	o[list], o[count] = encode(known), encode(max(n, before)+len(known)-before)
 }
 
 func (s *Store) recordDocument(dir, sessionID, id string, doc Document) error {
@@ -195,31 +257,37 @@ func (s *Store) recordDocument(dir, sessionID, id string, doc Document) error {
 		return err
 	}
 	at := -1
-	for i, o := range list {
-		if text(o["path"]) == doc.Path && text(o["feature_id"]) == id {
+	for i, e := range list {
+		if e.o != nil && text(e.o["path"]) == doc.Path && text(e.o["feature_id"]) == id {
 			at = i
 		}
 	}
 	if at < 0 {
-		list = append(list, object{})
+		list = append(list, jsonEntry{o: object{}})
 		at = len(list) - 1
 	}
+	list[at].changed = true
 	now := encode(s.now().UTC().Format(time.RFC3339))
 	if doc.Status == "" {
 		doc.Status = "generated"
 	}
 	for key, value := range map[string]any{"feature_id": id, "path": doc.Path, "title": doc.Title, "words": doc.Words, "status": doc.Status} {
-		list[at][key] = encode(value)
+		list[at].o[key] = encode(value)
 	}
-	list[at]["generated_at"] = now
-	top["session_id"], top["generated_at"], top["documents"] = encode(sessionID), now, encode(list)
+	list[at].o["generated_at"] = now
+	top["session_id"], top["generated_at"], top["documents"] = encode(sessionID), now, list.encode()
 	return s.writeJSON(path, top, "session_id", "generated_at", "documents")
 }
 
 // statistics is computed from the list, never taken from the file.
-func statistics(features []object) map[string]any {
-	categories, statuses, documented := map[string]int{}, map[string]int{}, 0
-	for _, o := range features {
+func statistics(features jsonList) map[string]any {
+	categories, statuses, documented, total := map[string]int{}, map[string]int{}, 0, 0
+	for _, e := range features {
+		o := e.o
+		if o == nil {
+			continue
+		}
+		total++
 		categories[text(o["category"])]++
 		statuses[text(o["status"])]++
 		var is bool
@@ -228,10 +296,10 @@ func statistics(features []object) map[string]any {
 		}
 	}
 	coverage := 0.0
-	if len(features) > 0 {
-		coverage = math.Round(10000*float64(documented)/float64(len(features))) / 10000
+	if total > 0 {
+		coverage = math.Round(10000*float64(documented)/float64(total)) / 10000
 	}
-	return map[string]any{"total_features": len(features), "by_category": categories, "by_status": statuses, "documentation_coverage": coverage}
+	return map[string]any{"total_features": total, "by_category": categories, "by_status": statuses, "documentation_coverage": coverage}
 }
 
 func text(raw json.RawMessage) string {

@@ -104,11 +104,8 @@ func exclude(fsys afero.Fs, common string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for line := range strings.Lines(string(data)) {
-		switch strings.TrimSpace(line) {
-		case pattern, "/.ralph/", ".ralph", "/.ralph":
-			return nil
-		}
+	if excluded(data) {
+		return nil
 	}
 	if err := durable.MkdirAll(fsys, filepath.Dir(path), 0o755); err != nil {
 		return err

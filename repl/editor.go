@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ralph/coordinator"
+	"ralph/coordinator/desk"
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/memory"
@@ -162,46 +163,11 @@ func (e *editorError) Error() string { return fmt.Sprintf("%s ended with exit %d
 // editor is the command of the user's editor, for a project with that root. It looks
 // at the disk.
 func (s *Shell) editor(root string) ([]string, error) {
-	for _, name := range []string{"VISUAL", "EDITOR"} {
-		text := strings.TrimSpace(s.o.Getenv(name))
-		if text == "" {
-			continue
-		}
-		argv, err := slash.Words(text)
-		if err == nil && len(argv) == 0 {
-			continue
-		}
-		if err == nil && !s.onPath(root, argv[0]) {
-			err = errors.New("there is no such program")
-		}
-		if err != nil {
-			return nil, &coordinator.Error{Op: "open editor: $" + name, Path: text, Err: err, Hint: "set VISUAL or EDITOR to your editor, and start the chat again"}
-		}
-		return argv, nil
+	argv, err := desk.Editor(s.o.Getenv, root)
+	if err != nil {
+		return nil, &coordinator.Error{Op: "open editor", Err: err, Hint: desk.EditorHint}
 	}
-	for _, name := range []string{"vi", "nano"} {
-		if s.onPath(root, name) {
-			return []string{name}, nil
-		}
-	}
-	return nil, &coordinator.Error{Op: "open editor", Err: errors.New("none is set, and there is no vi and no nano"), Hint: "set VISUAL or EDITOR to your editor, and start the chat again"}
-}
-
-// onPath says that a program is there to be run.
-func (s *Shell) onPath(root, name string) bool {
-	dirs := filepath.SplitList(s.o.Getenv("PATH"))
-	if strings.Contains(name, "/") {
-		dirs = []string{""}
-		if !filepath.IsAbs(name) {
-			dirs[0] = root
-		}
-	}
-	for _, dir := range dirs {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
-			return true
-		}
-	}
-	return false
+	return argv, nil
 }
 
 // compose lets the user go on with the line in an editor. What is saved stands in

@@ -219,6 +219,9 @@ func (s *Shell) farewell(parting *coordinator.Live) {
 			out += tasksDone(r, s.tasksBefore, *parting)
 		}
 		out += r.Note(s.spent())
+		if id != "" && t.Findings > 0 {
+			out += r.Note(count(t.Findings, "finding", "findings") + ": ralph insights " + id + " (--append keeps them in AGENT.md)")
+		}
 		if id != "" {
 			out += r.Note("to go on: ralph chat --resume " + id)
 		}

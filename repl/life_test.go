@@ -409,6 +409,7 @@ func TestFarewellTellsTasks(t *testing.T) {
 		return echo(ctx, f, task)
 	}, model: "gpt-large"}
 	f.live.Tasks = coordinator.TaskCount{Done: 5, Open: 5}
+	f.totals.Findings = 2
 	c := open(t, nil, with(f))
 	c.idle()
 	c.Type("work\r")
@@ -417,6 +418,7 @@ func TestFarewellTellsTasks(t *testing.T) {
 	c.Type("\x04")
 	c.left(0)
 	c.Has("· tasks: 2 done, 1 failed, 2 open\n")
+	c.Has("· 2 findings: ralph insights session-001-test (--append")
 
 	quiet := open(t, echo)
 	quiet.idle()

@@ -47,6 +47,9 @@ type App struct {
 	// kill now, 3 is leave at once, after which the caller ends the process. It
 	// may be called from any goroutine, also after Main; nil: nobody calls it.
 	Again func(do func(n int))
+	// Render shows Markdown on a terminal that is so many columns wide; theme is the
+	// setting of that name. It is called for a terminal only; nil shows it as it is.
+	Render func(markdown string, width int, theme string, getenv func(string) string) string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

@@ -83,7 +83,7 @@ func TestUsageErrors(t *testing.T) {
 		{"undo", []string{"undo", "all"}, []string{`"all" is not a number`}},
 		{"chat flags", []string{"chat", "--new", "--continue"}, []string{"exclude each other"}},
 		{"chat words", []string{"chat", "hello"}, []string{`takes no "hello"`}},
-		{"help", []string{"help", "monitor"}, []string{`no command "monitor" yet`}},
+		{"help", []string{"help", "reports"}, []string{`unknown command "reports"`}},
 		{"no glob match", []string{"--files", "*.nope", "x"}, []string{"matches no file"}},
 		{"glob outside", []string{"--files", "../*", "x"}, []string{"outside the project"}},
 		{"schema file", []string{"--schema", "nope.json", "x"}, []string{"open schema", "no such file"}},
@@ -215,7 +215,7 @@ func TestNoEarlyTouch(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	names := append(later(), "run", "status", "send", "stop", "pause", "resume", "attach", "chat", "version", "config", "doctor", "demo", "undo", "schema", "completion", "help")
+	names := append([]string{"monitor", "logs", "report", "analyze", "insights", "compare", "init"}, "run", "status", "send", "stop", "pause", "resume", "attach", "chat", "version", "config", "doctor", "demo", "undo", "schema", "completion", "help")
 	for word, want := range map[string]string{
 		"statsu": "status", "stauts": "status", "verison": "version", "chta": "chat", "hlep": "help", "demon": "demo", "undoo": "undo",
 		"lint": "", "fix": "", "test": "", "refactor": "", "commit": "", "build": "", "x": "", "improve": "", "format": "", "hello": "", "explain": "", "shell": "", "runs": "run", "docs": "",

@@ -136,7 +136,12 @@ func bar(done, total, long int) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", long-full) + "]"
 }
 
-func width(s string) int { return runewidth.StringWidth(s) }
+func width(s string) int {
+	if plainASCII(s) {
+		return len(s)
+	}
+	return runewidth.StringWidth(s)
+}
 
 // waitText says what a run waits for that comes by itself.
 func waitText(w loop.Wait, now time.Time) string {

@@ -78,7 +78,7 @@ func TestConfigOfKeys(t *testing.T) {
 	if code := b.run("config", "max_turn", "nonsense", "model=x"); code != 2 || b.out.String() != "" {
 		t.Errorf("exit %d: %s", code, b.out.String())
 	}
-	for _, want := range []string{`"max_turn" (did you mean max_turns?)`, `"nonsense"`, `"model=x" (it shows settings and changes none)`, "hint: ralph config alone"} {
+	for _, want := range []string{`"max_turn" (did you mean max_turns?)`, `"nonsense"`, `"model=x" (ralph config set changes one)`, "hint: ralph config alone"} {
 		if !strings.Contains(b.err.String(), want) {
 			t.Errorf("no %q in %s", want, b.err.String())
 		}

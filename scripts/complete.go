@@ -95,6 +95,8 @@ func (inv *invocation) completeFlags(c *cobra.Command, flags *pflag.FlagSet) {
 			words = inv.featureNames
 		case "resume":
 			words = inv.sessionIDs
+		case "sessions":
+			words = inv.sessionIDs
 		case "session":
 			words = func(c *cobra.Command, args []string) []string {
 				return append([]string{"new\tbegin one", "last\tthe newest"}, inv.sessionIDs(c, args)...)
@@ -161,9 +163,11 @@ func (inv *invocation) wordsFor(command string) (words choices, files bool) {
 		}), false
 	case "plan prompt":
 		return first(inv.planTasks), false
-	case "sessions show":
+	case "sessions show", "report", "analyze", "insights", "logs", "monitor", "status":
 		return first(inv.sessionIDs), false
-	case "sessions archive":
+	case "compare":
+		return inv.sessionIDs, false
+	case "sessions archive", "sessions check":
 		return inv.sessionIDs, false
 	case "sessions handoff", "sessions merge":
 		return func(c *cobra.Command, args []string) []string {

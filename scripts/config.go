@@ -33,12 +33,12 @@ type configEntry struct {
 }
 
 func (inv *invocation) configCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "config [KEY...]",
-		Short: "print each setting and where it comes from",
+	c := &cobra.Command{
+		Use:   "config [KEY... | set KEY VALUE | unset KEY | edit]",
+		Short: "print each setting and where it comes from, or change one",
 		Long: "Print each setting, or those that are named, with the effective value and where that comes from: a flag, the environment, a file, or the default. Keys and tokens are never shown.\n" +
 			"A key is spelled as in YAML (max_turns) or as its flag (max-turns); \"history\" stands for all that begin with \"history.\".\n" +
-			"The user's file is ~/.config/ralph/config.yaml; what a project's .ralph/config.yaml says can only narrow.\nExample: ralph config\nExample: ralph config max_turns model\nExample: ralph config --json | jq '.entries[] | select(.source != \"default\")'",
+			"The user's file is ~/.config/ralph/config.yaml; what a project's .ralph/config.yaml says can only narrow.\nExample: ralph config\nExample: ralph config max_turns model\nExample: ralph config --json | jq '.entries[] | select(.source != \"default\")'\nExample: ralph config set max_turns 40",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := knownKeys(inv.keys, args); err != nil {
@@ -56,6 +56,8 @@ func (inv *invocation) configCommand() *cobra.Command {
 			return inv.out.printJSON(inv.configDocument(entries))
 		},
 	}
+	c.AddCommand(inv.editConfig()...)
+	return c
 }
 
 func keyNames(keys []config.Key) []string {
@@ -85,7 +87,7 @@ func knownKeys(keys []config.Key, words []string) error {
 		text := fmt.Sprintf("%q", w)
 		switch best := nearest(strings.ReplaceAll(w, "-", "_"), keyNames(keys)); {
 		case strings.Contains(w, "="):
-			text += " (it shows settings and changes none)"
+			text += " (ralph config set changes one)"
 		case best != "":
 			text += fmt.Sprintf(" (did you mean %s?)", best)
 		}

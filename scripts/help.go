@@ -51,8 +51,6 @@ func (inv *invocation) helpCommand() *cobra.Command {
 			switch {
 			case i >= 0 && !man:
 				at = at.Commands()[i]
-			case slices.Contains(later(), word):
-				return usage("ralph help lists the commands", "this version has no command %q yet", word)
 			default:
 				return usage("ralph help lists the commands", "ralph help: unknown command %q", strings.Join(args, " "))
 			}
@@ -74,9 +72,10 @@ type section struct {
 func sections() []section {
 	return []section{
 		{"Work", []string{"chat", "run", "plan", "script", "undo"}},
-		{"A Ralph at work here, also from another terminal", []string{"status", "attach", "send", "pause", "stop"}},
+		{"A Ralph at work here, also from another terminal", []string{"status", "monitor", "attach", "send", "pause", "stop"}},
 		{"What is kept", []string{"resume", "sessions", "recover"}},
-		{"Set-up and help", []string{"demo", "doctor", "config", "schema", "completion", "version"}},
+		{"What a session tells", []string{"logs", "report", "analyze", "insights", "compare"}},
+		{"Set-up and help", []string{"init", "demo", "doctor", "config", "schema", "completion", "version"}},
 	}
 }
 

@@ -7,28 +7,15 @@ import (
 	"ralph/memory/near"
 )
 
-// later lists the words that are commands of Ralph, though not of this
-// version. They are never taken for a task, so that a script does not change
-// its meaning when they come.
-func later() []string {
-	return []string{
-		"monitor", "logs",
-		"report", "analyze", "insights", "compare", "init",
-	}
-}
-
 // guardTask refuses words that were most likely meant as a command. known are
 // the commands with the words that they take.
 func guardTask(words []string, known map[string][]string) error {
 	first := words[0]
 	asTask := "ralph -- " + strings.Join(words, " ")
-	if slices.Contains(later(), first) {
-		return usage("to pass it as a task: "+asTask, "this version has no command %q yet", first)
-	}
 	// A word that comes with a flag, or with what the command takes, was meant
 	// as a command too: task text does not begin like that.
 	lone := len(words) == 1 || strings.HasPrefix(words[1], "-")
-	names := later()
+	names := make([]string, 0, len(known))
 	for name := range known {
 		names = append(names, name)
 	}
@@ -39,10 +26,6 @@ func guardTask(words []string, known map[string][]string) error {
 	}
 	if !lone && !(len(words) == 2 && slices.Contains(known[best], words[1])) {
 		return nil
-	}
-	if slices.Contains(later(), best) {
-		return usage("to pass it as a task: "+asTask,
-			"unknown command %q; the nearest is %q, which this version does not have yet", first, best)
 	}
 	return usage("to pass it as a task: "+asTask, "unknown command %q; did you mean %q?", first, "ralph "+best)
 }

@@ -15,6 +15,9 @@ import (
 // cut to max runes.
 // Joined emoji stand apart: how wide a joined one is depends on the terminal.
 func oneLine(text string, max int) string {
+	if len(text) <= max && plainASCII(text) {
+		return strings.TrimSpace(text)
+	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" {
@@ -27,6 +30,16 @@ func oneLine(text string, max int) string {
 		return line
 	}
 	return ""
+}
+
+// plainASCII says that a text is one row of characters that are one column wide.
+func plainASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // joiner makes one emoji of two, where a terminal knows it.

@@ -14,6 +14,7 @@ import (
 	"ralph/coordinator"
 	"ralph/memory"
 	"ralph/memory/config"
+	"ralph/scripts/report"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/proc"
@@ -300,7 +301,7 @@ func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Co
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holder,
-		NoModel: holder == holderUndo || holder == holderRun && inv.cfg.DryRun, ModelOptional: holder == holderRun, Session: inv.cfg.Session, Situation: inv.taking, Force: inv.force, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now,
+		NoModel: holder == holderUndo || holder == holderRun && inv.cfg.DryRun, ModelOptional: holder == holderRun, Session: inv.cfg.Session, Situation: inv.taking, Force: inv.force, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now, Lessons: report.Lessons,
 	})
 	if err != nil {
 		return nil, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
@@ -334,6 +335,16 @@ func (inv *invocation) run(ctx context.Context, co Coordinator, j coordinator.Jo
 func (inv *invocation) shut(co Coordinator) {
 	if err := co.Close(); err != nil {
 		inv.showWarning(err.Error())
+	}
+	c, ok := co.(interface {
+		Totals() coordinator.Totals
+		SessionID() string
+	})
+	if !ok {
+		return
+	}
+	if n := c.Totals().Findings; n > 0 {
+		inv.note(fmt.Sprintf("%s: ralph insights %s (--append keeps them in AGENT.md)", plural(n, "finding"), c.SessionID()))
 	}
 }
 

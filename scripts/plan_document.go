@@ -1,17 +1,10 @@
 package scripts
 
 import (
-	_ "embed"
-
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
 	"ralph/coordinator/plan/prd"
 )
-
-// planSchema is the JSON Schema of what the commands over plans print.
-//
-//go:embed plan.schema.json
-var planSchema string
 
 // planDocument is what the commands over plans print with --output json. Which
 // of its parts are there depends on the command.

@@ -24,7 +24,7 @@ const shopPlan = `{"project": "Hats", "userStories": [
 
 // Every document fits the schema that is printed for it.
 func TestPlanDocumentsFitTheirSchema(t *testing.T) {
-	checker := resolve(planSchema)
+	checker := resolve(schemaOf("plan"))
 	b := newBench(t)
 	b.file("prd.json", shopPlan)
 	b.file("bad.json", `{"userStories": [{"id": "A", "title": "a", "dependsOn": ["A", "B"]}]}`)

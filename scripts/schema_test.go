@@ -29,9 +29,9 @@ func resolve(text string) *jsonschema.Resolved {
 }
 
 var (
-	resultChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(resultSchema) })
-	statusChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(statusSchema) })
-	eventsChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(eventsSchema) })
+	resultChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(schemaOf("result")) })
+	statusChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(schemaOf("status")) })
+	eventsChecker = sync.OnceValue(func() *jsonschema.Resolved { return resolve(schemaOf("events")) })
 )
 
 // checkResult checks a result document, and that it is valid UTF-8.
@@ -72,6 +72,15 @@ func checkEvents(t *testing.T, stream string) []map[string]any {
 	return events
 }
 
+// schemaOf is the schema of a document; a name without one is a fault of the test.
+func schemaOf(name string) string {
+	text, err := schema(name)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
 // jsonNames lists the names under which the fields of a struct are encoded.
 func jsonNames(v reflect.Type) []string {
 	var names []string
@@ -91,7 +100,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 		}
 		Required []string
 	}
-	if err := json.Unmarshal([]byte(resultSchema), &result); err != nil {
+	if err := json.Unmarshal([]byte(schemaOf("result")), &result); err != nil {
 		t.Fatal(err)
 	}
 	same := func(what string, goNames []string, schema []string) {
@@ -119,7 +128,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 		}
 		Required []string
 	}
-	if err := json.Unmarshal([]byte(statusSchema), &status); err != nil {
+	if err := json.Unmarshal([]byte(schemaOf("status")), &status); err != nil {
 		t.Fatal(err)
 	}
 	same("status", jsonNames(reflect.TypeFor[statusDocument]()), keysOf(status.Properties))
@@ -137,7 +146,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 		Else       struct{ Properties map[string]any }
 		Defs       map[string]any `json:"$defs"`
 	}
-	if err := json.Unmarshal([]byte(eventsSchema), &events); err != nil {
+	if err := json.Unmarshal([]byte(schemaOf("events")), &events); err != nil {
 		t.Fatal(err)
 	}
 	fields := append(keysOf(events.Properties), keysOf(events.Else.Properties)...)
@@ -191,7 +200,7 @@ func TestHelpText(t *testing.T) {
 	if b.run("help"); b.out.String() != whole {
 		t.Error("ralph help and ralph --help differ")
 	}
-	for _, name := range []string{"chat", "doctor", "undo", "schema", "send", "stop", "pause", "attach", "status", "resume", "run"} {
+	for _, name := range []string{"chat", "doctor", "undo", "schema", "send", "stop", "pause", "attach", "status", "logs", "monitor", "resume", "run"} {
 		b.run("help", name)
 		golden(t, "help-"+name+".txt", b.out.String())
 		text := b.out.String()

@@ -56,11 +56,12 @@ const sessionsHelp = "ralph sessions --help"
 func (inv *invocation) sessionsCommand() *cobra.Command {
 	f := &sessionsFlags{}
 	c := &cobra.Command{
-		Use:   "sessions [list|show|archive|prune|summarize|handoff|merge|import|export] [--all]",
+		Use:   "sessions [list|show|check|archive|prune|summarize|handoff|merge|import|export] [--all]",
 		Short: "list, show, archive and exchange sessions",
 		Long: "List the sessions of this project, or do something with them:\n" +
 			"list — all of them (also without a word); --all: of every project\n" +
 			"show ID — one, with its tasks, decisions, errors, files and last messages\n" +
+			"check [ID…] — hold the files of sessions against each other\n" +
 			"archive [ID…] — move old ones, or those named, to .ralph/sessions/archive\n" +
 			"prune — delete the raw files of old archived ones; --all: forget projects that are gone\n" +
 			"summarize — write .ralph/sessions/summaries/YEAR-Qn.md\n" +
@@ -70,7 +71,7 @@ func (inv *invocation) sessionsCommand() *cobra.Command {
 			"An ID is a number, a name or a unique beginning of one. Ages are those of the retention settings (ralph config). " +
 			"What changes anything takes --dry-run, and exits with 8 while another Ralph holds the project; reading never waits.\n" +
 			"Example: ralph sessions archive --dry-run",
-		ValidArgs: []string{"list", "show", "archive", "prune", "summarize", "handoff", "merge", "import", "export"},
+		ValidArgs: []string{"list", "show", "check", "archive", "prune", "summarize", "handoff", "merge", "import", "export"},
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -124,7 +125,7 @@ func (inv *invocation) readSessions(f *sessionsFlags) []*cobra.Command {
 		Args: wordCount(1, 1, "the ID of a session"),
 		RunE: func(c *cobra.Command, args []string) error { return inv.showSession(c, args[0]) },
 	}
-	return ofSessions(list, show)
+	return ofSessions(list, show, inv.checkSessionsCommand())
 }
 
 // ofSessions makes commands those of ralph sessions, which their usage begins with.

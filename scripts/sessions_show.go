@@ -166,6 +166,9 @@ func (inv *invocation) showSession(c *cobra.Command, which string) error {
 	}
 	var differences []string
 	for _, x := range d.Data.Differences() {
+		if row.Live && x.Field != "session_id" && x.FileA != x.FileB {
+			continue // files that are written at different times agree only at rest
+		}
 		differences = append(differences, x.String())
 	}
 	if inv.form == outputText {

@@ -54,7 +54,9 @@ type statusDocument struct {
 	Run      *loop.View      `json:"run"`
 	Last     *statusLast     `json:"last"`
 	Recovery *statusRecovery `json:"recovery"`
-	Warnings []string        `json:"warnings"`
+	// About is the session that was named; nil when none was.
+	About    *statusSession `json:"about"`
+	Warnings []string       `json:"warnings"`
 }
 
 // statusHolder is who holds the project now.
@@ -109,20 +111,21 @@ const (
 func (inv *invocation) statusCommand() *cobra.Command {
 	var exit bool
 	c := &cobra.Command{
-		Use:   "status [--json] [--exit-status]",
+		Use:   "status [SESSION] [--json] [--exit-status]",
 		Short: "say what Ralph is doing here, or how the last work ended",
 		Long: "Say what Ralph is doing in this project: state, task, agents, what waits in the queue, tasks, tokens and cost. With no Ralph running the files say how the last work ended and what can be gone on with; work whose Ralph is dead reads interrupted.\n" +
+			"With SESSION (or --session SESSION) it says how that session stands, also an archived or imported one: a number, a name, a unique beginning of one, or the path of a session's folder.\n" +
 			"Exits with 0 whatever it says; with --exit-status 0 for completed or idle, 1 for running or paused, 2 for failed or interrupted.\n" +
 			"`ralph schema status` prints the JSON Schema of the document.\n" +
 			"Example: ralph status\nExample: ralph status --json | jq -r .state\nExample: while ralph status --exit-status > /dev/null; [ $? = 1 ]; do sleep 5; done",
-		Args: wordsOf(0, 0),
+		Args: wordsOf(0, 1),
 	}
 	c.Flags().BoolVar(&exit, "exit-status", false, "let the exit code tell the state")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := inv.lightly(c); err != nil {
 			return err
 		}
-		d, err := inv.status(c.Context())
+		d, err := inv.statusOf(c, args)
 		if err != nil {
 			return err
 		}
@@ -135,6 +138,22 @@ func (inv *invocation) statusCommand() *cobra.Command {
 		return inv.out.print(statusReport(d, inv.Now()))
 	}
 	return c
+}
+
+// statusOf is the status of the project, or of the session that was named.
+func (inv *invocation) statusOf(c *cobra.Command, args []string) (statusDocument, error) {
+	if len(args) == 0 && !c.Flags().Changed("session") {
+		return inv.status(c.Context())
+	}
+	which, err := inv.sessionNamed(c, args)
+	if err != nil {
+		return statusDocument{}, err
+	}
+	w, err := inv.watch(which)
+	if err != nil {
+		return statusDocument{}, err
+	}
+	return inv.sessionStatus(c.Context(), w)
 }
 
 // stateCode maps a state to the exit code of --exit-status.

@@ -27,12 +27,16 @@ func statusReport(d statusDocument, now time.Time) string {
 	if d.Task != nil {
 		add("task", "%s", oneLine(*d.Task, 120))
 	}
+	if a := d.About; a != nil {
+		add("session", "%s", strings.Join(nonEmpty(orNothing(d.Session), oneLine(a.Name, 60), "("+aboutSession(*a)+")"), " "))
+		add("", "%s", a.Path)
+	}
 	var about []string
 	for _, x := range []struct {
 		name  string
 		value *string
 	}{{"session", d.Session}, {"mode", d.Mode}, {"model", d.Model}} {
-		if x.value != nil {
+		if x.value != nil && !(x.name == "session" && d.About != nil) {
 			about = append(about, x.name+" "+oneLine(*x.value, 60))
 		}
 	}
@@ -65,10 +69,26 @@ func statusReport(d statusDocument, now time.Time) string {
 	if d.Last != nil {
 		add("last", "%s", lastText(*d.Last))
 	}
+	if d.About != nil && d.About.Events > 0 {
+		lines := d.About.recent()
+		items(len(lines), "events", add, func(i int) string { return lines[i] })
+	}
 	if r := d.Recovery; r != nil {
 		add("recovery", "%s", recoveryText(*r))
 	}
 	return b.String()
+}
+
+// aboutSession is the kind of a session and how it stands, in a few words.
+func aboutSession(a statusSession) string {
+	words := []string{oneLine(a.Kind, 20), oneLine(a.Standing, 20)}
+	if a.Archived {
+		words = append(words, "archived")
+	}
+	if a.StartedAt != nil {
+		words = append(words, "began "+moment(a.StartedAt))
+	}
+	return strings.Join(words, ", ")
 }
 
 // items adds a line for each of n things, the first with the name.

@@ -93,9 +93,11 @@ func (inv *invocation) tree() *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { inv.help(c) })
 	root.SetHelpCommand(inv.helpCommand())
 	root.AddCommand(inv.chatCommand(), inv.runCommand(), inv.scriptCommand(), inv.planCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
-		inv.statusCommand(), inv.attachCommand(), inv.sendCommand(), inv.stopCommand(), inv.pauseCommand(),
+		inv.statusCommand(), inv.monitorCommand(), inv.logsCommand(), inv.attachCommand(), inv.sendCommand(), inv.stopCommand(), inv.pauseCommand(),
 		inv.resumeCommand(), inv.recoverCommand(), inv.sessionsCommand(),
 		inv.schemaCommand(), inv.completionCommand(), inv.versionCommand())
+	root.AddCommand(inv.tellCommands()...)
+	root.AddCommand(inv.initCommand())
 	return root
 }
 
@@ -209,29 +211,6 @@ func (inv *invocation) undoCommand() *cobra.Command {
 				}
 			}
 			return inv.undo(c.Context(), c, n)
-		},
-	}
-}
-
-func (inv *invocation) schemaCommand() *cobra.Command {
-	names := []string{"result", "events", "status", "plan"}
-	return &cobra.Command{
-		Use:   "schema result|events|status|plan",
-		Short: "print the JSON Schema of the result document, of the events, the status or the plan",
-		Long: "Print the JSON Schema of a document: result (of a task or a run: --json), events (a line each: --output jsonl), status (ralph status --json) or plan (ralph plan show --json).\n" +
-			"Example: ralph schema result > result.schema.json",
-		ValidArgs: names,
-		Args:      wordsOf(1, 1, names...),
-		RunE: func(_ *cobra.Command, args []string) error {
-			switch args[0] {
-			case "events":
-				return inv.out.print(eventsSchema)
-			case "status":
-				return inv.out.print(statusSchema)
-			case "plan":
-				return inv.out.print(planSchema)
-			}
-			return inv.out.print(resultSchema)
 		},
 	}
 }

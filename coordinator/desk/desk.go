@@ -1,8 +1,8 @@
 // Package desk is what a person does beside the model: commands of their own,
 // checks, a look at the settings, files that they mention.
 //
-// It owns the shapes of what comes of that and the reading of mentions. It
-// refuses to run and to read anything itself.
+// It owns the shapes of what comes of that, the reading of mentions and the
+// choice of an editor. It refuses to run anything and to read a file itself.
 //
 //	for _, m := range desk.Mentions("see @main.go and @\"a b.go\".") {
 //		fmt.Println(m) // main.go, a b.go

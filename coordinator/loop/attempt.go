@@ -152,6 +152,21 @@ func (e *engine) checks(t *plan.Task) []string {
 	return list
 }
 
+// planned are the checks of all tasks that are to be worked, and of the gates.
+func (e *engine) planned() []string {
+	var list []string
+	for i := range e.p.Tasks {
+		if t := &e.p.Tasks[i]; e.scope[t.ID] && e.stands[t.ID].Open() {
+			list = append(list, e.checks(t)...)
+		}
+	}
+	for _, g := range e.p.Gates {
+		list = append(list, strings.TrimSpace(g.Check))
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(c string) bool { return c == "" })
+}
+
 // launch notes that an attempt begins, durably, and has it done.
 func (e *engine) launch(ctx context.Context, t *plan.Task, o Order, choice decide.Choice) {
 	k := e.s.task(t.ID)
@@ -229,6 +244,7 @@ func (e *engine) settle(ctx context.Context, r result) {
 	} else if ctx.Err() != nil && j.end != endDone { // what it says of itself is not its fault
 		j = judgement{end: endInterrupted, why: "the run was stopped"}
 	}
+	j.sure = rep.Confidence
 	e.apply(ctx, w, rep, j)
 	if ctx.Err() != nil {
 		return // what is owed is paid once the stop is over

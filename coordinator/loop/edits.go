@@ -210,7 +210,7 @@ func (e *engine) gone(t *plan.Task, why string) {
 		return
 	}
 	delete(e.s.Tasks, t.ID)
-	e.tellGone(t.ID, t.Title, why)
+	e.tellGone(t, why)
 }
 
 // forsake ends the attempts that were cut off and whose tasks were taken out of the
@@ -225,7 +225,7 @@ func (e *engine) forsake(left []active) {
 				e.finished[i].Status, e.finished[i].Error, a.Title = string(endGone), why, it.TaskTitle
 			}
 		}
-		e.tellGone(a.Task, a.Title, why)
+		e.tellGone(&plan.Task{ID: a.Task, Title: a.Title}, why)
 		if a.Iteration > 0 { // the snapshots of others do not say
 			e.o.Left(Order{Iteration: a.Iteration, Attempt: a.Attempt, Task: plan.Task{ID: a.Task, Title: a.Title}, Agent: a.Worker, Resume: a.Agent}, why)
 		}

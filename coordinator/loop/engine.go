@@ -170,6 +170,7 @@ func (e *engine) start(ctx context.Context) error {
 	e.forsake(left)
 	e.status, e.dirty = feature.Running, true
 	e.recount()
+	e.o.Checks(e.planned())
 	e.advance(ctx)
 	e.approve()
 	return nil

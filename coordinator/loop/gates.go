@@ -107,12 +107,16 @@ func (e *engine) examineOne(ctx context.Context, g *gate) string {
 		}
 	}
 	var took time.Duration
+	details := map[string]any{"gate": g.Name, "condition": g.Condition, "check": g.Check}
 	if g.Check != "" && why == "" {
 		run := e.o.Hands.Check(ctx, g.Check)
 		if ctx.Err() != nil {
 			return ""
 		}
 		took = run.Took
+		if details["exit_code"] = run.ExitCode; run.Tree != "" {
+			details["tree"] = run.Tree
+		}
 		if g.when == nil {
 			target := 0.0
 			shown.Metric, shown.Operator = "gate_exit_code: "+g.Name, "=="
@@ -128,8 +132,8 @@ func (e *engine) examineOne(ctx context.Context, g *gate) string {
 		result = gatePassed
 	}
 	e.o.Files.Gate(shown)
-	e.o.Files.Log(folder.Event{Type: folder.GateChecked, TaskID: g.Task, Result: result, Duration: took,
-		Details: map[string]any{"gate": g.Name, "condition": g.Condition, "check": g.Check, "reason": why}})
+	details["reason"] = why
+	e.o.Files.Log(folder.Event{Type: folder.GateChecked, TaskID: g.Task, Result: result, Duration: took, Details: details})
 	e.emit(agent.Event{Type: agent.EventGate, TaskID: g.Task, Text: g.Name, Status: result, Reason: why, OK: yes(shown.Passed), DurationMS: millis(took)})
 	return why
 }

@@ -59,6 +59,7 @@ type Report struct {
 	Usage                 agent.Usage
 	CostUSD               *float64 // nil: not known
 	Turns, ToolCalls      int
+	Context               int64 // tokens of the agent's largest request; 0: not known
 	Took                  time.Duration
 	Kind                  string        // of the error, in the words of the package fault; "" for none
 	Quota                 bool          // the agent may not work now

@@ -27,8 +27,9 @@ type judgement struct {
 	why      string // in words, when it is not done
 	kind     fault.Kind
 	verified bool
-	feedback string // for the next attempt
-	futile   bool   // another attempt of the same agent comes to the same
+	feedback string   // for the next attempt
+	sure     *float64 // how sure the agent said it was; nil: it did not say
+	futile   bool     // another attempt of the same agent comes to the same
 }
 
 // judge says what an attempt came to. What the agent says of its work counts only

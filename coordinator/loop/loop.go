@@ -51,7 +51,10 @@ type Options struct {
 	Left func(o Order, why string)
 	// Features counts what the run has discovered and documented; nil: nothing.
 	Features func() (discovered, documented int)
-	Now      func() time.Time
+	// Checks is told which commands the work will have to pass, once the plan is
+	// read; nil: nobody is told.
+	Checks func(commands []string)
+	Now    func() time.Time
 	// MaxAgents bounds the tasks that are worked side by side; 0: twenty.
 	MaxAgents int
 	// Actor is who claims tasks, and names the session. Former is the prefix of those
@@ -123,6 +126,9 @@ func New(o Options) (*Loop, error) {
 	}
 	if o.Features == nil {
 		o.Features = func() (int, int) { return 0, 0 }
+	}
+	if o.Checks == nil {
+		o.Checks = func([]string) {}
 	}
 	if o.MaxAgents <= 0 {
 		o.MaxAgents = defaultAgents

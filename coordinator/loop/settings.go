@@ -85,6 +85,8 @@ type CheckRun struct {
 	ExitCode int           `json:"exit_code"`
 	TimedOut bool          `json:"timed_out,omitempty"`
 	Took     time.Duration `json:"took_ns,omitempty"`
+	// Tree names what it looked at; "" where that is not known.
+	Tree string `json:"tree,omitempty"`
 }
 
 // Failed says that the check did not pass.

@@ -31,6 +31,20 @@ func millis(d time.Duration) *int64 {
 	return &n
 }
 
+// kindOf is of what kind a task is, by the plan's own word or by a label.
+func kindOf(t *plan.Task) string {
+	if t.Kind != "" {
+		return strings.ToLower(t.Kind)
+	}
+	for _, l := range t.Labels {
+		switch l = strings.ToLower(l); l {
+		case "bug", "feature", "chore":
+			return l
+		}
+	}
+	return "task"
+}
+
 // tracked is how a task stands in the words of the session's files.
 func (e *engine) tracked(t *plan.Task) folder.TaskStatus {
 	k := e.s.known(t.ID)
@@ -100,7 +114,7 @@ func (e *engine) tellChoice(t *plan.Task, c decide.Choice, action, why string) {
 	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = action, c.Sum.Value, join(c.Rationale, why)
 	for _, s := range c.Scores {
 		if string(s.Action) != action {
-			d.Decision.Alternatives = append(d.Decision.Alternatives, folder.Alternative{Action: string(s.Action), Score: s.Score})
+			d.Against(string(s.Action), s.Score)
 		}
 	}
 	e.choices[t.ID] = e.o.Files.Decide(d)
@@ -131,7 +145,7 @@ func (e *engine) tellBegin(t *plan.Task, o Order, c decide.Choice) {
 	e.known[t.ID] = folder.TaskInProgress
 	e.o.Files.Task(folder.TaskState{TaskID: t.ID, Status: folder.TaskInProgress})
 	e.o.Files.Log(folder.Event{Type: folder.TaskStart, TaskID: t.ID, TaskName: t.Title,
-		Details: map[string]any{"iteration": o.Iteration, "attempt": o.Attempt, "agent": o.Agent, "resume": o.Resume, "confidence": c.Sum.Value}})
+		Details: map[string]any{"task_kind": kindOf(t), "iteration": o.Iteration, "attempt": o.Attempt, "agent": o.Agent, "resume": o.Resume, "confidence": c.Sum.Value}})
 	e.emit(agent.Event{Type: agent.EventTaskStart, TaskID: t.ID, Text: t.Title, Attempt: o.Attempt, Ref: o.Agent, Turn: o.Iteration})
 }
 
@@ -207,7 +221,7 @@ func evidence(w *worker, r Report, j judgement) map[string]any {
 	for _, c := range r.Checks {
 		checks = append(checks, map[string]any{"command": c.Command, "exit_code": c.ExitCode, "timed_out": c.TimedOut})
 	}
-	d := map[string]any{"iteration": w.order.Iteration, "attempts": w.order.Attempt, "verified": j.verified, "declared": r.Declared, "landing": r.Landing,
+	d := map[string]any{"task_kind": kindOf(&w.task), "iteration": w.order.Iteration, "attempts": w.order.Attempt, "verified": j.verified, "declared": r.Declared, "landing": r.Landing,
 		"commit": r.Commit, "branch": r.Branch, "checks": checks, "files": len(r.Files), "turns": r.Turns, "tool_calls": r.ToolCalls, "usage": r.Usage, "agent": r.Agent}
 	if j.why != "" {
 		d["why"] = clip(j.why, maxToldBytes)
@@ -218,25 +232,29 @@ func evidence(w *worker, r Report, j judgement) map[string]any {
 	if r.Confidence != nil {
 		d["confidence"] = *r.Confidence
 	}
+	if r.Context > 0 {
+		d["context_tokens"] = r.Context
+	}
 	return d
 }
 
 // tellOver tells that a task is over without an attempt that ends.
 func (e *engine) tellOver(w *worker, k *taskState) {
 	e.ends = append(e.ends, TaskEnd{ID: w.task.ID, Title: w.task.Title, Status: string(k.Over), Why: k.Why, Iteration: w.order.Iteration, Attempts: w.order.Attempt})
-	e.tellEnded(w.task.ID, w.task.Title, k.Over, k.Why)
+	e.tellEnded(&w.task, k.Over, k.Why)
 }
 
 // tellLeft tells that a task is not begun because of another.
 func (e *engine) tellLeft(t *plan.Task, s plan.Status, why string) {
 	e.ends = append(e.ends, TaskEnd{ID: t.ID, Title: t.Title, Status: string(s), Why: why})
-	e.tellEnded(t.ID, t.Title, s, why)
+	e.tellEnded(t, s, why)
 }
 
 // tellGone tells that a task is not in the plan any more.
-func (e *engine) tellGone(id, title, why string) { e.tellEnded(id, title, plan.Skipped, why) }
+func (e *engine) tellGone(t *plan.Task, why string) { e.tellEnded(t, plan.Skipped, why) }
 
-func (e *engine) tellEnded(id, title string, s plan.Status, why string) {
+func (e *engine) tellEnded(t *plan.Task, s plan.Status, why string) {
+	id, title := t.ID, t.Title
 	status := folder.TaskSkipped
 	if s == plan.Failed {
 		status = folder.TaskError
@@ -246,7 +264,7 @@ func (e *engine) tellEnded(id, title string, s plan.Status, why string) {
 	}
 	e.known[id] = status
 	e.o.Files.Task(folder.TaskState{TaskID: id, Status: status, Result: clip(why, maxToldBytes)})
-	e.o.Files.Log(folder.Event{Type: folder.TaskComplete, TaskID: id, TaskName: title, Result: string(s), Details: map[string]any{"why": clip(why, maxToldBytes)}})
+	e.o.Files.Log(folder.Event{Type: folder.TaskComplete, TaskID: id, TaskName: title, Result: string(s), Details: map[string]any{"task_kind": kindOf(t), "why": clip(why, maxToldBytes)}})
 	e.emit(agent.Event{Type: agent.EventTaskEnd, TaskID: id, Text: title, Status: string(s), Reason: why, OK: yes(false)})
 	e.note(Row{ID: id, Title: title, Status: string(s), Since: e.now(), Reason: why})
 }
@@ -257,8 +275,11 @@ func (e *engine) tellFailure(w *worker, k *taskState, j judgement, does fault.St
 	n := e.o.Files.Fail(folder.Failure{TaskID: id, ErrorType: string(j.kind), ErrorMessage: clip(j.why, maxToldBytes), Severity: folder.Severity(fault.Severity(j.kind, does)),
 		RetryCount: max(0, k.Failures-1), RecoveryAction: string(does)})
 	e.failures[id] = append(e.failures[id], n)
-	e.o.Files.Log(folder.Event{Type: folder.Errored, TaskID: id, TaskName: w.task.Title, Result: clip(j.why, maxToldBytes),
-		Details: map[string]any{"kind": string(j.kind), "strategy": string(does), "again": again, "iteration": w.order.Iteration, "attempt": w.order.Attempt}})
+	details := map[string]any{"kind": string(j.kind), "task_kind": kindOf(&w.task), "strategy": string(does), "again": again, "iteration": w.order.Iteration, "attempt": w.order.Attempt}
+	if j.sure != nil {
+		details["confidence"] = *j.sure
+	}
+	e.o.Files.Log(folder.Event{Type: folder.Errored, TaskID: id, TaskName: w.task.Title, Result: clip(j.why, maxToldBytes), Details: details})
 }
 
 // tellRetry tells that a task is tried again after a wait, by another agent if one
@@ -266,7 +287,7 @@ func (e *engine) tellFailure(w *worker, k *taskState, j judgement, does fault.St
 func (e *engine) tellRetry(w *worker, kind, why string, wait time.Duration, who string) {
 	id := w.task.ID
 	e.o.Files.Log(folder.Event{Type: folder.Retried, TaskID: id, TaskName: w.task.Title, Result: clip(why, maxToldBytes),
-		Details: map[string]any{"attempt": w.order.Attempt, "wait_ms": wait.Milliseconds(), "kind": kind, "agent": who}})
+		Details: map[string]any{"attempt": w.order.Attempt, "wait_ms": wait.Milliseconds(), "kind": kind, "task_kind": kindOf(&w.task), "agent": who}})
 	e.emit(agent.Event{Type: agent.EventRetry, TaskID: id, Text: w.task.Title, Reason: why, Attempt: w.order.Attempt, WaitMS: wait.Milliseconds(), Status: kind, Ref: who})
 }
 

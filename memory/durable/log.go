@@ -335,8 +335,10 @@ func ReadLines(fsys afero.Fs, path string, each func(line []byte, whole bool) er
 	}
 	defer func() { _ = f.Close() }()
 	r := bufio.NewReaderSize(f, 64<<10)
+	var line []byte
 	for {
-		line, whole, err := readLine(r)
+		var whole bool
+		line, whole, err = readLine(r, line)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fail(op, path, fsys, err)
 		}
@@ -352,7 +354,13 @@ func ReadLines(fsys afero.Fs, path string, each func(line []byte, whole bool) er
 	}
 }
 
-func readLine(r *bufio.Reader) (line []byte, whole bool, err error) {
+// readLine reads a line into the space of an earlier one, if that is no
+// giant's; nil is a line that is too long.
+func readLine(r *bufio.Reader, old []byte) (line []byte, whole bool, err error) {
+	const keep = 1 << 20
+	if line = old[:0]; cap(old) > keep {
+		line = nil
+	}
 	tooLong := false
 	for {
 		part, err := r.ReadSlice('\n')

@@ -10,7 +10,7 @@
 // session below import/original, so that Export in the same form gives back
 // every field.
 //
-//	src, err := exchange.Open(nil, "/old/.ralph-tui/session.json", "")
+//	src, err := exchange.Open(ctx, nil, "/old/.ralph-tui/session.json", "")
 //	for _, d := range src.Differences() { … }
 //	got, err := src.Import(exchange.Options{StateDir: dir}, "")
 package exchange
@@ -111,6 +111,7 @@ type Source struct {
 	// Name is what the source calls the session or its feature.
 	Name  string
 	files map[string][]byte // as they are, by path relative to the source
+	taken int64             // bytes of them
 	notes []string          // what was left out or odd while reading
 	conv  converted
 }
@@ -122,12 +123,22 @@ type converted struct {
 	// build makes those files that name the session's id; nil makes none.
 	build       func(id string) (map[string][]byte, error)
 	snapshot    *feature.Snapshot // of a run; nil for a session that is none
+	loop        *loop             // of wiggum
 	differences []string
 }
 
 // Differences are the contradictions in the source and what was left out of it,
 // one a line. None of them is mended by Import.
-func (s *Source) Differences() []string { return slices.Concat(s.notes, s.conv.differences) }
+func (s *Source) Differences() []string {
+	all := slices.Concat(s.notes, s.conv.differences)
+	if more := len(all) - maxDifferences; more > 0 {
+		all = append(all[:maxDifferences], fmt.Sprintf("and %d more", more))
+	}
+	return all
+}
+
+// maxDifferences bounds what is told of a source.
+const maxDifferences = 1000
 
 // Imported says what Import made. Paths are relative to the project's root.
 type Imported struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+	yaml "go.yaml.in/yaml/v4"
 
 	"ralph/memory/durable"
 	"ralph/memory/feature"
@@ -173,29 +174,6 @@ func (v *view) originals(format Format) map[string][]byte {
 	return out
 }
 
-// before is how an imported session stood when it was imported.
-type before struct {
-	status string
-	tasks  map[string]folder.TaskStatus
-}
-
-// original is one of the originals, and what Import made of it.
-func (v *view) original(format Format, name string) ([]byte, *before) {
-	data := v.originals(format)[name]
-	if data == nil {
-		return nil, nil
-	}
-	src := &Source{files: map[string][]byte{name: data}, Format: format}
-	if format != TUI || src.convertTUI() != nil {
-		return data, nil
-	}
-	was := &before{status: string(src.conv.snapshot.Status), tasks: map[string]folder.TaskStatus{}}
-	for _, t := range src.conv.snapshot.Tracker.Tasks {
-		was.tasks[t.ID] = tuiTask(t.Status, slices.Contains(src.conv.snapshot.SkippedTaskIDs, t.ID))
-	}
-	return data, was
-}
-
 // unchanged says that the session's files are still those of the import.
 func (v *view) unchanged() bool {
 	if v.origin == nil {
@@ -207,14 +185,6 @@ func (v *view) unchanged() bool {
 		}
 	}
 	return true
-}
-
-func (v *view) tasks() map[string]folder.TaskStatus {
-	out := map[string]folder.TaskStatus{}
-	for _, t := range v.data.Progress.Tasks {
-		out[t.TaskID] = t.Status
-	}
-	return out
 }
 
 // runStatus is the session's status in the words of runs.
@@ -255,12 +225,18 @@ func (v *view) blackbox() (map[string][]byte, error) {
 		v.notes = append(v.notes, session.MetadataFile+" "+err.Error()+": it goes as it is")
 		return out, nil
 	}
-	if id := scalarOf(node, "imported_session_id"); id != "" && v.origin != nil && v.origin.Format == Blackbox {
-		// The other tool knows the session by the id that it gave.
-		text := strings.Replace(string(out[session.MetadataFile]), fmt.Sprintf("session_id: %q", v.session.ID), fmt.Sprintf("session_id: %q", id), 1)
-		out[session.MetadataFile] = []byte(text)
+	if v.origin == nil || v.origin.Format != Blackbox {
+		return out, nil
 	}
-	return out, nil
+	// The other tool knows the session by the id and the name that it gave.
+	for _, key := range []string{"session_id", "session_name"} {
+		if was := scalarOf(node, "imported_"+key); was != "" {
+			setScalar(node, key, was, "!!str")
+			dropKey(node, "imported_"+key)
+		}
+	}
+	out[session.MetadataFile], err = yaml.Dump(node)
+	return out, err
 }
 
 // ralph gives everything.

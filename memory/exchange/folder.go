@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"ralph/memory/feature"
 	"ralph/memory/session"
+	"ralph/memory/session/check"
 	"ralph/memory/session/folder"
 )
 
@@ -42,7 +44,7 @@ type manifest struct {
 const exportSchema = "ralph.export/1"
 
 // convertFolder takes a session folder of another tool as it is.
-func (s *Source) convertFolder(fsys afero.Fs, dir string) error {
+func (s *Source) convertFolder(ctx context.Context, fsys afero.Fs, dir string) error {
 	s.conv.files = maps.Clone(s.files)
 	delete(s.conv.files, session.MetadataFile)
 	s.Name = strings.TrimPrefix(filepath.Base(dir), "session-")
@@ -60,11 +62,17 @@ func (s *Source) convertFolder(fsys afero.Fs, dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range data.Problems {
-		s.conv.differences = append(s.conv.differences, fmt.Sprintf("%s: cannot be read: %v", p.File, p.Err))
+	found, err := check.Run(ctx, check.Options{FS: fsys, Dir: dir})
+	if err != nil {
+		return err
 	}
-	for _, d := range data.Differences() {
-		s.conv.differences = append(s.conv.differences, d.String())
+	for _, d := range found.Differences {
+		if d.Field != "missing" {
+			s.conv.differences = append(s.conv.differences, d.String())
+		}
+	}
+	if found.Omitted > 0 {
+		s.conv.differences = append(s.conv.differences, fmt.Sprintf("and %d more", found.Omitted))
 	}
 	if s.conv.meta != nil {
 		return nil

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,23 +33,24 @@ const (
 
 // loopFile is a file of wiggum's loop.
 var loopFile = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^ralph-loop-([A-Za-z0-9][A-Za-z0-9_-]*)\.([a-z][a-z.-]*)$`)
+	return regexp.MustCompile(`^ralph-loop-([A-Za-z0-9_-]+)\.([a-z][a-z.-]*)$`)
 })
 
 // Open reads the source at name, a file or a folder, and says what it is. An
-// empty format means to find out. fsys nil means the real disk.
-func Open(fsys afero.Fs, name string, format Format) (*Source, error) {
+// empty format means to find out. fsys nil means the real disk. ctx ends the
+// check of a folder.
+func Open(ctx context.Context, fsys afero.Fs, name string, format Format) (*Source, error) {
 	if fsys == nil {
 		fsys = afero.NewOsFs()
 	}
 	s := &Source{Path: name, Format: format, files: map[string][]byte{}}
-	if err := s.open(fsys, name); err != nil {
+	if err := s.open(ctx, fsys, name); err != nil {
 		return nil, fmt.Errorf("open %q: %w", name, err)
 	}
 	return s, nil
 }
 
-func (s *Source) open(fsys afero.Fs, name string) error {
+func (s *Source) open(ctx context.Context, fsys afero.Fs, name string) error {
 	info, err := durable.Lstat(fsys, name)
 	switch {
 	case err != nil:
@@ -56,7 +58,7 @@ func (s *Source) open(fsys afero.Fs, name string) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return durable.ErrSymlink
 	case info.IsDir():
-		return s.openFolder(fsys, name)
+		return s.openFolder(ctx, fsys, name)
 	case !info.Mode().IsRegular():
 		return durable.ErrNotRegular
 	}
@@ -66,7 +68,7 @@ func (s *Source) open(fsys afero.Fs, name string) error {
 		return s.openLoop(fsys, filepath.Dir(name), m[1])
 	}
 	if base == manifestFile && (s.Format == "" || s.Format == Ralph) {
-		return s.openFolder(fsys, filepath.Dir(name))
+		return s.openFolder(ctx, fsys, filepath.Dir(name))
 	}
 	if err := s.take(fsys, name, tuiFile); err != nil {
 		return err
@@ -81,7 +83,7 @@ func (s *Source) open(fsys afero.Fs, name string) error {
 }
 
 // openFolder finds out what a folder holds.
-func (s *Source) openFolder(fsys afero.Fs, dir string) error {
+func (s *Source) openFolder(ctx context.Context, fsys afero.Fs, dir string) error {
 	has := func(name string) bool {
 		info, err := durable.Lstat(fsys, filepath.Join(dir, filepath.FromSlash(name)))
 		return err == nil && info.Mode().IsRegular()
@@ -95,15 +97,15 @@ func (s *Source) openFolder(fsys afero.Fs, dir string) error {
 		}
 		return s.convertRalph()
 	case want(TUI) && has(".ralph-tui/"+tuiFile):
-		return s.open(fsys, filepath.Join(dir, ".ralph-tui", tuiFile))
+		return s.open(ctx, fsys, filepath.Join(dir, ".ralph-tui", tuiFile))
 	case want(Blackbox) && (has(session.MetadataFile) || has("execution-log.json") || has("progress-tracking.yaml")):
 		s.Format = Blackbox
 		if err := s.walk(fsys, dir, "", 0); err != nil {
 			return err
 		}
-		return s.convertFolder(fsys, dir)
+		return s.convertFolder(ctx, fsys, dir)
 	case want(TUI) && has(tuiFile):
-		return s.open(fsys, filepath.Join(dir, tuiFile))
+		return s.open(ctx, fsys, filepath.Join(dir, tuiFile))
 	case !want(Wiggum):
 		return ErrUnknownForm
 	}
@@ -190,15 +192,12 @@ func (s *Source) take(fsys afero.Fs, full, rel string) error {
 	if len(s.files) >= maxFiles {
 		return fmt.Errorf("it holds more than %d files", maxFiles)
 	}
-	left := int64(maxTotalBytes)
-	for _, data := range s.files {
-		left -= int64(len(data))
-	}
-	data, err := durable.ReadFile(fsys, full, min(maxFileBytes, left))
+	data, err := durable.ReadFile(fsys, full, min(maxFileBytes, maxTotalBytes-s.taken))
 	if err != nil {
 		return fmt.Errorf("%s: %w", rel, plainCause(err))
 	}
 	s.files[rel] = data
+	s.taken += int64(len(data))
 	return nil
 }
 
@@ -284,6 +283,15 @@ func setScalar(m *yaml.Node, key, value, tag string) {
 		}
 	}
 	m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, v)
+}
+
+func dropKey(m *yaml.Node, key string) {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			m.Content = slices.Delete(m.Content, i, i+2)
+			return
+		}
+	}
 }
 
 // featureName makes a name fit for `.ralph/sessions/NAME.json`.

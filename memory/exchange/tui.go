@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +90,7 @@ func readTUI(data []byte) (tuiSession, []string, error) {
 	here, done := 0, 0
 	for _, task := range t.Tracker.Tasks {
 		if known[task.ID] {
-			say("trackerState.tasks has %q twice", task.ID)
+			say("trackerState.tasks has %q twice", clipped(task.ID))
 		}
 		known[task.ID] = true
 		if task.CompletedInSession {
@@ -100,7 +99,7 @@ func readTUI(data []byte) (tuiSession, []string, error) {
 		if task.Status == "completed" {
 			done++
 		} else if task.CompletedInSession {
-			say("task %q is completedInSession, but its status is %q", task.ID, task.Status)
+			say("task %q is completedInSession, but its status is %q", clipped(task.ID), clipped(task.Status))
 		}
 	}
 	if t.TasksCompleted != here {
@@ -113,7 +112,7 @@ func readTUI(data []byte) (tuiSession, []string, error) {
 		say("currentIteration is %d, but the iterations do not end there", t.CurrentIteration)
 	}
 	if t.IsPaused != (t.Status == "paused") {
-		say("isPaused is %v, but the status is %q", t.IsPaused, t.Status)
+		say("isPaused is %v, but the status is %q", t.IsPaused, clipped(t.Status))
 	}
 	if t.Status == "completed" && done < len(t.Tracker.Tasks) {
 		say("the status is completed, but only %d of %d tasks are", done, len(t.Tracker.Tasks))
@@ -123,12 +122,12 @@ func readTUI(data []byte) (tuiSession, []string, error) {
 	}
 	for _, id := range slices.Concat(t.Active, t.Skipped) {
 		if !known[id] {
-			say("activeTaskIds or skippedTaskIds name %q, which trackerState.tasks does not", id)
+			say("activeTaskIds or skippedTaskIds name %q, which trackerState.tasks does not", clipped(id))
 		}
 	}
 	for what, text := range map[string]string{"startedAt": t.StartedAt, "updatedAt": t.UpdatedAt} {
 		if moment(text).IsZero() {
-			say("%s is no time: %q", what, text)
+			say("%s is no time: %q", what, clipped(text))
 		}
 	}
 	slices.Sort(odd)
@@ -146,9 +145,9 @@ func (s *Source) convertTUI() error {
 		s.Name = "ralph-tui-" + string(r[:8])
 	}
 	progress := folder.Progress{LastUpdated: moment(t.UpdatedAt)}
-	done := 0
+	done, skipped := 0, setOf(t.Skipped)
 	for _, task := range t.Tracker.Tasks {
-		state := folder.TaskState{TaskID: task.ID, Status: tuiTask(task.Status, slices.Contains(t.Skipped, task.ID)), Result: task.Title, Artifacts: []string{}}
+		state := folder.TaskState{TaskID: task.ID, Status: tuiTask(task.Status, skipped[task.ID]), Result: task.Title, Artifacts: []string{}}
 		if state.Status == folder.TaskCompleted {
 			done++
 		}
@@ -192,6 +191,10 @@ func tuiStatus(status string) string {
 
 func tuiEvents(p *folder.Progress, t tuiSession) (events []folder.Event, failures []folder.Failure) {
 	events = append(events, folder.Event{Time: moment(t.StartedAt), Type: folder.SessionStart})
+	at := map[string][]int{}
+	for i, task := range p.Tasks {
+		at[task.TaskID] = append(at[task.TaskID], i)
+	}
 	for _, it := range t.Iterations {
 		details := map[string]any{"iteration": it.Iteration}
 		took := time.Duration(it.DurationMS * float64(time.Millisecond))
@@ -204,14 +207,12 @@ func tuiEvents(p *folder.Progress, t tuiSession) (events []folder.Event, failure
 		if it.TaskCompleted {
 			events = append(events, folder.Event{Time: moment(it.EndedAt), Type: folder.TaskComplete, TaskID: it.TaskID, TaskName: it.TaskTitle, Result: "success", Duration: took, Details: details})
 		}
-		for i := range p.Tasks {
-			if task := &p.Tasks[i]; task.TaskID == it.TaskID {
-				task.StartedAt = earliest(task.StartedAt, moment(it.StartedAt))
-				if it.TaskCompleted {
-					seconds := it.DurationMS / 1000
-					end := moment(it.EndedAt)
-					task.CompletedAt, task.DurationSeconds = &end, &seconds
-				}
+		for _, i := range at[it.TaskID] {
+			task := &p.Tasks[i]
+			task.StartedAt = earliest(task.StartedAt, moment(it.StartedAt))
+			if end := moment(it.EndedAt); it.TaskCompleted && !end.IsZero() {
+				seconds := it.DurationMS / 1000
+				task.CompletedAt, task.DurationSeconds = &end, &seconds
 			}
 		}
 	}
@@ -290,94 +291,3 @@ func runMetadata(id string, snap feature.Snapshot, failures int) (*yaml.Node, er
 	setScalar(&node, "kind", "run", "!!str")
 	return &node, nil
 }
-
-// exportTUI gives a session in the form of ralph-tui. What was imported from
-// there gives every field back; only what changed since is changed.
-func exportTUI(v *view) (map[string][]byte, error) {
-	var top map[string]any
-	original, was := v.original(TUI, tuiFile)
-	if original != nil && v.unchanged() {
-		return map[string][]byte{tuiFile: original}, nil
-	}
-	if original != nil {
-		if err := readJSON(original, &top); err != nil {
-			return nil, err
-		}
-	} else {
-		top = map[string]any{"version": 1, "sessionId": v.session.ID, "startedAt": stampOf(v.session.Start), "currentIteration": 0, "maxIterations": 0,
-			"agentPlugin": "ralph", "iterations": []any{}, "skippedTaskIds": []any{}, "activeTaskIds": []any{}, "cwd": v.root, "subagentPanelVisible": false,
-			"trackerState": map[string]any{"plugin": "markdown"}}
-	}
-	before := map[string]folder.TaskStatus{}
-	if was != nil {
-		before = was.tasks
-	}
-	tracker, _ := top["trackerState"].(map[string]any)
-	if tracker == nil {
-		tracker = map[string]any{}
-	}
-	list, done := overlayTasks(tracker["tasks"], v.data.Progress.Tasks, before)
-	tracker["tasks"] = list
-	if was == nil || !maps.Equal(before, v.tasks()) {
-		tracker["totalTasks"], top["tasksCompleted"] = len(list), done
-	}
-	top["trackerState"] = tracker
-	if status := v.runStatus(); was == nil || status != was.status {
-		top["status"], top["isPaused"] = status, status == "paused"
-	}
-	top["updatedAt"] = stampOf(v.session.Ended())
-	data, err := json.MarshalIndent(top, "", "  ")
-	return map[string][]byte{tuiFile: append(data, '\n')}, err
-}
-
-// overlayTasks puts the changed states over a tracker's list, and counts what
-// was completed in the session.
-func overlayTasks(list any, tasks []folder.TaskState, before map[string]folder.TaskStatus) (out []any, done int) {
-	out, _ = list.([]any)
-	at := map[string]map[string]any{}
-	for _, e := range out {
-		if o, ok := e.(map[string]any); ok {
-			id, _ := o["id"].(string)
-			at[id] = o
-		}
-	}
-	for _, t := range tasks {
-		o, ok := at[t.TaskID]
-		if !ok {
-			title := t.Result
-			if title == "" {
-				title = t.TaskID
-			}
-			o = map[string]any{"id": t.TaskID, "title": title}
-			out = append(out, o)
-			at[t.TaskID] = o
-		}
-		if was, known := before[t.TaskID]; !ok || !known || was != t.Status {
-			o["status"] = trackerWord(t.Status)
-			o["completedInSession"] = t.Status == folder.TaskCompleted
-		}
-	}
-	for _, o := range at {
-		if here, _ := o["completedInSession"].(bool); here {
-			done++
-		}
-	}
-	if out == nil {
-		out = []any{}
-	}
-	return out, done
-}
-
-func trackerWord(s folder.TaskStatus) string {
-	switch s {
-	case folder.TaskCompleted:
-		return "completed"
-	case folder.TaskInProgress:
-		return "in_progress"
-	case folder.TaskSkipped:
-		return "cancelled"
-	}
-	return "open"
-}
-
-func stampOf(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

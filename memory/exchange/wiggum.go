@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -265,6 +264,7 @@ func (s *Source) convertWiggum(name string) error {
 	if err != nil {
 		return err
 	}
+	s.conv.loop = l
 	snap := feature.Snapshot{Version: 1, Status: feature.Status(l.runWord()), Phases: some(l.phases), Iteration: l.iteration, MaxIterations: l.max, Tasks: feature.Count{Completed: l.done, Total: l.total},
 		ActiveTaskIDs: []string{}, SkippedTaskIDs: []string{}, Iterations: []feature.Iteration{}, Tokens: l.tokens,
 		Git:     feature.Git{Baseline: l.baseline, Branch: l.branch, Dirty: []string{}},
@@ -305,76 +305,4 @@ func (s *Source) convertWiggum(name string) error {
 	s.conv.snapshot, s.conv.differences = &snap, l.odd
 	s.conv.meta, err = runMetadata(name, snap, 0)
 	return err
-}
-
-// exportWiggum gives a session as the files of wiggum's loop.
-func exportWiggum(v *view) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	originals := v.originals(Wiggum)
-	feature := v.feature()
-	for name, data := range originals {
-		if m := loopFile().FindStringSubmatch(name); m != nil {
-			feature = m[1]
-		}
-		out[name] = data
-	}
-	if originals != nil && v.unchanged() {
-		return out, nil
-	}
-	at := strconv.FormatInt(max(v.session.Ended().Unix(), 0), 10)
-	iteration, most := 0, 0
-	if v.snapshot != nil {
-		iteration, most = v.snapshot.Iteration, v.snapshot.MaxIterations
-	}
-	count := fmt.Sprintf("%d|%d|%s", iteration, most, at)
-	file := func(ext string) string { return "ralph-loop-" + feature + "." + ext }
-	switch v.runStatus() {
-	case "completed":
-		out[file("final")] = []byte(count + "|done\n")
-		delete(out, file("status"))
-	case "failed":
-		out[file("final")] = []byte(count + "|failed\n")
-		delete(out, file("status"))
-	default:
-		out[file("status")] = []byte(count + "\n")
-		delete(out, file("final"))
-	}
-	if originals[file("tokens")] == nil {
-		u := v.spent
-		out[file("tokens")] = fmt.Appendf(nil, "%d|%d|0|%d|%s\n", max(u.Input-u.CachedInput, 0), u.Output, u.CachedInput, at)
-	}
-	if originals[file("phases")] == nil && v.snapshot != nil {
-		var b strings.Builder
-		for _, p := range v.snapshot.Phases {
-			fmt.Fprintf(&b, "%s|%s|%s|%s\n", p.ID, loopWord(p.Status), second(p.StartedAt), second(p.EndedAt))
-		}
-		out[file("phases")] = []byte(b.String())
-	}
-	if v.snapshot != nil && v.snapshot.Git.Baseline != "" && originals[file("baseline")] == nil {
-		out[file("baseline")] = []byte(v.snapshot.Git.Baseline + "\n")
-	}
-	if originals[file("summary.json")] != nil {
-		return out, nil
-	}
-	summary, err := json.MarshalIndent(map[string]any{"feature": feature, "iterations": iteration, "tasksDone": v.session.Done, "tasksTotal": v.session.Total,
-		"tasks": map[string]int{"completed": v.session.Done, "total": v.session.Total}}, "", "  ")
-	out[file("summary.json")] = append(summary, '\n')
-	return out, err
-}
-
-func loopWord(status string) string {
-	switch status {
-	case "running":
-		return "started"
-	case "completed":
-		return "success"
-	}
-	return status
-}
-
-func second(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return strconv.FormatInt(t.Unix(), 10)
 }

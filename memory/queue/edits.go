@@ -60,6 +60,9 @@ func (l *Log) read(at stamp) []Edit {
 	if now, there := look(l.o.FS, l.o.path(ViewFile)); !there || now != at {
 		return nil // written meanwhile
 	}
+	if cut(data, at) {
+		return nil // it is looked at again
+	}
 	d, ok := parse(data)
 	if !ok || !d.known && len(bytes.TrimSpace(data)) > 0 {
 		l.ruined("it is no list of messages")
@@ -73,11 +76,24 @@ func (l *Log) read(at stamp) []Edit {
 }
 
 // pickUp takes up a version of the file that was put there while ours was
-// written; mu is held.
+// written, or keeps it in quarantine; mu is held.
 func (l *Log) pickUp(data []byte) {
 	if d, ok := parse(data); ok && d.known {
 		l.view.late = append(l.view.late, l.take(d)...)
+		return
 	}
+	if len(data) == 0 {
+		return // somebody is about to fill it
+	}
+	to, err := l.vacant(ViewFile)
+	if err == nil {
+		err = durable.Replace(l.o.FS, to, data, 0o600)
+	}
+	if err != nil {
+		l.warn(fmt.Sprintf("%s was overwritten, and what stood there cannot be kept: %v", ViewFile, err))
+		return
+	}
+	l.warn(fmt.Sprintf("%s was no list of messages: what stood there is %s now", ViewFile, l.relative(to)))
 }
 
 // ruined moves a file away that cannot be used, and has it written anew; mu is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,4 +233,37 @@ func waitFor(t *testing.T, ok func() bool) {
 		time.Sleep(3 * time.Millisecond)
 	}
 	t.Fatal("not within 3 s")
+}
+
+// TestForeignTextCaught: what was put in the place of queue.md at the very moment
+// it was written is kept, also when it is no list of messages.
+func TestForeignTextCaught(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), ".ralph")
+	l, _, err := Open(t.Context(), Options{StateDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	for _, text := range []string{"dear diary\n", "dear diary, again\n", "\x00\xff", ""} {
+		l.pickUp([]byte(text))
+	}
+	l.mu.Unlock()
+	if w := l.Warnings(); len(w) != 3 {
+		t.Errorf("%q", w)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	var got []string
+	kept, _ := filepath.Glob(filepath.Join(dir, quarantineName, ViewFile+".*"))
+	for _, path := range kept {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		got = append(got, string(data))
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"\x00\xff", "dear diary\n", "dear diary, again\n"}) {
+		t.Errorf("kept %q", got)
+	}
 }

@@ -340,6 +340,22 @@ func (l *Log) guard() error {
 
 // quarantine moves a file of the queue away, and returns where it is now.
 func (l *Log) quarantine(name string) (string, error) {
+	to, err := l.vacant(name)
+	if err != nil {
+		return "", err
+	}
+	err = l.o.FS.Rename(l.o.path(name), to)
+	if err == nil {
+		err = errors.Join(durable.SyncDir(l.o.FS, filepath.Dir(to)), durable.SyncDir(l.o.FS, l.o.StateDir))
+	}
+	if err != nil {
+		return "", fmt.Errorf("move %s to quarantine: %w", name, err)
+	}
+	return l.relative(to), nil
+}
+
+// vacant is a path in the quarantine that nothing has yet.
+func (l *Log) vacant(name string) (string, error) {
 	dir := l.o.path(quarantineName)
 	if err := durable.MkdirAll(l.o.FS, dir, 0o700); err != nil {
 		return "", err
@@ -350,17 +366,9 @@ func (l *Log) quarantine(name string) (string, error) {
 		if i > 0 {
 			to = fmt.Sprintf("%s-%d", to, i)
 		}
-		if _, err := durable.Lstat(l.o.FS, to); err == nil {
-			continue
+		if _, err := durable.Lstat(l.o.FS, to); err != nil {
+			return to, nil // what is wrong shows when it is used
 		}
-		err := l.o.FS.Rename(l.o.path(name), to)
-		if err == nil {
-			err = errors.Join(durable.SyncDir(l.o.FS, dir), durable.SyncDir(l.o.FS, l.o.StateDir))
-		}
-		if err != nil {
-			return "", fmt.Errorf("move %s to quarantine: %w", name, err)
-		}
-		return l.relative(to), nil
 	}
 }
 

@@ -25,6 +25,9 @@ const (
 	// quietTime is how long a file must not have been written to be read: an
 	// editor that writes in place is not done before.
 	quietTime = 200 * time.Millisecond
+	// emptyTime is the same for a file that became empty, or whose end looks cut
+	// off: a program that is saving it may be held up on the way.
+	emptyTime = time.Second
 	// decideTime is how long an edit that was handed out keeps the file from being
 	// written over before it is kept: it may be refused.
 	decideTime = 2 * time.Second
@@ -65,8 +68,22 @@ func stampOf(info fs.FileInfo) stamp {
 
 // quiet says that nobody wrote the file for a while.
 func (s stamp) quiet() bool {
+	if s.size == 0 {
+		return s.rested(emptyTime)
+	}
+	return s.rested(quietTime)
+}
+
+func (s stamp) rested(long time.Duration) bool {
 	age := time.Since(time.Unix(0, s.mtime))
-	return age > quietTime || age < 0
+	return age > long || age < 0
+}
+
+// cut says that data, which at is the stamp of, may be the beginning of what a
+// program is just writing.
+func cut(data []byte, at stamp) bool {
+	const block = 4096
+	return len(data) > 0 && (len(data)%block == 0 || data[len(data)-1] != '\n') && !at.rested(emptyTime)
 }
 
 // look returns the stamp of queue.md; there is false when there is none.

@@ -57,9 +57,23 @@ type ContextVariables struct {
 	FeaturesDiscovered    []string `yaml:"features_discovered"`
 	FeaturesDocumented    []string `yaml:"features_documented"`
 	AssumptionsIdentified int      `yaml:"assumptions_identified"`
-	ChallengesGenerated   int      `yaml:"challenges_generated"`
+	ChallengesGenerated   texts    `yaml:"challenges_generated"`
 	ValidationsPlanned    []string `yaml:"validations_planned"`
 	ValidationsExecuted   []string `yaml:"validations_executed"`
+}
+
+// texts is a list of texts. Where other tools, and Ralph before, wrote how many
+// there are, it is empty.
+type texts []string
+
+// UnmarshalYAML reads a list, and takes everything else for an empty one.
+func (t *texts) UnmarshalYAML(n *yaml.Node) error {
+	var list []string
+	if n.Kind != yaml.SequenceNode || n.Decode(&list) != nil {
+		list = []string{}
+	}
+	*t = list
+	return nil
 }
 
 // PerformanceMetrics sum up a session.
@@ -78,7 +92,7 @@ func newMetadata(id, name string, now time.Time, c RuntimeConfig) Metadata {
 	}
 	return Metadata{
 		SessionID: id, SessionName: name, StartTime: now.UTC().Truncate(time.Second), Status: InProgress, Config: c,
-		Context: ContextVariables{FeaturesDiscovered: []string{}, FeaturesDocumented: []string{}, ValidationsPlanned: []string{}, ValidationsExecuted: []string{}},
+		Context: ContextVariables{FeaturesDiscovered: []string{}, FeaturesDocumented: []string{}, ChallengesGenerated: texts{}, ValidationsPlanned: []string{}, ValidationsExecuted: []string{}},
 	}
 }
 
@@ -98,12 +112,12 @@ func (s *Session) Update(change func(*Metadata)) error {
 	if s.closed {
 		return fmt.Errorf("update session %s: %w", s.meta.SessionID, ErrClosed)
 	}
-	old, counted := s.meta, s.counted
+	old, before := s.meta, s.counted
 	s.meta.Status, s.meta.EndTime, s.meta.ExitReason = InProgress, nil, ""
 	change(&s.meta)
 	s.inStep()
 	if err := s.writeMeta(); err != nil {
-		s.meta, s.counted = old, counted
+		s.meta, s.counted = old, before
 		return err
 	}
 	return nil
@@ -112,6 +126,10 @@ func (s *Session) Update(change func(*Metadata)) error {
 // Count writes what the folder counted since. A write that fails is made up for
 // by the next Update or by Close, which reports it.
 func (s *Session) Count() { _ = s.Update(func(*Metadata) {}) }
+
+// counted is how much of what a folder counts since it was opened is in the
+// metadata.
+type counted struct{ Failures, HelpRequests, Interventions int }
 
 // inStep brings the metadata in step with the clock and with what the folder
 // counted; mu is held. What others counted in the metadata stays.
@@ -126,7 +144,10 @@ func (s *Session) inStep() {
 	p.ErrorCount += c.Failures - s.counted.Failures
 	p.HelpRequests += c.HelpRequests - s.counted.HelpRequests
 	p.HumanInterventions += c.Interventions - s.counted.Interventions
-	s.counted = c
+	s.counted = counted{c.Failures, c.HelpRequests, c.Interventions}
+	if c.Phase != "" && c.Phase != s.meta.PhaseName {
+		s.meta.Phase, s.meta.PhaseName = s.meta.Phase+1, c.Phase
+	}
 	if c.Tasks > 0 {
 		s.meta.TasksCompleted, s.meta.TasksTotal = c.Completed, c.Tasks
 		p.SuccessRate, p.AverageTaskDuration = c.SuccessRate, math.Round(c.AverageDuration.Seconds()*1000)/1000

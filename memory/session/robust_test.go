@@ -28,6 +28,7 @@ func TestReport(t *testing.T) {
 	now := clock()
 	o := options(fsys, "/p/.ralph")
 	o.Now = func() time.Time { now = now.Add(time.Second); return now }
+	o.Lessons = func(dir string) []string { return []string{"wait longer in " + filepath.Base(dir)} }
 	s, err := Create(o, "fix login")
 	must(t, err)
 	f := s.Folder()
@@ -40,7 +41,6 @@ func TestReport(t *testing.T) {
 	f.Task(folder.TaskState{TaskID: "T-1", Status: folder.TaskCompleted})
 	f.Task(folder.TaskState{TaskID: "T-2", Status: folder.TaskError})
 	must(t, s.Progress(0, 7, 9))
-	s.Facts(folder.Facts{Lessons: []string{"wait longer"}})
 	f.Log(folder.Event{Type: folder.SessionEnd, Result: "completed"})
 	must(t, s.Close())
 	m := s.Meta()

@@ -69,6 +69,11 @@ type Options struct {
 	// Config is noted in the metadata of a new session; the zero value stands
 	// for the defaults.
 	Config RuntimeConfig
+	// Lessons, when set, says what is found in the session in a directory, a line
+	// each, for the report that Close writes. It is called once, on the goroutine
+	// of Close, when all other files are written, and not for a log that is too
+	// large to be read at such a moment.
+	Lessons func(dir string) []string
 }
 
 func (o Options) withDefaults() Options {
@@ -113,8 +118,8 @@ type Session struct {
 
 	mu      sync.Mutex
 	meta    Metadata
-	counted folder.Counts // what of the folder's counts is in meta
-	facts   folder.Facts
+	counted counted // what of the folder's counts is in meta
+	found   int     // how many lessons the report holds
 	closed  bool
 	unsaid  string // text that is not in the transcript yet
 	listed  bool   // the transcript ends with a note
@@ -277,6 +282,10 @@ func Open(o Options, which string) (*Session, error) {
 
 // cutOff counts what a process recorded that was killed before it counted it.
 func (s *Session) cutOff() {
+	inventory := s.folder.Inventory()
+	for _, f := range inventory.Features {
+		s.meta.Context.count(f.FeatureID, f.Documented)
+	}
 	failures, help := s.folder.CutOff()
 	p := &s.meta.Performance
 	p.ErrorCount, p.HelpRequests = max(p.ErrorCount, failures), max(p.HelpRequests, help)
@@ -454,47 +463,9 @@ func (s *Session) Records(each func(Record) error) error { return s.journal.Reco
 // made with its first use.
 func (s *Session) Folder() *folder.Folder { return s.folder }
 
-// Facts says what the report is to tell beyond what the files hold.
-func (s *Session) Facts(f folder.Facts) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.facts = f
-}
-
 // Progress notes how many of the tasks are done, unless the tasks are tracked
 // in the folder, which then counts. The commits are not kept here: the journal
 // names each.
 func (s *Session) Progress(_, done, total int) error {
 	return s.Update(func(m *Metadata) { m.TasksCompleted, m.TasksTotal = done, total })
-}
-
-// End notes how the session ends: with Close it is written. Without it a
-// session ends as completed.
-func (s *Session) End(status Status, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.meta.Status, s.meta.ExitReason = status, s.o.Redact(reason)
-}
-
-// Close writes how the session ended, closes its files and writes the report.
-// A second Close does nothing.
-func (s *Session) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	if s.meta.Status == InProgress {
-		s.meta.Status = Completed
-	}
-	if s.meta.Status != Paused {
-		end := s.o.Now().UTC().Truncate(time.Second)
-		s.meta.EndTime = &end
-	}
-	s.inStep()
-	if s.unsaid != "" {
-		s.tell("")
-	}
-	return errors.Join(s.lasting, s.syncTranscript(), s.writeMeta(), s.folder.Close(), s.folder.Report(s.facts), s.journal.Close())
 }

@@ -138,7 +138,7 @@ context_variables:
   features_discovered: []
   features_documented: []
   assumptions_identified: 0
-  challenges_generated: 0
+  challenges_generated: []
   validations_planned: []
   validations_executed: []
 performance_metrics:

@@ -54,6 +54,13 @@ func New(o Options) *Renderer {
 	}
 }
 
+// Page renders a Markdown text that is not part of a conversation, for a terminal
+// that is so many columns wide; theme is the setting of that name.
+func Page(text string, width int, theme string, getenv func(string) string) string {
+	r := New(Options{Width: width, Theme: PickTheme(theme, true, getenv), ASCII: PickASCII(getenv)})
+	return r.stream(text) + r.Flush()
+}
+
 // Resize sets the width of what is rendered from now on.
 func (r *Renderer) Resize(width int) {
 	r.o.Width = max(width, 20)

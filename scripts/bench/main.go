@@ -27,7 +27,7 @@ func main() {
 	ralph := flag.String("ralph", "./bin/ralph", "the binary to measure")
 	n := flag.Int("n", 15, "runs of each figure, after one warm-up")
 	stops := flag.Int("runs", 200, "stops of each shape, urgent messages of each kind")
-	only := flag.String("only", "", "parts, with commas between: work, state, kills, trees, sandbox, stop, survivors, urgent, stopchildren, children, eight, loop, graph, chat")
+	only := flag.String("only", "", "parts, with commas between: work, state, kills, trees, sandbox, stop, survivors, urgent, stopchildren, children, eight, loop, graph, chat, sessions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -111,6 +111,7 @@ func measure(ctx context.Context, ralph, only string, n, stops int) (err error) 
 		{"loop", []func() error{l.loops}},
 		{"graph", []func() error{l.graphs}},
 		{"chat", []func() error{l.chats}},
+		{"sessions", []func() error{l.told}},
 	} {
 		for _, figure := range part.of {
 			if only != "" && !slices.Contains(strings.Split(only, ","), part.name) {

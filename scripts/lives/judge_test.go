@@ -68,6 +68,7 @@ func (r *planRun) judge(doc document) {
 		v.files()
 		v.commits()
 		v.leftovers()
+		v.exec("ralph", "sessions", "check")
 		return
 	}
 	if doc.exit != 1 || doc.Status != "failed" || doc.OK {
@@ -89,6 +90,7 @@ func (r *planRun) judge(doc document) {
 	v.history()
 	v.runs()
 	v.status()
+	v.exec("ralph", "sessions", "check")
 }
 
 func (v *verdict) count(status string) (n int) {

@@ -22,6 +22,8 @@ type Feature struct {
 	KeyFiles     []string `json:"key_files,omitempty"`
 	Dependencies []string `json:"dependencies,omitempty"`
 	Status       string   `json:"status,omitempty"`
+	Challenges   []string `json:"challenges,omitempty"`
+	Assumptions  []string `json:"assumptions,omitempty"`
 	// Document is the path of what describes it, relative to the root.
 	Document string `json:"document,omitempty"`
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr"
@@ -124,7 +125,8 @@ func at(source string, offset int, text, hint string) *Error {
 }
 
 func compile(source, body string, env any) (*vm.Program, error) {
-	limit := &limits{loops: map[*ast.BuiltinNode]int{}}
+	_, clock := env.(Event)
+	limit := &limits{loops: map[*ast.BuiltinNode]int{}, clock: clock}
 	options := []expr.Option{
 		expr.Env(env), expr.AsBool(), expr.MaxNodes(maxNodes), expr.Patch(limit),
 		// A division is a call, so that one by zero is an error and not +Inf.
@@ -172,6 +174,7 @@ func number(v any) (float64, bool) {
 type limits struct {
 	err   error
 	loops map[*ast.BuiltinNode]int // how many loops lie within each other from there on
+	clock bool                     // dates, durations and the time of day are available
 }
 
 func (l *limits) Visit(node *ast.Node) {
@@ -184,6 +187,8 @@ func (l *limits) Visit(node *ast.Node) {
 			ast.Patch(node, &ast.CallNode{Callee: callee, Arguments: []ast.Node{n.Left, n.Right}})
 		case "..":
 			l.bound(n)
+		case "==", "!=", "<", "<=", ">", ">=":
+			l.moments(n)
 		}
 	case *ast.VariableDeclaratorNode:
 		l.say(n, "variables (let) are not available in conditions") // doubling one a few hundred times fills the memory
@@ -202,8 +207,37 @@ func (l *limits) bound(n *ast.BinaryNode) {
 	}
 }
 
+// moments makes a text into a time that is compared with the timestamp of an event.
+func (l *limits) moments(n *ast.BinaryNode) {
+	for _, side := range [][2]*ast.Node{{&n.Left, &n.Right}, {&n.Right, &n.Left}} {
+		name, ok := (*side[0]).(*ast.IdentifierNode)
+		text, is := (*side[1]).(*ast.StringNode)
+		if !l.clock || !ok || !is || name.Value != "timestamp" {
+			continue
+		}
+		t, err := Moment(text.Value)
+		if err != nil {
+			l.say(text, err.Error())
+			return
+		}
+		ast.Patch(side[1], &ast.ConstantNode{Value: t})
+	}
+}
+
+// Moment reads a time as people write one into a filter: RFC 3339, or a date with or
+// without a time of day, which are UTC.
+func Moment(text string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly, "2006-01"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: write 2026-11-21, 2026-11-21 15:04 or 2026-11-21T15:04:05Z", text)
+}
+
 func (l *limits) builtin(n *ast.BuiltinNode) {
-	if !available(n.Name) {
+	if !available(n.Name) && !(l.clock && timed(n.Name)) {
 		l.say(n, fmt.Sprintf("%s is not available in conditions", n.Name))
 		return
 	}
@@ -249,6 +283,9 @@ func available(name string) bool {
 	}
 	return false
 }
+
+// timed are the functions that only filters of logs may call.
+func timed(name string) bool { return name == "now" || name == "date" || name == "duration" }
 
 // explain makes an Error of a compiler's error.
 func explain(source string, err error, env any) *Error {

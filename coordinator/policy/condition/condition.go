@@ -5,7 +5,8 @@
 // It owns the names that each kind of expression may use (Task, Metrics, Event),
 // the cap on its size, and the sentence about an error in it. It refuses what
 // could run long or see the world: clocks, long ranges, deep nesting. It is pure:
-// the same expression over the same values always says the same.
+// the same expression over the same values always says the same. Filters of logs
+// alone may ask what time it is: nobody acts on them.
 //
 //	c, err := condition.Compile(`confidence < 0.3 for 3 consecutive tasks`, condition.Metrics{})
 //	ok, err := c.Holds(condition.Metrics{Confidence: 0.2}) // true; c.Consecutive() is 3
@@ -62,6 +63,20 @@ func (c *Condition[T]) Holds(v T) (bool, error) {
 	}
 	ok, _ := out.(bool) // AsBool made it one at compile time
 	return ok, nil
+}
+
+// Test returns what says whether the expression is true of what v points to when it
+// is called. It is Holds for many values one after the other: one goroutine calls it.
+func (c *Condition[T]) Test(v *T) func() (bool, error) {
+	machine := &vm.VM{}
+	return func() (bool, error) {
+		out, err := machine.Run(c.program, v)
+		if err != nil {
+			return false, fmt.Errorf("evaluate %q: %s", c.source, headline(err))
+		}
+		ok, _ := out.(bool) // AsBool made it one at compile time
+		return ok, nil
+	}
 }
 
 // String is the source as it was written.

@@ -65,16 +65,54 @@ func TestHoldsOverTasksAndEvents(t *testing.T) {
 			t.Errorf("%q = %v, %v", source, got, err)
 		}
 	}
-	event := condition.Event{EventType: "error", DurationSeconds: 61, Details: map[string]any{"exit_code": 2, "tool": "shell"}, Timestamp: "2026-01-02T03:04:05Z"}
+	event := condition.Event{EventType: "error", DurationSeconds: 61, Details: map[string]any{"exit_code": 2, "tool": "shell"}, Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	for source, want := range map[string]bool{
 		`event_type == "error" && duration_seconds > 60`:       true,
 		`details.exit_code == 2`:                               true,
 		`details.nothing == nil`:                               true,
 		`details["tool"] == "shell" and timestamp < "2026-02"`: true,
 		`event_type == "retry"`:                                false,
+		`timestamp > date("2026-01-02")`:                       true,
+		`timestamp > "2026-01-02T05:04:05+02:00"`:              false,
+		`"2026-01-02 03:04:05" == timestamp`:                   true,
+		`timestamp < now() - duration("1h")`:                   true,
+		`timestamp.Hour() == 3 and id == ""`:                   true,
 	} {
 		if got, err := mustCompile(t, source, event).Holds(event); err != nil || got != want {
 			t.Errorf("%q = %v, %v", source, got, err)
+		}
+		if got, err := mustCompile(t, source, event).Test(&event)(); err != nil || got != want {
+			t.Errorf("tested, %q = %v, %v", source, got, err)
+		}
+	}
+}
+
+// One test sees each value that it is called for, and no value twice.
+func TestManyValues(t *testing.T) {
+	var e condition.Event
+	test := mustCompile(t, `details.n > 1 && event_type != "x"`, e).Test(&e)
+	for i, c := range []struct {
+		n    any
+		kind string
+		want bool
+		ok   bool
+	}{{2.0, "a", true, true}, {1.0, "a", false, true}, {nil, "a", false, false}, {"2", "a", false, false}, {3.0, "x", false, true}, {3.0, "a", true, true}} {
+		e = condition.Event{EventType: c.kind, Details: map[string]any{"n": c.n}}
+		if got, err := test(); got != c.want || (err == nil) != c.ok {
+			t.Errorf("%d: %v, %v", i, got, err)
+		}
+	}
+}
+
+func TestTimesInFilters(t *testing.T) {
+	for source, want := range map[string]string{`timestamp > "yesterday"`: `"yesterday" is no time`, `event_typ == "error"`: "did you mean event_type?", `timestamp > 5`: "mismatched types"} {
+		if _, err := condition.Compile(source, condition.Event{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", source, err)
+		}
+	}
+	for _, source := range []string{`now() > date("2026-01-01")`, `duration("1h") > duration("1m")`} {
+		if _, err := condition.Compile(source, condition.Metrics{}); err == nil || !strings.Contains(err.Error(), "not available") {
+			t.Errorf("%q sees a clock: %v", source, err)
 		}
 	}
 }

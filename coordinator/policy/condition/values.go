@@ -1,5 +1,7 @@
 package condition
 
+import "time"
+
 // Task is what --select and other filters of tasks see.
 type Task struct {
 	ID          string   `expr:"id"`
@@ -57,9 +59,11 @@ type Metrics struct {
 }
 
 // Event is what filters of logs see. Details are the event's own fields, as in
-// details.exit_code; one that is missing is nil.
+// details.exit_code; one that is missing is nil. A text that is compared with the
+// timestamp is a time: timestamp > "2026-11-21".
 type Event struct {
-	Timestamp       string         `expr:"timestamp"` // RFC 3339 UTC, so that text order is time order
+	ID              string         `expr:"id"` // "e17" is the 17th of the log
+	Timestamp       time.Time      `expr:"timestamp"`
 	EventType       string         `expr:"event_type"`
 	TaskID          string         `expr:"task_id"`
 	TaskName        string         `expr:"task_name"`

@@ -109,7 +109,7 @@ func TestTheReportOfASessionThatGoesOn(t *testing.T) {
 	f.Log(Event{Type: SessionEnd, Result: "completed"})
 	must(t, f.Flush())
 	must(t, afero.WriteFile(fsys, filepath.Join(dir, metadataFile), []byte("session_id: \"001\"\nstatus: in_progress\n"), 0o600))
-	must(t, f.Report(Facts{}))
+	must(t, report(f))
 	report, err := afero.ReadFile(fsys, filepath.Join(dir, reportFile))
 	must(t, err)
 	if text := string(report); strings.Count(text, "a.go") != 1 || !strings.Contains(text, "- b.go") || !strings.Contains(text, "- test first") {

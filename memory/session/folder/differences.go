@@ -13,11 +13,13 @@ import (
 // Difference is one thing of which two places of a session's files say
 // different things, or one place what cannot be.
 type Difference struct {
-	Field  string // "status", "tasks_completed", "statistics.by_status.documented"
-	FileA  string
-	ValueA string
-	FileB  string // FileA again when the file contradicts itself
-	ValueB string
+	Field  string `json:"field"` // "status", "tasks_completed", "statistics.by_status.documented"
+	FileA  string `json:"file_a"`
+	ValueA string `json:"value_a"`
+	FileB  string `json:"file_b"` // FileA again when the file contradicts itself
+	ValueB string `json:"value_b"`
+	// IDs are events, records and entries that show it, when it lies in such.
+	IDs []string `json:"ids,omitempty"`
 }
 
 // String names both sides in one line. The values may be foreign text.
@@ -40,7 +42,7 @@ type differ struct {
 
 func (f *differ) add(field, fileA, a, fileB, b string) {
 	if f.times[field]++; f.times[field] <= maxPerField {
-		f.found = append(f.found, Difference{field, fileA, a, fileB, b})
+		f.found = append(f.found, Difference{Field: field, FileA: fileA, ValueA: a, FileB: fileB, ValueB: b})
 	}
 }
 
@@ -67,7 +69,10 @@ func (d Data) Differences() []Difference {
 	return f.found
 }
 
-func (d Data) has(file string) bool { return slices.Contains(d.Files, file) }
+// has says that a file is there and could be read whole.
+func (d Data) has(file string) bool {
+	return slices.Contains(d.Files, file) && !slices.ContainsFunc(d.Problems, func(p Problem) bool { return p.File == file })
+}
 
 // idNumber is the number within a session id: "001" of "session-001-fix".
 func idNumber(id string) string {
@@ -90,7 +95,7 @@ func (d Data) compareIDs(f *differ) {
 		}
 		if first == "" {
 			first, of = id, file
-		} else if idNumber(id) != idNumber(first) {
+		} else if idNumber(id) != idNumber(first) && (d.imported == "" || idNumber(id) != idNumber(d.imported)) {
 			f.add("session_id", of, first, file, id)
 		}
 	}
@@ -128,6 +133,9 @@ func (d Data) compareStatus(f *differ) {
 	if a == "" {
 		return
 	}
+	if a == "in_progress" && d.Log.End != "" && d.Report.Status == "" {
+		f.add("status", metadataFile, d.Meta.Status, logFile, "the session ended: "+d.Log.End)
+	}
 	// The report of a session that goes on is still that of its last end.
 	if b := statusWord(d.Report.Status); b != "" && a != b && (a != "in_progress" || !d.Log.Resumed) {
 		f.add("status", metadataFile, d.Meta.Status, reportFile, d.Report.Status)
@@ -135,6 +143,12 @@ func (d Data) compareStatus(f *differ) {
 	if b := statusWord(d.Log.End); b != "" && a != b && a != "in_progress" {
 		f.add("status", metadataFile, d.Meta.Status, logFile, d.Log.End)
 	}
+}
+
+// cutOff says that the session goes on or was killed: then its metadata, which is
+// written now and then, is behind what is written as things happen.
+func (d Data) cutOff() bool {
+	return statusWord(d.Meta.Status) == "in_progress" && d.Log.Events > 0 && d.Log.End == "" && (d.Report.Status == "" || d.Log.Resumed)
 }
 
 // tally counts the tasks by their status.
@@ -146,9 +160,14 @@ func (d Data) tally() map[TaskStatus]int {
 	return n
 }
 
+// behind says that the metadata counts less than progress does and may.
+func (d Data) behind(completed int) bool {
+	return d.cutOff() && d.Meta.Completed <= completed && d.Meta.Total <= len(d.Progress.Tasks)
+}
+
 func (d Data) compareCounts(f *differ) {
 	m, n := d.Meta, d.tally()
-	if d.has(metadataFile) && len(d.Progress.Tasks) > 0 {
+	if d.has(metadataFile) && len(d.Progress.Tasks) > 0 && !d.behind(n[TaskCompleted]) {
 		f.numbers("tasks_completed", metadataFile, float64(m.Completed), progressFile, float64(n[TaskCompleted]), 0)
 		f.numbers("tasks_total", metadataFile, float64(m.Total), progressFile, float64(len(d.Progress.Tasks)), 0)
 		if over := n[TaskCompleted] + n[TaskError]; over > 0 {
@@ -162,20 +181,18 @@ func (d Data) compareCounts(f *differ) {
 	if d.has(metadataFile) && m.Completed > m.Total {
 		f.add("tasks_completed", metadataFile, strconv.Itoa(m.Completed), metadataFile, fmt.Sprintf("%d in all", m.Total))
 	}
-	if d.has(metadataFile) && d.has(errorsFile) {
+	if d.has(metadataFile) && d.has(errorsFile) && !(d.cutOff() && m.Errors <= len(d.Failures)) {
 		f.numbers("error_count", metadataFile, float64(m.Errors), errorsFile, float64(len(d.Failures)), 0)
 	}
 	if len(d.Progress.Tasks) > 0 {
 		f.numbers("overall_progress", progressFile, d.Progress.Progress.OverallProgress, progressFile+" (tasks)", percent(n[TaskCompleted], len(d.Progress.Tasks)), 1)
 	}
-	status := map[string]TaskStatus{}
 	for _, t := range d.Progress.Tasks {
-		status[t.TaskID] = t.Status
-	}
-	for _, id := range slices.Sorted(maps.Keys(d.Log.Completed)) {
-		// One that is worked on again is no contradiction.
-		if s, ok := status[id]; ok && (s == TaskPending || s == TaskError || s == TaskSkipped) {
-			f.add("task "+id, logFile, "completed", progressFile, string(s))
+		// One that is worked on again is no contradiction, nor one that was begun,
+		// and that somebody opened again.
+		again := t.Status == TaskPending && t.StartedAt != nil
+		if s := t.Status; d.Log.Completed[t.TaskID] && !again && (s == TaskPending || s == TaskError || s == TaskSkipped) {
+			f.add("task "+t.TaskID, logFile, "completed", progressFile, string(s))
 		}
 	}
 }

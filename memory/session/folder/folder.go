@@ -13,8 +13,8 @@
 //	f.Log(folder.Event{Type: folder.TaskStart, TaskID: "T-1"})
 //	f.Task(folder.TaskState{TaskID: "T-1", Status: folder.TaskInProgress})
 //	…
-//	err = f.Report(folder.Facts{})
 //	err = f.Close()
+//	err = folder.ReportOptions{}.Write(nil, dir)
 package folder
 
 import (
@@ -82,7 +82,7 @@ type Folder struct {
 	errors    *listFile
 	metrics   *listFile
 	progress  *progressFileDoc
-	counts    Counts
+	counts    counts
 	open      map[int]opened // decisions, failures and trips that may still change
 	lastID    int
 	timer     *time.Timer // flushes what waits; nil when nothing does
@@ -200,7 +200,7 @@ func encodable(details map[string]any) map[string]any {
 func (f *Folder) Decide(d Decision) (id int) {
 	d.Time = f.now(d.Time)
 	d.Context.AvailableActions = append([]string{}, d.Context.AvailableActions...)
-	d.Decision.Alternatives = append([]Alternative{}, d.Decision.Alternatives...)
+	d.Decision.Alternatives = append([]alternative{}, d.Decision.Alternatives...)
 	r := &d.Context.Risk
 	for _, n := range []*float64{&r.Execution, &r.Resource, &r.Dependency, &d.Decision.Confidence} {
 		*n = finite(*n)
@@ -409,7 +409,7 @@ func (f *Folder) track(change func(*progressFileDoc)) {
 }
 
 // Counts sums up what is known; see there.
-func (f *Folder) Counts() Counts {
+func (f *Folder) Counts() counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.counts

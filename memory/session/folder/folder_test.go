@@ -72,7 +72,7 @@ func work(f *Folder) {
 	d := Decision{TaskID: "T-2", DecisionType: "task", Outcome: ""}
 	d.Context.CurrentTask, d.Context.AvailableActions, d.Context.Risk.Execution = "retry", []string{"execute", "skip"}, 0.25
 	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = "execute", 0.8, "clear s3cret"
-	d.Decision.Alternatives = []Alternative{{"skip", 0.3}}
+	d.Decision.Alternatives = []alternative{{"skip", 0.3}}
 	id := f.Decide(d)
 	failure := f.Fail(Failure{TaskID: "T-2", ErrorType: "network", ErrorMessage: "503 from s3cret", Severity: High})
 	f.Fail(Failure{ErrorType: "unknown", ErrorMessage: "left open"})
@@ -115,10 +115,10 @@ func TestShapes(t *testing.T) {
 	for _, name := range []string{logFile, progressFile, decisionsFile, errorsFile, metricsFile} {
 		golden(t, fsys, name)
 	}
-	must(t, f.Report(Facts{Summary: "all is well ```", Artifacts: []string{"commit abc"}, Lessons: []string{"read *first*"}}))
+	must(t, report(f, "read *first*"))
 	golden(t, fsys, reportFile)
 	c := f.Counts()
-	if want := (Counts{Tracked: true, Tasks: 3, Completed: 1, SuccessRate: 1, AverageDuration: c.AverageDuration, Failures: 2, Interventions: 1}); c != want {
+	if want := (counts{Phase: "build", Tracked: true, Tasks: 3, Completed: 1, SuccessRate: 1, AverageDuration: c.AverageDuration, Failures: 2, Interventions: 1}); c != want {
 		t.Errorf("%+v", c)
 	}
 	must(t, f.Close())
@@ -217,7 +217,7 @@ func TestPowerLoss(t *testing.T) {
 			return err
 		}
 		work(f)
-		err = errors.Join(f.Report(Facts{}), f.Close())
+		err = errors.Join(report(f), f.Close())
 		fsys.Ack("closed")
 		return err
 	}
@@ -290,7 +290,7 @@ func TestSpecialFiles(t *testing.T) {
 		}
 		f := reopened(t, fsys)
 		work(f)
-		must(t, f.Report(Facts{}))
+		must(t, report(f))
 		must(t, f.Close())
 		checkWork(t, fsys, kind)
 		if got := aside(t, fsys); len(got) != len(names) {

@@ -148,8 +148,14 @@ func asText(v any) string {
 // number returns a finite number, also one in a text such as "85%"; false when
 // there is none.
 func (o object) number(keys ...string) (float64, bool) {
-	s := strings.TrimSuffix(strings.TrimSpace(o.text(keys...)), "%")
-	f, err := strconv.ParseFloat(s, 64)
+	return numberIn(o.text(keys...))
+}
+
+func numberIn(s string) (float64, bool) {
+	if s == "" {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(s), "%"), 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0, false
 	}
@@ -185,7 +191,13 @@ func (o object) flag(keys ...string) bool {
 // when returns a time in UTC; the zero time when there is none that can be
 // read.
 func (o object) when(keys ...string) time.Time {
-	s := strings.TrimSpace(o.text(keys...))
+	return timeIn(o.text(keys...))
+}
+
+func timeIn(s string) time.Time {
+	if s = strings.TrimSpace(s); s == "" {
+		return time.Time{}
+	}
 	// The layouts without a zone are taken as UTC.
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
 		"2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {

@@ -1,230 +1,319 @@
 package folder
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
 )
 
-// Log sums up execution-log.json.
-type Log struct {
-	Events      int
-	ByType      map[EventType]int
-	First, Last time.Time
-	// Unordered counts the events that are older than the one before them.
-	Unordered int
-	// Completed are the ids of the tasks that completed.
-	Completed map[string]bool
-	// End is the result of the session_end with which the log ends, if it does.
-	End string
-	// Resumed says that the session went on after its last session_end.
-	Resumed bool
-	// Artifacts and Lessons are the files that were changed and what was learned,
-	// as the ends of phases tell.
-	Artifacts, Lessons []string
-	Bytes              int64
-	// Cut says that the log was too large for the occasion and not read.
-	Cut bool
-}
+// errOdd says that what stands at r.i is not what can stand there.
+var errOdd = errors.New("it is no JSON")
 
-// Events calls each for the events of the execution log in dir, in order, and
-// reads no more than it needs to at a time. Entries that are no event are left
-// out. It returns the session id that the log states. A log that breaks off
-// or is no JSON is an error once what stands before was passed; no log is an
-// error that matches fs.ErrNotExist. An error of each ends it and is returned.
-func Events(fsys afero.Fs, dir string, each func(Event) error) (sessionID string, err error) {
-	path := filepath.Join(dir, logFile)
-	f, _, err := openRegular(fsys, path)
-	if err != nil {
-		return "", fmt.Errorf("read log: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read from
-	stop := error(nil)
-	sessionID, err = streamEvents(f, func(e Event) error { stop = each(e); return stop })
-	if err != nil && stop == nil {
-		err = fmt.Errorf("read log %q: %w", path, err)
-	}
-	return sessionID, err
-}
-
-func streamEvents(r io.Reader, each func(Event) error) (id string, err error) {
-	d := json.NewDecoder(r)
-	d.UseNumber()
-	first, err := d.Token()
-	if err != nil {
-		return "", err
-	}
-	if first == json.Delim('[') {
-		return "", streamList(d, each)
-	}
-	if first != json.Delim('{') {
-		return "", errors.New("it holds no events")
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return id, err
+// next returns the JSON of the next event; io.EOF when there is none. It is
+// valid until the next call.
+func (r *LogReader) next() ([]byte, error) {
+	for tries := 0; ; {
+		raw, wrong, err := r.step()
+		if !errors.Is(err, errOdd) {
+			return raw, err
 		}
-		if key == "events" {
-			if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
-				return id, errors.Join(err, errors.New("events is no list"))
-			}
-			if err := streamList(d, each); err != nil {
-				return id, err
-			}
-			continue
-		}
-		var v any
-		if err := d.Decode(&v); err != nil {
-			return id, err
-		}
-		if key == "session_id" {
-			id = asText(v)
-		}
-	}
-	_, err = d.Token()
-	return id, err
-}
-
-// streamList passes the entries of a list whose begin was read.
-func streamList(d *json.Decoder, each func(Event) error) error {
-	for d.More() {
-		var v any
-		if err := d.Decode(&v); err != nil {
-			return err
-		}
-		if o, ok := plain(v).(object); ok {
-			if err := each(eventOf(o)); err != nil {
-				return err
-			}
-		}
-	}
-	_, err := d.Token()
-	return err
-}
-
-// eventOf also reads events of the form {timestamp, type, data}. Keys that an
-// event does not have become details.
-func eventOf(o object) Event {
-	details := o.object("details", "data")
-	e := Event{Time: o.when("timestamp", "time"), Type: EventType(o.text("event_type", "type", "event")), TaskID: o.text("task_id", "taskId"),
-		TaskName: o.text("task_name", "taskName"), Result: o.text("result"), Duration: time.Duration(o.float("duration_seconds") * float64(time.Second))}
-	if e.TaskID == "" {
-		e.TaskID = details.text("task_id", "taskId")
-	}
-	if e.Result == "" {
-		e.Result = details.text("result")
-	}
-	e.Details, _ = bare(details).(map[string]any)
-	if e.Details == nil {
-		e.Details = map[string]any{}
-	}
-	for k, v := range o {
-		switch k {
-		case "timestamp", "time", "event_type", "type", "event", "task_id", "taskId", "task_name", "taskName", "duration_seconds", "details", "data":
-			continue
-		case "result":
-			if asText(v) == e.Result {
+		// What looks odd may be two states of a file that is being written.
+		if tries++; tries <= 3 {
+			if changed, err := r.again(); err != nil {
+				return nil, err
+			} else if changed {
 				continue
 			}
 		}
-		if _, has := e.Details[k]; !has {
-			e.Details[k] = bare(v)
+		r.at.skipped++
+		found, err := r.resync(wrong, false)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			if end := bytes.TrimRight(r.buf, " \t\r\n"); r.at.place != atClose && !bytes.HasSuffix(end, []byte{'}'}) && !bytes.HasSuffix(end, []byte{']'}) {
+				r.closed = errBreaksOff()
+			}
+			return nil, io.EOF
 		}
 	}
-	return e
 }
 
-func (d *Data) readLog(fsys afero.Fs, dir string, names []string, maxLog int64) {
-	if !slices.Contains(names, logFile) {
-		return
-	}
-	d.Files = append(d.Files, logFile)
-	l := &d.Log
-	if st, err := fsys.Stat(filepath.Join(dir, logFile)); err == nil {
-		l.Bytes = st.Size()
-	}
-	if maxLog > 0 && l.Bytes > maxLog {
-		l.Cut = true
-		return
-	}
-	l.ByType, l.Completed = map[EventType]int{}, map[string]bool{}
-	id, err := Events(fsys, dir, func(e Event) error {
-		l.add(e)
-		return nil
-	})
-	if id != "" {
-		d.ids[logFile] = id
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.problem(logFile, err)
-	}
-}
-
-func (l *Log) add(e Event) {
-	l.Events++
-	l.ByType[e.Type]++
-	l.End = ""
-	switch e.Type {
-	case TaskComplete:
-		if e.TaskID != "" && succeeded(e.Result) {
-			l.Completed[e.TaskID] = true
+// step reads up to the next event. With errOdd it says where in the file what
+// cannot stand there begins.
+func (r *LogReader) step() (raw []byte, wrong int64, err error) {
+	for {
+		c, ok, err := r.peek()
+		if err != nil {
+			return nil, 0, err
 		}
-	case PhaseComplete:
-		l.Artifacts = more(l.Artifacts, e.Details["files"])
-		l.Lessons = more(l.Lessons, e.Details["learned"])
-	case SessionStart:
-		l.Resumed = l.Resumed || l.ByType[SessionEnd] > 0
-	case SessionEnd:
-		l.End, l.Resumed = e.Result, false
-	}
-	if e.Time.IsZero() {
-		return
-	}
-	if l.First.IsZero() || e.Time.Before(l.First) {
-		l.First = e.Time
-	}
-	if e.Time.Before(l.Last) {
-		l.Unordered++
-	} else {
-		l.Last = e.Time
-	}
-}
-
-// more adds the texts of a list that are not there yet.
-func more(known []string, list any) []string {
-	texts, _ := list.([]any)
-	for _, v := range texts {
-		if text, ok := v.(string); ok && len(known) < maxTold && !slices.Contains(known, text) {
-			known = append(known, text)
+		if !ok {
+			if r.at.place != atClose {
+				r.closed = errBreaksOff()
+			}
+			return nil, 0, io.EOF
+		}
+		done := false
+		switch r.at.place {
+		case atBegin:
+			wrong, err = r.begin(c)
+		case inObject:
+			wrong, err = r.member(c)
+		case inList:
+			raw, wrong, done, err = r.entry(c)
+		case atClose:
+			wrong, err = r.base+int64(r.i), errOdd
+		}
+		if err != nil || done {
+			return raw, wrong, err
 		}
 	}
-	return known
 }
 
-// maxTold bounds what is collected of a log for the report.
-const maxTold = 1000
+func errBreaksOff() error { return fmt.Errorf("it breaks off: %w", io.ErrUnexpectedEOF) }
 
-// succeeded reads the result of a task as tools and people word it; none counts
-// as success, since the event itself says that the task completed.
-func succeeded(result string) bool {
-	switch strings.ToLower(strings.TrimSpace(result)) {
-	case "failed", "failure", "error", "skipped", "cancelled", "canceled", "interrupted", "aborted":
-		return false
+func (r *LogReader) begin(c byte) (wrong int64, err error) {
+	const byteOrderMark = "\ufeff"
+	switch {
+	case c == '{':
+		r.at.place = inObject
+		r.i++
+	case c == '[':
+		r.at.place, r.at.bare = inList, true
+		r.i++
+		r.pass()
+	case r.base == 0 && r.i == 0 && len(r.buf) >= len(byteOrderMark) && string(r.buf[:len(byteOrderMark)]) == byteOrderMark:
+		r.i = len(byteOrderMark)
+	default:
+		return r.base + int64(r.i), errOdd
 	}
-	return true
+	return 0, nil
+}
+
+// member reads a key of the document and its value, or the document's end.
+func (r *LogReader) member(c byte) (wrong int64, err error) {
+	switch c {
+	case ',':
+		r.i++
+		return 0, nil
+	case '}':
+		r.i++
+		r.at.place = atClose
+		return 0, nil
+	case '"':
+	default:
+		return r.base + int64(r.i), errOdd
+	}
+	end, wrong, err := r.value()
+	if err != nil {
+		return wrong, err
+	}
+	key := unquoted(r.buf[r.i:end])
+	r.i = end
+	if c, ok, err := r.peek(); err != nil || !ok {
+		return 0, err
+	} else if c != ':' {
+		return r.base + int64(r.i), errOdd
+	}
+	r.i++
+	c, ok, err := r.peek()
+	if err != nil || !ok {
+		return 0, err
+	}
+	if key == "events" {
+		if c != '[' {
+			r.closed = errors.New("events is no list")
+			return 0, io.EOF
+		}
+		r.i++
+		r.at.place, r.at.some, r.at.commas = inList, false, 0
+		r.pass()
+		return 0, nil
+	}
+	if end, wrong, err = r.value(); err != nil {
+		return wrong, err
+	}
+	if key == "session_id" {
+		r.id = scalarText(r.buf[r.i:end])
+	}
+	r.i = end
+	return 0, nil
+}
+
+// entry reads an entry of a list, or what stands between two, or its end; done
+// says that it is an event.
+func (r *LogReader) entry(c byte) (raw []byte, wrong int64, done bool, err error) {
+	switch c {
+	case ',':
+		r.i++
+		r.at.commas++
+		return nil, 0, false, nil
+	case ']':
+		r.i++
+		r.at.odd += r.at.commas
+		r.at.place = inObject
+		if r.at.bare {
+			r.at.place = atClose
+		}
+		return nil, 0, false, nil
+	}
+	end, wrong, err := r.value()
+	if err != nil {
+		return nil, wrong, false, err
+	}
+	raw = r.buf[r.i:end]
+	switch {
+	case !r.at.some:
+		r.at.odd += r.at.commas
+	case r.at.commas != 1:
+		r.at.odd++
+	}
+	r.at.some, r.at.commas = true, 0
+	if done = c == '{'; done {
+		r.at.events++
+	}
+	r.i = end
+	r.pass()
+	return raw, 0, done, nil
+}
+
+// peek passes white space and returns the byte behind it; false at the file's
+// end.
+func (r *LogReader) peek() (c byte, ok bool, err error) {
+	for {
+		for r.i < len(r.buf) {
+			if c = r.buf[r.i]; !space(c) {
+				return c, true, nil
+			}
+			r.i++
+		}
+		if more, err := r.fill(); err != nil || !more {
+			return 0, false, err
+		}
+	}
+}
+
+// value returns where in buf the value ends that begins at i. At the file's end
+// it is io.EOF: the value breaks off, and so does the log, unless whole events
+// follow on lines of their own.
+func (r *LogReader) value() (end int, wrong int64, err error) {
+	for {
+		end, how := scan(r.buf, r.i, 0)
+		switch {
+		case how == whole && end-r.i > maxEventBytes:
+			return 0, r.base + int64(end), errOdd
+		case how == whole:
+			return end, 0, nil
+		case how == broken:
+			return 0, r.base + int64(end), errOdd
+		case len(r.buf)-r.i > maxEventBytes:
+			return 0, r.base + int64(len(r.buf)), errOdd
+		}
+		more, err := r.fill()
+		if err != nil {
+			return 0, 0, err
+		}
+		if more {
+			continue
+		}
+		found, err := r.resync(r.base+int64(len(r.buf)), true)
+		if err != nil {
+			return 0, 0, err
+		}
+		if !found {
+			r.closed = errBreaksOff()
+			return 0, 0, io.EOF
+		}
+		r.at.skipped++
+	}
+}
+
+// resync goes to the next event behind the begin of what is broken, at i. Where
+// what is broken became so, at wrong, an event may begin anywhere; before it, at
+// the begin of a line, as what breaks off may have swallowed what follows. strict
+// says that wrong is the end of a file that is perhaps being written.
+func (r *LogReader) resync(wrong int64, strict bool) (found bool, err error) {
+	from := r.base + int64(r.i) + 1
+	for {
+		at, ok, err := r.brace(from)
+		if err != nil || !ok {
+			return false, err
+		}
+		begin := r.base + int64(at)
+		line := lineBegins(r.buf, at)
+		from = begin + 1
+		if !(line && r.vain <= maxVain) && (strict || begin < wrong) {
+			continue
+		}
+		end, how, err := r.candidate(at)
+		if err != nil {
+			return false, err
+		}
+		if how == whole {
+			r.fields.take(r.buf[r.i:end], &r.words)
+			if r.fields.isEvent(line && !strict) {
+				r.at.place, r.at.some, r.at.commas = inList, true, 1
+				return true, nil
+			}
+		}
+		r.vain += end - r.i
+		if !line || r.vain > maxVain {
+			from = max(from, r.base+int64(end))
+		}
+	}
+}
+
+// candidate goes to at and looks whether a whole value begins there.
+func (r *LogReader) candidate(at int) (end int, how outcome, err error) {
+	const maxBytes = 4 << 20
+	for r.i = at; ; {
+		end, how = scan(r.buf, r.i, 0)
+		if how != cut || len(r.buf)-r.i > maxBytes {
+			return end, how, nil
+		}
+		if more, err := r.fill(); err != nil || !more {
+			return end, how, err
+		}
+	}
+}
+
+// brace finds the next brace that opens, in buf, from a place in the file on.
+func (r *LogReader) brace(from int64) (at int, ok bool, err error) {
+	const before = 256 // what lineBegins looks at
+	for {
+		for at := max(0, int(from-r.base)); at < len(r.buf); at++ {
+			if r.buf[at] == '{' {
+				return at, true, nil
+			}
+		}
+		from = max(from, r.base+int64(len(r.buf)))
+		r.i = max(r.i, len(r.buf)-before)
+		if more, err := r.fill(); err != nil || !more {
+			return 0, false, err
+		}
+	}
+}
+
+// lineBegins says that only white space stands before at in its line.
+func lineBegins(b []byte, at int) bool {
+	for at--; at >= 0; at-- {
+		switch b[at] {
+		case '\n', '\r':
+			return true
+		case ' ', '\t':
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // openRegular opens a regular file for reading and never a link or a FIFO.

@@ -328,7 +328,8 @@ func putEntry[T any](list []entry[T], v T, name func(T) string) []entry[T] {
 }
 
 // count sums up the tasks.
-func (p *progressFileDoc) count(c *Counts) {
+func (p *progressFileDoc) count(c *counts) {
+	c.Phase = p.p.Progress.CurrentPhase
 	if !p.loaded {
 		return
 	}
@@ -368,7 +369,7 @@ func (p *progressFileDoc) write() (again bool) {
 		return false
 	}
 	p.load()
-	var c Counts
+	var c counts
 	p.count(&c)
 	p.p.Progress.OverallProgress = percent(c.Completed, c.Tasks)
 	p.p.LastUpdated = stamp(p.o.Now())

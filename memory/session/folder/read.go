@@ -49,6 +49,11 @@ type Data struct {
 	Problems []Problem
 
 	ids map[string]string // the session id that each file states
+	// imported is the id that an imported session had at its source, which its files
+	// state still.
+	imported   string
+	iterations map[int]string // the files of the iterations, by their number
+	others     []string       // further files of Ralph's that are there
 }
 
 // Meta is session-metadata.yaml, as far as it can be read.
@@ -66,6 +71,13 @@ type Meta struct {
 	HelpRequests            int
 	Interventions           int
 	ExitReason              string
+	// Config are the settings that the session notes; zero when not stated.
+	Config struct {
+		MaxIterations       int
+		ConfidenceThreshold float64
+		HumanIntervention   string
+		LearningRate        float64
+	}
 }
 
 // Feature is one entry of feature-inventory.json.
@@ -104,10 +116,17 @@ type Problem struct {
 // people leave there: missing files, other spellings, keys that Ralph does not
 // know, entries that are none. What cannot be read is in Problems; the error is
 // that the directory itself cannot be read. It writes nothing.
-func Read(fsys afero.Fs, dir string) (Data, error) { return read(fsys, dir, 0) }
+func Read(fsys afero.Fs, dir string) (Data, error) { return read(fsys, dir, 0, nil) }
+
+// ReadEach is Read that also calls each for the events of the log, as Events
+// does, in the one pass that it makes over it; id is what the event is called:
+// e17 is the 17th. An error of each ends it and is returned.
+func ReadEach(fsys afero.Fs, dir string, each func(id string, e Event) error) (Data, error) {
+	return read(fsys, dir, 0, each)
+}
 
 // read leaves out a log beyond maxLog bytes; 0 means no bound.
-func read(fsys afero.Fs, dir string, maxLog int64) (Data, error) {
+func read(fsys afero.Fs, dir string, maxLog int64, each func(id string, e Event) error) (Data, error) {
 	d := Data{Dir: filepath.Base(dir), ids: map[string]string{}}
 	if fsys == nil {
 		fsys = afero.NewOsFs()
@@ -144,8 +163,11 @@ func read(fsys afero.Fs, dir string, maxLog int64) (Data, error) {
 			d.problem(file.name, fmt.Errorf("%d entries are none", odd))
 		}
 	}
-	d.readLog(fsys, dir, names, maxLog)
+	if err := d.readLog(fsys, dir, names, maxLog, each); err != nil {
+		return d, err
+	}
 	d.readReport(fsys, dir, names)
+	d.readIterations(fsys, dir, names)
 	return d, nil
 }
 
@@ -185,7 +207,8 @@ func (d *Data) takeMeta(v any) int {
 	if !ok {
 		return 1
 	}
-	context, perf := o.object("context_variables"), o.object("performance_metrics")
+	context, perf, config := o.object("context_variables"), o.object("performance_metrics"), o.object("ralph_runtime_config", "runtime_config", "config")
+	d.imported = o.text("imported_session_id")
 	d.Meta = Meta{
 		SessionID: d.says(metadataFile, o), Name: o.text("session_name", "name"), Status: o.text("status"),
 		Start: o.when("start_time", "started_at"), End: o.when("end_time", "ended_at"),
@@ -196,6 +219,9 @@ func (d *Data) takeMeta(v any) int {
 		SuccessRate: perf.float("success_rate"), Errors: perf.count("error_count"), HelpRequests: perf.count("help_requests"),
 		Interventions: perf.count("human_interventions"), ExitReason: o.text("exit_reason"),
 	}
+	c := &d.Meta.Config
+	c.MaxIterations, c.ConfidenceThreshold = config.count("max_iterations"), config.float("confidence_threshold")
+	c.HumanIntervention, c.LearningRate = config.text("human_intervention"), config.float("learning_rate")
 	return 0
 }
 
@@ -267,10 +293,10 @@ func (d *Data) takeDecisions(v any) int {
 			made = object{"action": o["decision"], "rationale": o["rationale"], "confidence": o["confidence"]}
 		}
 		x.Decision.Action, x.Decision.Confidence, x.Decision.Rationale = made.text("action"), made.float("confidence"), made.text("rationale", "reasoning")
-		x.Decision.Alternatives = []Alternative{}
+		x.Decision.Alternatives = []alternative{}
 		others, _ := made.objects("alternative_actions", "alternatives")
 		for _, a := range others {
-			x.Decision.Alternatives = append(x.Decision.Alternatives, Alternative{a.text("action"), a.float("score")})
+			x.Decision.Alternatives = append(x.Decision.Alternatives, alternative{a.text("action"), a.float("score")})
 		}
 		d.Decisions = append(d.Decisions, x)
 	}

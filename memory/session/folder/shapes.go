@@ -155,14 +155,19 @@ type Decision struct {
 		// Confidence is from 0 to 1.
 		Confidence   float64       `json:"confidence"`
 		Rationale    string        `json:"rationale"`
-		Alternatives []Alternative `json:"alternative_actions"`
+		Alternatives []alternative `json:"alternative_actions"`
 	} `json:"decision"`
 	// Outcome is empty until Outcome says how the decision turned out.
 	Outcome string `json:"outcome"`
 }
 
-// Alternative is an action that was not taken, and its score.
-type Alternative struct {
+// Against adds an action that was not taken, and its score.
+func (d *Decision) Against(action string, score float64) {
+	d.Decision.Alternatives = append(d.Decision.Alternatives, alternative{action, score})
+}
+
+// alternative is an action that was not taken, and its score.
+type alternative struct {
 	Action string  `json:"action"`
 	Score  float64 `json:"score"`
 }
@@ -215,18 +220,8 @@ type Metric struct {
 	MeasuredAt time.Time `json:"measured_at"`
 }
 
-// Facts are what the report says beyond what the files hold; all of it may be
-// foreign text.
-type Facts struct {
-	// Summary is what was said about the whole at the end.
-	Summary   string
-	Artifacts []string
-	Lessons   []string
-	NextSteps []string
-}
-
-// Counts sum up what a Folder knows, for the metadata.
-type Counts struct {
+// counts sum up what a Folder knows, for the metadata.
+type counts struct {
 	// Tracked says that the tasks are known: progress-tracking.yaml was read or
 	// begun. Otherwise the four that follow are zero.
 	Tracked         bool
@@ -234,6 +229,7 @@ type Counts struct {
 	Completed       int
 	SuccessRate     float64 // of the tasks that were completed or given up, 0 to 1
 	AverageDuration time.Duration
+	Phase           string // that is worked on, or was last
 	// The rest counts what was recorded since Open.
 	Failures      int
 	HelpRequests  int

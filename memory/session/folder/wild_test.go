@@ -180,7 +180,7 @@ func TestHostileTexts(t *testing.T) {
 		f.Resolve(f.Fail(Failure{ErrorType: text, ErrorMessage: id}), text, 1)
 		f.Measure(Metric{Name: text, Source: text})
 	}
-	must(t, f.Report(Facts{Summary: strings.Join(texts, "\n"), Artifacts: texts, Lessons: texts, NextSteps: texts}))
+	must(t, report(f, texts...))
 	must(t, f.Close())
 	d, err := Read(fsys, dir)
 	must(t, err)
@@ -207,13 +207,13 @@ func TestHostileTexts(t *testing.T) {
 func TestReportOfOthers(t *testing.T) {
 	fsys := afero.NewMemMapFs()
 	f := opened1(t, fsys)
-	must(t, f.Report(Facts{}))
-	must(t, f.Report(Facts{}))
+	must(t, report(f))
+	must(t, report(f))
 	if names := aside(t, fsys); len(names) != 0 {
 		t.Errorf("%v", names)
 	}
 	put(t, fsys, reportFile, strings.Replace(get(t, fsys, reportFile), "None recorded.", "I learned much.", 1))
-	must(t, f.Report(Facts{}))
+	must(t, report(f))
 	if names := aside(t, fsys); len(names) != 1 {
 		t.Errorf("%v", names)
 	}
@@ -248,7 +248,7 @@ func TestBroken(t *testing.T) {
 			put(t, fsys, "foreign.txt", "mine")
 			f := opened1(t, fsys)
 			work(f)
-			err := f.Report(Facts{})
+			err := report(f)
 			if err := f.Close(); err != nil {
 				t.Errorf("%s in %s: %v", kind, name, err)
 			}
@@ -317,7 +317,7 @@ func FuzzRead(f *testing.F) {
 		d, err := Read(fsys, dir)
 		must(t, err)
 		d.Differences()
-		d.render(Facts{Summary: string(j)})
+		d.render([]string{string(j)})
 		fl := opened1(t, fsys)
 		work(fl)
 		must(t, fl.Close())

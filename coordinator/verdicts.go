@@ -1,0 +1,123 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ralph/memory/session/folder"
+	"ralph/workers/agent"
+)
+
+// gate tells what a check said.
+func (t *chronicle) gate(e agent.Event) {
+	code, passed := 0, e.OK != nil && *e.OK
+	if e.ExitCode != nil {
+		code = *e.ExitCode
+	}
+	result, target := "failed", 0.0
+	if passed {
+		result = "passed"
+	}
+	var took time.Duration
+	if e.DurationMS != nil {
+		took = time.Duration(*e.DurationMS) * time.Millisecond
+	}
+	details := map[string]any{"check": e.Text, "exit_code": code, "reason": e.Reason, "agent": e.Agent}
+	if e.Ref != "" {
+		details["tree"] = e.Ref
+	}
+	t.files.Log(folder.Event{Time: e.Time, Type: folder.GateChecked, TaskID: cmp.Or(e.TaskID, t.task), Result: result, Duration: took, Details: details})
+	t.files.Gate(folder.Gate{Name: e.Text, Metric: "exit_code", Threshold: target, Operator: "==", Passed: passed})
+	t.files.Measure(folder.Metric{Name: "check_exit_code", Value: float64(code), Unit: "exit code", Target: &target, Source: e.Text, MeasuredAt: e.Time})
+	t.validates(true, e.Text)
+}
+
+// validates lists commands among the checks that are planned, and among those
+// that were run if they were.
+func (t *chronicle) validates(run bool, commands ...string) {
+	commands = slices.DeleteFunc(slices.Clone(commands), func(c string) bool { return t.proved[c] })
+	if len(commands) == 0 {
+		return
+	}
+	if t.session.Validates(run, commands...); run {
+		for _, c := range commands {
+			t.proved[c] = true
+		}
+	}
+}
+
+// decision tells how a permission or a question was decided.
+func (t *chronicle) decision(e agent.Event) {
+	d := folder.Decision{Time: e.Time, TaskID: cmp.Or(e.TaskID, t.task), DecisionType: "permission", Outcome: e.Status}
+	d.Context.CurrentTask = d.TaskID
+	d.Context.AvailableActions = []string{"allow", "deny"}
+	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = e.Status, 1, e.Rule
+	what := strings.TrimSpace(e.Tool + ": " + e.Text)
+	switch {
+	case e.Status == "asked":
+		t.asked = asked{what, e.CallID, e.Time}
+		if e.Type == agent.EventAsk {
+			t.asked.what = e.Text
+		}
+		return
+	case e.Type == agent.EventAsk:
+		d.DecisionType, what = folder.DecisionHelp, t.asked.what
+		d.Context.AvailableActions, d.Decision.Action, d.Decision.Rationale = nil, head(e.Text, maxToldBytes), "the user answered"
+	case e.Status != "allowed" && e.Status != "denied":
+		return
+	case e.Rule == "":
+		d.Decision.Rationale = "the user was asked"
+	}
+	by, waited := "rule", time.Duration(0)
+	if !t.asked.at.IsZero() && t.asked.what == what && t.asked.call == e.CallID {
+		by, waited = "user", max(0, e.Time.Sub(t.asked.at))
+		t.asked = asked{}
+	}
+	d.Context.CurrentTask = head(strings.TrimSpace(d.Context.CurrentTask+" "+what), maxToldBytes)
+	t.files.Decide(d)
+	t.session.Note(fmt.Sprintf("decision: %s: %s (%s)", d.Decision.Action, "`"+strings.ReplaceAll(head(what, maxToldBytes), "`", "'")+"`", d.Decision.Rationale))
+	t.files.Log(folder.Event{Time: e.Time, Type: folder.Decided, TaskID: d.TaskID, Result: d.Decision.Action, Duration: waited,
+		Details: map[string]any{"decision_type": d.DecisionType, "about": head(what, maxToldBytes), "by": by, "agent": e.Agent}})
+}
+
+// unanswered tells of the question that a stop took from the human.
+func (t *chronicle) unanswered(at time.Time) {
+	q := t.asked
+	if t.asked = (asked{}); q.at.IsZero() {
+		return
+	}
+	t.files.Log(folder.Event{Time: at, Type: folder.Decided, TaskID: t.task, Result: "unanswered", Duration: max(0, at.Sub(q.at)),
+		Details: map[string]any{"decision_type": folder.DecisionHelp, "about": head(q.what, maxToldBytes), "by": "user"}})
+}
+
+// validated notes that a check was run of which the story does not hear.
+func (b *book) validated(command string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.story != nil {
+		b.story.validates(true, command)
+	}
+}
+
+// features counts what was discovered and documented in the session.
+func (b *book) features() (discovered, documented int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session == nil {
+		return 0, 0
+	}
+	x := b.session.Meta().Context
+	return len(x.FeaturesDiscovered), len(x.FeaturesDocumented)
+}
+
+// validations notes which checks are planned.
+func (b *book) validations(commands []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.story != nil {
+		b.story.validates(false, commands...)
+	}
+}

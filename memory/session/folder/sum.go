@@ -1,0 +1,225 @@
+package folder
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/afero"
+
+	"ralph/memory/durable"
+)
+
+// Log sums up execution-log.json.
+type Log struct {
+	Events      int
+	ByType      map[EventType]int
+	First, Last time.Time
+	// Unordered counts the events that are older than the one before them.
+	Unordered int
+	// Completed are the ids of the tasks that completed.
+	Completed map[string]bool
+	// End is the result of the session_end with which the log ends, if it does.
+	End string
+	// Resumed says that the session went on after its last session_end.
+	Resumed bool
+	// Artifacts and Lessons are the files that were changed and what was learned,
+	// as the ends of phases tell.
+	Artifacts, Lessons []string
+	// Answer is what was said at the end of the last run, cut to its beginning;
+	// NextSteps is what that named as to be done.
+	Answer    string
+	NextSteps []string
+	Bytes     int64
+	// Cut says that the log was too large for the occasion and not read.
+	Cut bool
+
+	spent spending
+	names map[string]string // of the tasks
+	tries map[string][]int  // the iterations that worked on a task
+}
+
+// spending is what the runs of a session used, as the ends of their phases tell.
+type spending struct {
+	runs, turns, calls, failed int
+	input, cached, output      int64
+	cost                       float64
+	priced                     bool // the cost of every run is known
+	model, kind                string
+	commits                    []string
+}
+
+func (d *Data) readLog(fsys afero.Fs, dir string, names []string, maxLog int64, each func(id string, e Event) error) error {
+	if !slices.Contains(names, logFile) {
+		return nil
+	}
+	d.Files = append(d.Files, logFile)
+	l := &d.Log
+	if st, err := fsys.Stat(filepath.Join(dir, logFile)); err == nil {
+		l.Bytes = st.Size()
+	}
+	if maxLog > 0 && l.Bytes > maxLog {
+		l.Cut = true
+		return nil
+	}
+	l.ByType, l.Completed, l.names, l.tries = map[EventType]int{}, map[string]bool{}, map[string]string{}, map[string][]int{}
+	var stop error
+	id, err := Events(fsys, dir, func(e Event) error {
+		l.add(e)
+		if each != nil {
+			stop = each("e"+strconv.Itoa(l.Events), e)
+		}
+		return stop
+	})
+	if stop != nil {
+		return stop
+	}
+	if id != "" {
+		d.ids[logFile] = id
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.problem(logFile, err)
+	}
+	return nil
+}
+
+func (l *Log) add(e Event) {
+	l.Events++
+	l.ByType[e.Type]++
+	l.End = ""
+	switch e.Type {
+	case TaskStart:
+		l.begun(e)
+	case TaskComplete:
+		if l.begun(e); e.TaskID != "" && succeeded(e.Result) {
+			l.Completed[e.TaskID] = true
+		}
+	case PhaseComplete:
+		l.ended(e)
+	case SessionStart:
+		l.Resumed = l.Resumed || l.ByType[SessionEnd] > 0
+		o := object(e.Details)
+		l.spent.model, l.spent.kind = o.text("model"), o.text("kind")
+	case SessionEnd:
+		l.End, l.Resumed = e.Result, false
+	}
+	if e.Time.IsZero() || e.Type == Handoff {
+		return // a session may be handed on when it has ended
+	}
+	if l.First.IsZero() || e.Time.Before(l.First) {
+		l.First = e.Time
+	}
+	if e.Time.Before(l.Last) {
+		l.Unordered++
+	} else {
+		l.Last = e.Time
+	}
+}
+
+// begun notes what a task is called and which iteration works on it.
+func (l *Log) begun(e Event) {
+	if e.TaskID == "" {
+		return
+	}
+	if _, known := l.names[e.TaskID]; !known && len(l.names) < maxNamed && e.TaskName != "" {
+		l.names[e.TaskID] = clipped(e.TaskName, maxInline)
+	}
+	n := int(figure(e.Details, "iteration"))
+	if list := l.tries[e.TaskID]; n > 0 && len(list) < maxListed && (list != nil || len(l.tries) < maxNamed) && !slices.Contains(list, n) {
+		l.tries[e.TaskID] = append(list, n)
+	}
+}
+
+// ended takes what the end of a phase tells; that of a whole run says what it
+// used and what it came to.
+func (l *Log) ended(e Event) {
+	s := &l.spent
+	l.Artifacts = more(l.Artifacts, e.Details["files"])
+	l.Lessons = more(l.Lessons, e.Details["learned"])
+	usage, whole := e.Details["usage"].(map[string]any)
+	if !whole {
+		return
+	}
+	s.commits = more(s.commits, e.Details["commits"])
+	l.Answer, l.NextSteps = asText(e.Details["answer"]), more(nil, e.Details["next_steps"])
+	s.runs++
+	s.turns += int(figure(e.Details, "turns"))
+	calls, _ := e.Details["tool_calls"].(map[string]any)
+	s.calls += int(figure(calls, "total"))
+	s.failed += int(figure(calls, "failed"))
+	s.input += int64(figure(usage, "input"))
+	s.cached += int64(figure(usage, "cached_input"))
+	s.output += int64(figure(usage, "output"))
+	s.priced = (s.priced || s.runs == 1) && e.Details["cost_usd"] != nil
+	s.cost += figure(e.Details, "cost_usd")
+}
+
+// figure is a number of details, within what a count may be; 0 for none.
+func figure(details map[string]any, key string) float64 {
+	f, ok := details[key].(float64)
+	if !ok {
+		f, _ = numberIn(asText(details[key]))
+	}
+	return min(max(f, 0), 1<<53)
+}
+
+// clipped cuts a text to its beginning, in characters.
+func clipped(s string, most int) string {
+	if r := []rune(s[:min(len(s), (most+1)*utf8.UTFMax)]); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// more adds the texts of a list that are not there yet.
+func more(known []string, list any) []string {
+	texts, _ := list.([]any)
+	for _, v := range texts {
+		if text, ok := v.(string); ok && len(known) < maxTold && !slices.Contains(known, text) {
+			known = append(known, text)
+		}
+	}
+	return known
+}
+
+const (
+	// maxTold bounds what is collected of a log for the report.
+	maxTold = 1000
+	// maxNamed bounds the tasks of which the name is known.
+	maxNamed = 100_000
+)
+
+// succeeded reads the result of a task as tools and people word it; none counts
+// as success, since the event itself says that the task completed.
+func succeeded(result string) bool {
+	switch strings.ToLower(strings.TrimSpace(result)) {
+	case "failed", "failure", "error", "skipped", "cancelled", "canceled", "interrupted", "aborted":
+		return false
+	}
+	return true
+}
+
+// LogBytes is how long the log is in the file; 0 when there is none.
+func (f *Folder) LogBytes() int64 {
+	if st, err := f.o.FS.Stat(filepath.Join(f.o.Dir, logFile)); err == nil {
+		return st.Size()
+	}
+	return 0
+}
+
+// Inventory reads the features of the session; none when it has none, or they
+// cannot be read.
+func (f *Folder) Inventory() Inventory {
+	d := Data{ids: map[string]string{}}
+	if data, err := durable.ReadFile(f.o.FS, filepath.Join(f.o.Dir, inventoryFile), maxFileBytes); err == nil {
+		if v, err := parse(inventoryFile, data); err == nil {
+			d.takeInventory(v)
+		}
+	}
+	return d.Inventory
+}

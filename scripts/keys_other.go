@@ -1,0 +1,11 @@
+//go:build !linux
+
+package scripts
+
+import "golang.org/x/sys/unix"
+
+// The calls that read and set the modes of a terminal.
+const (
+	getModes = unix.TIOCGETA
+	setModes = unix.TIOCSETA
+)

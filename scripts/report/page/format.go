@@ -1,0 +1,190 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"ralph/memory/visible"
+)
+
+// seconds words how long something took, with about three digits.
+func seconds(s float64) string {
+	switch {
+	case math.IsNaN(s) || math.IsInf(s, 0) || s < 0:
+		return "unknown"
+	case s == 0:
+		return "0 s"
+	case s < 0.9995:
+		return strconv.FormatFloat(math.Max(1, math.Round(s*1000)), 'f', 0, 64) + " ms"
+	case s < 9.95:
+		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
+	case s < 59.5:
+		return strconv.FormatFloat(s, 'f', 0, 64) + " s"
+	case s < 3599.5:
+		n := int(math.Round(s))
+		return fmt.Sprintf("%d min %02d s", n/60, n%60)
+	case s < 86400-30:
+		n := int(math.Round(s / 60))
+		return fmt.Sprintf("%d h %02d min", n/60, n%60)
+	case s < 1e10:
+		n := int(math.Round(s / 3600))
+		return fmt.Sprintf("%d d %d h", n/24, n%24)
+	}
+	return "unknown"
+}
+
+func maybe(s *float64) string {
+	if s == nil {
+		return "–"
+	}
+	return seconds(*s)
+}
+
+// thousands writes a count with its digits in groups.
+func thousands[T int | int64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "−", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// brief writes a count in few letters: 9,999, 12.3 k, 4.56 M.
+func brief(n int64) string {
+	f := float64(n)
+	switch {
+	case f < 1e4:
+		return thousands(n)
+	case f < 999_500:
+		return digits(f/1e3) + " k"
+	case f < 999.5e6:
+		return digits(f/1e6) + " M"
+	}
+	return digits(f/1e9) + " G"
+}
+
+// digits writes a number with three digits.
+func digits(f float64) string {
+	p := 0
+	if f < 9.995 {
+		p = 2
+	} else if f < 99.95 {
+		p = 1
+	}
+	return strconv.FormatFloat(f, 'f', p, 64)
+}
+
+func dollars(c *float64) string {
+	switch {
+	case c == nil || math.IsNaN(*c) || math.IsInf(*c, 0) || *c < 0:
+		return "unknown"
+	case *c == 0:
+		return "$0"
+	case *c < 0.00995:
+		return "$" + strconv.FormatFloat(*c, 'g', 2, 64)
+	case *c < 9.995:
+		return "$" + strconv.FormatFloat(*c, 'f', 3, 64)
+	}
+	return "$" + strconv.FormatFloat(*c, 'f', 2, 64)
+}
+
+func percent(part, whole int) string {
+	if whole <= 0 {
+		return "–"
+	}
+	return rate(float64(part) / float64(whole))
+}
+
+// rate writes a rate as a percentage, and never calls what is not all 100 %.
+func rate(r float64) string {
+	switch {
+	case math.IsNaN(r) || math.IsInf(r, 0):
+		return "–"
+	case r > 0.995 && r < 1:
+		return ">99 %"
+	case r > 0 && r < 0.005:
+		return "<1 %"
+	}
+	return strconv.FormatFloat(100*r, 'f', 0, 64) + " %"
+}
+
+func fraction(r *float64) string {
+	if r == nil || math.IsNaN(*r) {
+		return "–"
+	}
+	return strconv.FormatFloat(*r, 'f', 2, 64)
+}
+
+// plural counts things.
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	if strings.HasSuffix(one, "y") {
+		return thousands(n) + " " + strings.TrimSuffix(one, "y") + "ies"
+	}
+	return thousands(n) + " " + one + "s"
+}
+
+// How much of a foreign text stands on the page.
+const (
+	maxTitle = 120
+	maxText  = 400
+	maxLong  = 4000
+)
+
+// line makes foreign text a bounded part of a line.
+func line(s string, limit int) string {
+	return cut(visible.Line(strings.Join(strings.Fields(crop(s, limit)), " ")), limit, len(s) > 4*limit)
+}
+
+// block makes foreign text bounded, with its lines.
+func block(s string, limit int) string {
+	return cut(strings.TrimSpace(visible.Text(crop(s, limit))), limit, len(s) > 4*limit)
+}
+
+// crop bounds the work for what will be cut anyway: no letter has more than
+// four bytes.
+func crop(s string, limit int) string {
+	if len(s) > 4*limit {
+		s = strings.ToValidUTF8(s[:4*limit], "")
+	}
+	return s
+}
+
+func cut(s string, limit int, more bool) string {
+	r := []rune(s)
+	switch {
+	case len(r) > limit:
+		return strings.TrimSpace(string(r[:limit-1])) + "…"
+	case more:
+		return s + "…"
+	}
+	return s
+}
+
+// piece is a part of a line: a command, or what stands around it.
+type piece struct {
+	Code bool
+	Text string
+}
+
+// rich tells the commands within a line, between backticks, from the rest.
+func rich(s string) (list []piece) {
+	parts := strings.Split(s, "`")
+	if len(parts)%2 == 0 {
+		return []piece{{Text: s}} // one stands alone
+	}
+	for i, p := range parts {
+		if p != "" {
+			list = append(list, piece{i%2 == 1, p})
+		}
+	}
+	return list
+}

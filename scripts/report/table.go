@@ -1,0 +1,167 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+
+	"ralph/memory/markdown"
+)
+
+// text collects Markdown that reads well as it is, within 80 columns.
+type text struct{ b strings.Builder }
+
+func (t *text) line(format string, args ...any) { fmt.Fprintf(&t.b, format+"\n", args...) }
+
+// String is the whole text, without blank lines in a row.
+func (t *text) String() string { return strings.ReplaceAll(t.b.String(), "\n\n\n", "\n\n") }
+
+func (t *text) section(title string) { t.line("\n## %s\n", title) }
+
+// items writes a list.
+func (t *text) items(items []string) {
+	for _, i := range items {
+		t.line("- %s", i)
+	}
+}
+
+// table writes a table whose columns are aligned as text, too. The first columns
+// are foreign or long text and go left, the other ones are numbers and go right.
+// The cells are Markdown.
+func (t *text) table(head []string, left int, rows [][]string) {
+	widths := make([]int, len(head))
+	for i, h := range head {
+		widths[i] = max(3, runewidth.StringWidth(h))
+		for _, r := range rows {
+			widths[i] = max(widths[i], runewidth.StringWidth(r[i]))
+		}
+	}
+	write := func(cells []string) {
+		for i, c := range cells {
+			pad := strings.Repeat(" ", widths[i]-runewidth.StringWidth(c))
+			if i < left {
+				t.b.WriteString("| " + c + pad + " ")
+			} else {
+				t.b.WriteString("| " + pad + c + " ")
+			}
+		}
+		t.b.WriteString("|\n")
+	}
+	write(head)
+	for i := range head {
+		if i < left {
+			t.b.WriteString("|" + strings.Repeat("-", widths[i]+2))
+		} else {
+			t.b.WriteString("|" + strings.Repeat("-", widths[i]+1) + ":")
+		}
+	}
+	t.b.WriteString("|\n")
+	for _, r := range rows {
+		write(r)
+	}
+	t.b.WriteString("\n")
+}
+
+// inline is foreign text in a line, cell in a cell of a table.
+func inline(s string) string { return markdown.Escape(s, 200) }
+
+func cell(s string, most int) string {
+	s = markdown.EscapeCell(s, most)
+	if s == "" {
+		return unknown
+	}
+	return s
+}
+
+// unknown is what stands where a figure is not known.
+const unknown = "–"
+
+// length writes seconds as a person says them.
+func length(s *float64) string {
+	if s == nil || math.IsNaN(*s) || *s < 0 || *s > 1e11 {
+		return unknown
+	}
+	switch v := *s; {
+	case v == 0:
+		return "0 s"
+	case v < 1:
+		return strconv.FormatFloat(math.Max(1, math.Round(v*1000)), 'f', -1, 64) + " ms"
+	case v < 10:
+		return strconv.FormatFloat(v, 'f', 2, 64) + " s"
+	case v < 60:
+		return strconv.FormatFloat(v, 'f', 1, 64) + " s"
+	}
+	whole := time.Duration(math.Round(*s)) * time.Second
+	days, hours, minutes := int(whole.Hours())/24, int(whole.Hours())%24, int(whole.Minutes())%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%d d %02d h", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%d h %02d m", hours, minutes)
+	}
+	return fmt.Sprintf("%d m %02d s", minutes, int(whole.Seconds())%60)
+}
+
+// thousands writes a count with its thousands apart.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+func number(n int) string { return thousands(int64(n)) }
+
+// percent writes a rate.
+func percent(r *float64) string {
+	if r == nil {
+		return unknown
+	}
+	return strconv.FormatFloat(math.Round(*r*1000)/10, 'f', -1, 64) + "%"
+}
+
+func money(c *float64) string {
+	switch {
+	case c == nil:
+		return unknown
+	case *c != 0 && math.Abs(*c) < 1:
+		return "$" + strconv.FormatFloat(*c, 'f', 4, 64)
+	}
+	return "$" + strconv.FormatFloat(*c, 'f', 2, 64)
+}
+
+// score writes a number of two or three digits behind the point.
+func score(s *float64) string {
+	if s == nil {
+		return unknown
+	}
+	return strconv.FormatFloat(*s, 'f', 3, 64)
+}
+
+// times is "once", "2 times".
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return number(n) + " times"
+}
+
+// plural is "1 error", "2 errors", "2 retries".
+func plural(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "y"):
+		return number(n) + " " + strings.TrimSuffix(what, "y") + "ies"
+	}
+	return number(n) + " " + what + "s"
+}
