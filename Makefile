@@ -97,9 +97,9 @@ pictures:
 # gives the same bytes.
 DIST    ?= dist
 TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-STAMP   := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+STAMP   := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 release: SHARE = $(DIST)/share
-release: DATE = $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+release: DATE = $(shell date -u -d @$(STAMP) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r $(STAMP) +%Y-%m-%dT%H:%M:%SZ)
 release:
 	@rm -rf "$(DIST)/build" "$(SHARE)"; mkdir -p "$(DIST)" "$(SHARE)"
 	@set -e; for t in $$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH) $(TARGETS); do \

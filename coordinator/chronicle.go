@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ralph/memory"
@@ -297,7 +298,11 @@ func (t *chronicle) ended(o Outcome) {
 // nextSteps is what a run left to be done.
 func (t *chronicle) nextSteps(o Outcome) []string {
 	steps := []string{}
-	if f := o.Failure; f != nil && f.Hint != "" {
+	switch f := o.Failure; {
+	case f == nil || f.Hint == "":
+	case strings.Contains(f.Hint, "`"): // it names the command, and the summary says the rest
+		steps = append(steps, f.Hint)
+	default:
 		steps = append(steps, head(firstLine(f.Message), maxToldBytes)+": "+f.Hint)
 	}
 	return steps

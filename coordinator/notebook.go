@@ -118,16 +118,23 @@ func (n notebook) Feature(_ context.Context, f tools.Feature) (string, error) {
 		if err == nil && b.session != nil {
 			b.session.Features(f.Challenges)
 		}
-		return id + " " + f.Name, err
+		said := id + " " + f.Name
+		if doc.Status == missing {
+			said += "; its document " + doc.Path + " is not there: record the feature again once it is written"
+		}
+		return said, err
 	})
 }
+
+// missing is the status of a document that is not there, as memory knows it.
+const missing = "missing"
 
 // describe reads what there is to say about a feature's document.
 func (n notebook) describe(path string) memory.Document {
 	if path == "" {
 		return memory.Document{}
 	}
-	doc := memory.Document{Path: path, Title: filepath.Base(path), Status: "missing"}
+	doc := memory.Document{Path: path, Title: filepath.Base(path), Status: missing}
 	f, resolved, err := n.at.work.Open(path)
 	if err != nil {
 		return doc

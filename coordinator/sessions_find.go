@@ -44,6 +44,10 @@ func (s *Sessions) Find(which, dir string) (retention.Session, string, error) {
 		which = last.ID
 	}
 	if found, err = find(st.Sessions, which); err != nil {
+		var none *Error
+		if info, serr := s.o.FS.Stat(filepath.Join(dir, which)); serr == nil && info.IsDir() && errors.As(err, &none) {
+			none.Hint = fmt.Sprintf("the folder here is .%c%s", filepath.Separator, which)
+		}
 		return found, "", err
 	}
 	return found, s.home(found), nil
@@ -61,11 +65,17 @@ func (s *Sessions) Learn(ctx context.Context, list []memory.Learning, dry bool) 
 		list, err = s.unknown(list)
 		return len(list), err
 	}
-	store, _, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact})
+	store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	for _, w := range found.Warnings {
+		s.warn(w)
+	}
+	if found.ReadOnly {
+		return 0, &Error{Op: "add to", Path: filepath.Join(s.o.Root, memory.AgentFile), Err: errors.New("nothing can be saved in this project"), Status: StatusFailed, Hint: "ralph doctor says why"}
+	}
 	if list, err = s.unknown(list); err != nil {
 		return 0, err
 	}

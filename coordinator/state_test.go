@@ -81,8 +81,8 @@ func TestAFeatureWithADocument(t *testing.T) {
 			t.Errorf("the documents hold %q %d times, want %d:\n%s", want, strings.Count(docs, want), n, docs)
 		}
 	}
-	if !strings.Contains(p.all(".ralph/sessions/*/feature-inventory.json"), `"total_features": 2`) {
-		t.Error("the inventory lacks features")
+	if !strings.Contains(p.all(".ralph/sessions/*/feature-inventory.json"), `"total_features": 2`) || !strings.Contains(p.all(".ralph/sessions/*/feature-inventory.json"), `"documentation_coverage": 0.5`) {
+		t.Error("the inventory lacks features, or counts a document that is not there")
 	}
 }
 

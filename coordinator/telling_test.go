@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/afero"
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
@@ -183,6 +186,22 @@ func TestLearnedOnce(t *testing.T) {
 	}
 	p.write("AGENT.md", "# Mine\n\n* **What**: the check `x` is\n  flaky\n* Why: so\n")
 	learn(true, 1)
+}
+
+// Nothing is said to be added to AGENT.md where nothing can be saved.
+func TestLearnedNowhere(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	var told []string
+	s := coordinator.OpenSessions(coordinator.Options{Root: p.root, RunID: "r-1", Config: p.options().Config, FS: afero.NewReadOnlyFs(afero.NewOsFs())}, func(w string) { told = append(told, w) })
+	n, err := s.Learn(t.Context(), []memory.Learning{{Type: "slow", What: "x", Learning: "y"}}, false)
+	var failed *coordinator.Error
+	if n != 0 || !errors.As(err, &failed) || failed.Hint == "" || len(told) == 0 {
+		t.Errorf("%d added, told %q: %v", n, told, err)
+	}
+	if _, err := os.Stat(p.path("AGENT.md")); err == nil {
+		t.Error("it was written")
+	}
 }
 
 // Features that several agents record at once, into an inventory that another tool

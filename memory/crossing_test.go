@@ -150,6 +150,43 @@ func TestGoneWhileHalfWritten(t *testing.T) {
 	t.Error("it was not put back")
 }
 
+// TestSavedAtTheLastMoment: what a program saves between Ralph's last look at an
+// empty or a missing file and the moment that it is moved away is merged.
+func TestSavedAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{false, true} {
+		root := t.TempDir()
+		path := filepath.Join(root, TasksFile)
+		s, _ := open(t, Options{Root: root})
+		_, err := s.AddTask(Task{Title: "first"})
+		must(t, errors.Join(err, s.Flush()))
+		hasty(s)
+		text, f := read(t, path), s.files[TasksFile]
+		old := time.Now().Add(-time.Minute)
+		s.mu.Lock()
+		if gone {
+			must(t, os.Remove(path))
+		} else {
+			must(t, errors.Join(os.WriteFile(path, nil, 0o644), os.Chtimes(path, old, old)))
+		}
+		must(t, s.look(f))
+		if f.broken == nil {
+			t.Fatal("it is not noticed")
+		}
+		f.since = old
+		must(t, errors.Join(os.WriteFile(path, []byte(text+"- [ ] mine\n"), 0o644), os.Chtimes(path, old, old), os.Chtimes(root, old, old)))
+		again, err := s.clear(f)
+		s.mu.Unlock()
+		if must(t, err); again > 0 {
+			t.Fatal("it was not moved away")
+		}
+		must(t, s.Close())
+		if got := read(t, path); !strings.Contains(got, "- [ ] mine\n") || !strings.Contains(got, "first") {
+			t.Errorf("gone %t: %s", gone, got)
+		}
+	}
+}
+
 // TestCutText: what ends in the middle of a line is waited for longer than what
 // does not.
 func TestCutText(t *testing.T) {

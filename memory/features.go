@@ -30,7 +30,8 @@ type Feature struct {
 	// each adds to those that are known.
 	Challenges, Assumptions []string
 	// Document, when it has a path, is a text that describes the feature; it
-	// is listed in feature-docs-generated.json.
+	// is listed in feature-docs-generated.json; the feature is documented unless
+	// its status is "missing".
 	Document Document
 }
 
@@ -98,6 +99,10 @@ func (s *Store) redacted(f Feature) Feature {
 		Challenges: all(f.Challenges), Assumptions: all(f.Assumptions),
 		Document: Document{Path: s.redact(f.Document.Path), Title: s.redact(f.Document.Title), Words: f.Document.Words, Status: f.Document.Status}}
 }
+
+// missing is the status of a document that was named and is not there; it documents
+// nothing.
+const missing = "missing"
 
 const inventoryFile = "feature-inventory.json"
 
@@ -225,7 +230,7 @@ func (s *Store) mergeFeature(features jsonList, f Feature) (string, jsonList) {
 	}
 	o.grow("challenges", "challenges_generated", f.Challenges)
 	o.grow("assumptions", "assumptions_count", f.Assumptions)
-	if f.Document.Path != "" {
+	if f.Document.Path != "" && f.Document.Status != missing {
 		o["documented"] = encode(true)
 	}
 	return text(o["feature_id"]), features

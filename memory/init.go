@@ -37,7 +37,7 @@ func Plan(fsys afero.Fs, root string) ([]Part, error) {
 	dir := filepath.Join(root, ".ralph")
 	s := &Store{fs: fsys, root: root}
 	if err := unlinked(fsys, dir); err != nil {
-		return nil, fmt.Errorf("look at %q: %w", dir, err)
+		return nil, fmt.Errorf("look at the state directory: %w", err)
 	}
 	if _, err := s.stamped(); err != nil {
 		return nil, fmt.Errorf("look at %q: %w", dir, err)
@@ -47,7 +47,7 @@ func Plan(fsys afero.Fs, root string) ([]Part, error) {
 		parts = append(parts, Part{Path: name, What: what, make: func() error { return createFile(fsys, filepath.Join(root, filepath.FromSlash(name)), text, mode) }})
 	}
 	file(".ralph/FORMAT", "says that the directory is Ralph's", format+"\n", 0o600)
-	file(".ralph/config.yaml", "settings of this project, all of them still remarks; they can only narrow", config.Skeleton(true), 0o644)
+	file(".ralph/config.yaml", "settings of this project, each a remark until it is set; they can only narrow", config.Skeleton(true), 0o644)
 	file(GoalsFile, "goals, and when they are met", header(GoalsFile), 0o644)
 	file(TasksFile, "the tasks that are worked on", header(TasksFile), 0o644)
 	file(TodoFile, "what comes next", header(TodoFile), 0o644)

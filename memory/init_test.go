@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/spf13/afero"
 )
 
 // TestBegin: what was said is made, nothing else is, and what is there stays.
@@ -70,6 +73,25 @@ func TestBegin(t *testing.T) {
 	s, rec := open(t, Options{Root: root})
 	if len(rec.Warnings) > 0 || s.ReadOnly() {
 		t.Errorf("%+v", rec)
+	}
+}
+
+// TestBeginTogether: several at once leave one line in git's exclude file.
+func TestBeginTogether(t *testing.T) {
+	for range 20 {
+		common := t.TempDir()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if err := exclude(afero.NewOsFs(), common); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if text := read(t, filepath.Join(common, "info", "exclude")); text != ".ralph/\n" {
+			t.Fatalf("%q", text)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -39,6 +40,17 @@ func openOld(fsys afero.Fs, path string) opened {
 		return opened{}
 	}
 	return opened{f, stampOf(info)}
+}
+
+// moved opens what was moved to quarantine, judged by how it looked then: what came
+// to stand there at the last moment shows as written since.
+func (s *Store) moved(rel string, judged stamp) opened {
+	if rel == "" {
+		return opened{}
+	}
+	o := openOld(s.fs, filepath.Join(s.root, filepath.FromSlash(rel)))
+	o.stamp = judged
+	return o
 }
 
 func (o opened) close() {

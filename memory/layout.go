@@ -100,14 +100,25 @@ func foreign(fsys afero.Fs, dir string) []string {
 func exclude(fsys afero.Fs, common string) error {
 	const pattern = ".ralph/"
 	path := filepath.Join(common, "info", "exclude")
-	data, err := durable.ReadFile(fsys, path, 1<<20)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	stands := func() (bool, error) {
+		data, err := durable.ReadFile(fsys, path, 1<<20)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return excluded(data), err
+	}
+	if done, err := stands(); done || err != nil {
 		return err
 	}
-	if excluded(data) {
-		return nil
-	}
 	if err := durable.MkdirAll(fsys, filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	unlock, err := durable.LockDir(fsys, filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if done, err := stands(); done || err != nil { // of another Ralph, meanwhile
 		return err
 	}
 	return durable.AppendLine(fsys, path, []byte(pattern), 0o644)

@@ -342,12 +342,11 @@ func (s *Store) clear(f *file) (again time.Duration, err error) {
 	if !s.lost(f) {
 		return s.settle, nil
 	}
-	before := openOld(s.fs, f.path)
 	moved, err := s.quarantine(f.path)
 	if err != nil {
-		before.close()
 		return 0, err
 	}
+	before := s.moved(moved, v.stamp)
 	lost := lostText(f.name, v, moved)
 	s.rememberOld(f, before, f.base, lost) // a slow program may still fill what it emptied
 	s.tell(Pickup{File: f.name, Lost: lost})

@@ -191,10 +191,8 @@ func (s *Store) putBack(f *file, v sight, st FileState, rec *Recovery) FileState
 		rec.Warnings = append(rec.Warnings, lostText(f.name, v, ""))
 		return st
 	}
-	before := openOld(s.fs, f.path)
 	moved, err := s.quarantine(f.path)
 	if err != nil {
-		before.close()
 		st.Err = err
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("%s cannot be put right: %v", f.name, err))
 		return st
@@ -202,7 +200,7 @@ func (s *Store) putBack(f *file, v sight, st FileState, rec *Recovery) FileState
 	f.broken, f.chained = nil, false
 	st.Quarantined, st.Restored = moved, from
 	text := lostText(f.name, v, moved)
-	s.rememberOld(f, before, f.doc.Bytes(), text) // somebody may be just saving it
+	s.rememberOld(f, s.moved(moved, v.stamp), f.doc.Bytes(), text) // somebody may be just saving it
 	if from != "" {
 		text += "; it was restored from " + fromText(from)
 	}

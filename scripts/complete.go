@@ -147,14 +147,10 @@ func (inv *invocation) wordsFor(command string) (words choices, files bool) {
 			}
 			return inv.sessionIDs(c, args)
 		}), false
-	case "config":
-		return func(*cobra.Command, []string) []string {
-			var words []string
-			for _, k := range inv.keys {
-				words = append(words, k.Name+"\t"+k.Help)
-			}
-			return words
-		}, false
+	case "config", "config unset":
+		return inv.keyWords, false
+	case "config set":
+		return inv.settingWords, false
 	case "stop":
 		return first(inv.atWork), false
 	case "resume":

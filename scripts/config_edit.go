@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/desk"
+	"ralph/coordinator/policy"
 	"ralph/memory/config"
 	"ralph/memory/visible"
 	"ralph/workers/proc"
@@ -41,8 +43,8 @@ func (inv *invocation) editConfig() []*cobra.Command {
 		Short: "change a setting in a file",
 		Long: "Write a setting into your own file, or with --project into the project's, where it can only narrow. What stands in the file beside it stays as it is, with its comments. " +
 			"A list takes all its values. KEY=VALUE is another way to say it, and - as the value reads it from standard input, which keeps a key out of your shell's history.\n" +
-			"A value that is not valid changes nothing (exit 3). Where something stronger says otherwise, a warning tells.\n" +
-			"Example: ralph config set max_turns 40\nExample: ralph config set --project check=\"make test\"\nExample: ralph config set allow 'shell(go *)' 'shell(make *)'\nExample: pass show openai | ralph config set api_key -",
+			"A value that is not valid changes nothing (exit 3), nor does --dry-run. Where something stronger says otherwise, a warning tells.\n" +
+			"Example: ralph config set max_turns 40\nExample: ralph config set --project check=\"make test\"\nExample: ralph config set allow 'tool == \"shell\" && argv[0] == \"make\"'\nExample: pass show openai | ralph config set api_key -",
 		RunE: func(c *cobra.Command, args []string) error { return inv.setConfig(c, args, project) },
 	}
 	unset := &cobra.Command{
@@ -65,7 +67,7 @@ func (inv *invocation) editConfig() []*cobra.Command {
 		Use:   "edit",
 		Short: "open a file of settings in your editor",
 		Long: "Open your own file of settings, or with --project the project's, in $VISUAL or $EDITOR. What you save is checked before it counts: with a mistake in it the file stays as it was, " +
-			"the mistakes are told with their lines (exit 3), and what you wrote is kept beside it.\nExample: ralph config edit\nExample: EDITOR=nano ralph config edit --project",
+			"the mistakes are told with their lines (exit 3), and so is where what you wrote is kept.\nExample: ralph config edit\nExample: EDITOR=nano ralph config edit --project",
 		Args: wordsOf(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return inv.openConfig(c, project) },
 	}
@@ -75,11 +77,38 @@ func (inv *invocation) editConfig() []*cobra.Command {
 	return []*cobra.Command{set, unset, edit}
 }
 
+// keyWords are the settings: with --project those that a project may have.
+func (inv *invocation) keyWords(c *cobra.Command, _ []string) []string {
+	f := c.Flags().Lookup("project")
+	var words []string
+	for _, k := range inv.keys {
+		if f == nil || !f.Changed || k.Project {
+			words = append(words, choice(k.Name, k.Help))
+		}
+	}
+	return words
+}
+
+// settingWords are the settings, and then the values of the one that is named.
+func (inv *invocation) settingWords(c *cobra.Command, args []string) []string {
+	if len(args) == 0 {
+		return inv.keyWords(c, args)
+	}
+	at := slices.IndexFunc(inv.keys, func(k config.Key) bool { return k.Name == inv.keyName(args[0]) })
+	switch {
+	case at < 0 || len(args) > 1:
+		return nil
+	case inv.keys[at].Kind == config.KindBool:
+		return []string{"true", "false"}
+	}
+	return inv.keys[at].Values
+}
+
 // keyName is the name of a setting as it was meant: flags are spelled otherwise.
 func (inv *invocation) keyName(word string) string {
 	name := strings.ReplaceAll(strings.TrimLeft(word, "-"), "-", "_")
 	for _, k := range inv.keys {
-		if k.Name == name || k.Flag != "" && k.Flag == strings.TrimLeft(word, "-") {
+		if k.Name == name || k.Env == word || k.Flag != "" && k.Flag == strings.TrimLeft(word, "-") {
 			return k.Name
 		}
 	}
@@ -112,8 +141,24 @@ func (inv *invocation) setConfig(c *cobra.Command, args []string, project bool) 
 	if !slices.ContainsFunc(inv.keys, func(k config.Key) bool { return k.Name == e.Key }) {
 		return knownKeys(inv.keys, []string{name})
 	}
+	if err := ruleFault(e); err != nil {
+		return err
+	}
 	return inv.saveConfig(c, project, []config.Edit{e})
 }
+
+// ruleFault refuses rules that do not compile: a task would not begin with them.
+func ruleFault(e config.Edit) error {
+	if e.Key != "allow" && e.Key != "deny" {
+		return nil
+	}
+	if _, err := policy.Compile(policy.Rules{Allow: e.Values}); err != nil {
+		return &fault{status: coordinator.StatusConfigError, kind: "config", text: fmt.Sprintf("key %q: %v", e.Key, err), hint: ruleHint}
+	}
+	return nil
+}
+
+const ruleHint = `a rule is an expression over tool, command, argv, path and network, such as 'tool == "shell" && argv[0] == "make"'`
 
 // configFile is the file that is to be edited.
 func (inv *invocation) configFile(project bool) (string, error) {
@@ -122,7 +167,7 @@ func (inv *invocation) configFile(project bool) (string, error) {
 	}
 	path := config.UserFile(inv.Getenv)
 	if path == "" {
-		return "", broken("config", "set HOME or XDG_CONFIG_HOME, or edit the project's file: --project", nil, "there is no place for your own settings: HOME is not set")
+		return "", inv.badConfig("set HOME or XDG_CONFIG_HOME, or edit the project's file: --project", errors.New("there is no place for your own settings: HOME is not set"))
 	}
 	return path, nil
 }
@@ -135,12 +180,21 @@ func (inv *invocation) saveConfig(c *cobra.Command, project bool, edits []config
 	if err != nil {
 		return err
 	}
+	for _, e := range edits {
+		if err := e.Check(project); err != nil {
+			return inv.badConfig("ralph config "+e.Key+" shows what counts now", err)
+		}
+	}
+	if inv.cfg.DryRun {
+		return inv.tellConfig(path, false, edits)
+	}
 	changed, err := config.Save(afero.NewOsFs(), path, project, edits...)
-	switch {
-	case errors.Is(err, config.ErrByHand):
-		return inv.badConfig("ralph config edit opens it", err)
-	case err != nil:
-		return inv.badConfig("ralph config "+edits[0].Key+" shows what counts now", err)
+	if err != nil {
+		hint := "see to the permissions of the file and its directory"
+		if errors.Is(err, config.ErrByHand) || strings.Contains(err.Error(), "YAML") {
+			hint = "ralph config edit opens the file"
+		}
+		return inv.badConfig(hint, err)
 	}
 	return inv.tellConfig(path, changed, edits)
 }
@@ -151,7 +205,14 @@ func (inv *invocation) tellConfig(path string, changed bool, edits []config.Edit
 	if err != nil { // something else in it, which was there before
 		inv.warning(err.Error())
 	}
-	inv.cfg = now
+	for _, w := range now.Warnings {
+		inv.warning(w)
+	}
+	if _, err := policy.Compile(policy.Rules{Allow: now.Allow, Deny: now.Deny}); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		inv.warning("no task can begin: " + first + "; " + ruleHint)
+	}
+	inv.cfg.Profiles = now.Profiles
 	var text strings.Builder
 	var entries []config.Entry
 	for _, e := range now.Entries() {
@@ -162,7 +223,7 @@ func (inv *invocation) tellConfig(path string, changed bool, edits []config.Edit
 		entries = append(entries, e)
 		value := orWord(strings.ReplaceAll(e.Value, "\n", ", "), "-")
 		fmt.Fprintf(&text, "%s  %s  %s\n", e.Key.Name, visible.Text(value), visible.Text(e.Origin.String()))
-		if edits[at].Values != nil && e.Origin.File != path && !e.Key.Secret {
+		if !inv.cfg.DryRun && edits[at].Values != nil && e.Origin.File != path && !e.Key.Secret {
 			inv.warning(fmt.Sprintf("%s is set in %s, and %s counts more", e.Key.Name, path, e.Origin))
 		}
 	}
@@ -171,7 +232,10 @@ func (inv *invocation) tellConfig(path string, changed bool, edits []config.Edit
 		return inv.out.printJSON(changeDocument{"config_change", "ralph.config.change/1", path, changed, d.Entries, orEmpty(inv.result.Warnings)})
 	}
 	how := "saved in "
-	if !changed {
+	switch {
+	case inv.cfg.DryRun:
+		how = "--dry-run: nothing was saved in "
+	case !changed:
 		how = "nothing to change in "
 	}
 	inv.note(how + path)
@@ -188,6 +252,9 @@ func (inv *invocation) openConfig(c *cobra.Command, project bool) error {
 	if err != nil {
 		return err
 	}
+	if inv.cfg.DryRun {
+		return usage("ralph config prints what counts", "ralph config edit takes no --dry-run")
+	}
 	tty, ok := inv.Stdin.(*os.File)
 	if !ok || !isTerminal(inv.Stdin) || !isTerminal(inv.Stdout) {
 		return usage("ralph config set KEY VALUE needs none", "ralph config edit needs a terminal")
@@ -200,7 +267,11 @@ func (inv *invocation) openConfig(c *cobra.Command, project bool) error {
 	if err != nil {
 		return inv.badConfig("see what stands there", err)
 	}
-	draft, err := newDraft(before)
+	start := before
+	if len(before) == 0 {
+		start = []byte(config.Skeleton(project))
+	}
+	draft, err := newDraft(start)
 	if err != nil {
 		return broken("io", "make room in the directory for temporary files", err, "edit %q", path)
 	}
@@ -208,19 +279,28 @@ func (inv *invocation) openConfig(c *cobra.Command, project bool) error {
 	if err == nil && exit != 0 {
 		err = fmt.Errorf("%s ended with exit %d", argv[0], exit)
 	}
-	if err != nil {
-		_ = os.RemoveAll(filepath.Dir(draft)) // nothing was saved
+	after, gone := os.ReadFile(draft)
+	same := gone != nil || bytes.Equal(after, start)
+	if same {
+		_ = os.RemoveAll(filepath.Dir(draft)) // nothing was written
+	}
+	hint := "nothing was saved; what you wrote is in " + draft
+	switch {
+	case err == nil && gone != nil:
+		err = errors.New("the editor left no file")
+		fallthrough
+	case err != nil && same:
 		return broken("editor", "the file is as it was", err, "edit %q", path)
+	case err != nil:
+		return broken("editor", hint, err, "edit %q", path)
+	case same:
+		return inv.tellConfig(path, false, nil)
 	}
-	after, err := os.ReadFile(draft)
-	if err == nil {
-		err = config.Put(afero.NewOsFs(), path, project, before, after)
-	}
-	if err != nil {
-		return inv.badConfig("the file is as it was; what you wrote is in "+draft, err)
+	if err := config.Put(afero.NewOsFs(), path, project, before, after); err != nil {
+		return inv.badConfig(hint, errors.New(strings.ReplaceAll(err.Error(), path+":", draft+":")))
 	}
 	_ = os.RemoveAll(filepath.Dir(draft)) // it was saved
-	return inv.tellConfig(path, string(before) != string(after), nil)
+	return inv.tellConfig(path, true, nil)
 }
 
 // newDraft makes a file for an editor in a directory of its own.

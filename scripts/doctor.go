@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,19 +164,23 @@ func (d *doctor) endpoint(ctx context.Context) {
 		d.failure("endpoint", err)
 		return
 	}
+	base := ep.BaseURL
+	if u, err := url.Parse(base); err == nil {
+		base = u.Redacted() // of its password
+	}
 	names, err := client.Models(ctx)
 	switch {
 	case err != nil:
 		// Some endpoints list no models and still answer: the answer decides.
-		d.add("endpoint", checkWarn, "", "%s (%s) does not list its models: %s", ep.BaseURL, ep.Source, err)
+		d.add("endpoint", checkWarn, "", "%s (%s) does not list its models: %s", base, ep.Source, err)
 	case len(names) > 0 && !slices.Contains(names, ep.Model):
 		hint := ""
 		if best := nearest(ep.Model, names); best != "" {
 			hint = "did you mean " + best + "?"
 		}
-		d.add("endpoint", checkWarn, hint, "%s (%s) is reachable, but does not list the model %q", ep.BaseURL, ep.Source, ep.Model)
+		d.add("endpoint", checkWarn, hint, "%s (%s) is reachable, but does not list the model %q", base, ep.Source, ep.Model)
 	default:
-		d.add("endpoint", checkOK, "", "%s (%s), %s", ep.BaseURL, ep.Source, plural(len(names), "model"))
+		d.add("endpoint", checkOK, "", "%s (%s), %s", base, ep.Source, plural(len(names), "model"))
 	}
 	began := d.inv.Now()
 	reply, err := client.Complete(ctx, agent.Request{

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"ralph/memory/config"
@@ -143,11 +144,14 @@ func guessOutput(args []string, getenv func(string) string) string {
 }
 
 // flagFault turns an error of the flag parser into one for the user.
-func flagFault(err error, fs *pflag.FlagSet) error {
+func flagFault(err error, c *cobra.Command) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
-	const all = "ralph --help lists the flags; flags stand before the task"
+	all := "ralph --help lists the flags; flags stand before the task"
+	if c.HasParent() {
+		all = c.CommandPath() + " --help lists the flags; -- stands before a word that begins with a dash"
+	}
 	switch {
 	case errors.As(err, &unknown) && slices.Contains([]string{"version", "V", "v"}, unknown.GetSpecifiedName()):
 		return usage("ralph version prints the version", "unknown flag %s", dashed(unknown.GetSpecifiedName()))
@@ -156,7 +160,7 @@ func flagFault(err error, fs *pflag.FlagSet) error {
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
 		var names []string
-		fs.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		slices.Sort(names)
 		if best := nearest(strings.ReplaceAll(name, "_", "-"), names); best != "" {
 			return usage(all, "unknown flag --%s; did you mean --%s?", name, best)

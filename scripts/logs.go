@@ -61,6 +61,11 @@ func (inv *invocation) logs(c *cobra.Command, args []string, f *logsFlags) error
 	if err != nil {
 		return err
 	}
+	for _, flag := range []string{"where", "since", "until"} { // as from a variable that is not set: not everything is meant
+		if v := c.Flags().Lookup(flag); v.Changed && v.Value.String() == "" {
+			return usage(logsHelp, "--%s is empty", flag)
+		}
+	}
 	filter, err := f.filter(inv.Now())
 	switch {
 	case err != nil:
@@ -87,8 +92,9 @@ func (inv *invocation) logs(c *cobra.Command, args []string, f *logsFlags) error
 	if err != nil {
 		return broken("io", "", err, "%s", w.title())
 	}
-	defer func() { _ = r.Close() }() // it was only read
 	l := &logScan{inv: inv, session: w, reader: r, filter: filter, sink: inv.newLogSink(w, f), tail: f.tail}
+	defer func() { _ = l.reader.Close() }() // it was only read
+	inv.out.half = func(failure *Failure) bool { return l.sink.half(l, failure) }
 	if err = l.read(c.Context()); err == nil && f.follow {
 		err = l.follow(c.Context())
 	}
@@ -98,7 +104,8 @@ func (inv *invocation) logs(c *cobra.Command, args []string, f *logsFlags) error
 // end brings out what is left to say of a log that was read.
 func (l *logScan) end(ctx context.Context, err error) error {
 	inv := l.inv
-	if stop, stopped := interrupts.AsStop(context.Cause(ctx)); err != nil && stopped && stop.Signal == syscall.SIGINT {
+	stop, stopped := interrupts.AsStop(context.Cause(ctx))
+	if err != nil && stopped && stop.Signal == syscall.SIGINT && inv.form != outputJSON {
 		_ = l.sink.flush() // what was found until then; that its reader is gone is no more to tell
 		inv.code = 130
 		return nil
@@ -204,8 +211,8 @@ func whereFault(err error) error {
 
 // keeps says whether an event is shown.
 func (f *logFilter) keeps(e *folder.Event, id string) bool {
-	if !f.since.IsZero() && e.Time.Before(f.since) || !f.until.IsZero() && !e.Time.Before(f.until) {
-		return false
+	if !f.since.IsZero() && e.Time.Before(f.since) || !f.until.IsZero() && (e.Time.IsZero() || !e.Time.Before(f.until)) {
+		return false // nor is one in a span whose time nobody knows
 	}
 	if f.event == nil {
 		return true

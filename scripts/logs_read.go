@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/afero"
+
 	"ralph/memory/notice"
 	"ralph/memory/session/folder"
 )
@@ -16,6 +18,9 @@ const (
 	lookAgain = 250 * time.Millisecond
 	// lookOver is how often it is asked whether a session is over.
 	lookOver = time.Second
+	// maxHeld bounds the events that are held for --tail: more of them are counted
+	// first, and the log is read twice.
+	maxHeld = 2000
 	// cancelEvery is after how many events the end of the context is looked for.
 	cancelEvery = 512
 )
@@ -39,6 +44,7 @@ type logScan struct {
 	held []logEntry // the last ones, a ring when it is full
 	next int        // in held
 
+	most    int // events that are read; 0: all
 	seen    int // events
 	matched int // events that are shown
 	last    folder.EventType
@@ -46,6 +52,9 @@ type logScan struct {
 
 // read brings out what is in the log now.
 func (l *logScan) read(ctx context.Context) error {
+	if l.tail > maxHeld {
+		return l.readTwice(ctx)
+	}
 	if err := l.drain(ctx, l.hold); err != nil {
 		return err
 	}
@@ -59,9 +68,33 @@ func (l *logScan) read(ctx context.Context) error {
 	return l.inv.out.trouble()
 }
 
+// readTwice is read for more events than are to be held.
+func (l *logScan) readTwice(ctx context.Context) error {
+	fit := 0
+	if err := l.drain(ctx, func(logEntry) error { fit++; return nil }); err != nil {
+		return err
+	}
+	r, err := folder.OpenLog(afero.NewOsFs(), l.session.dir)
+	if err != nil {
+		return broken("io", "", err, "%s", l.session.title())
+	}
+	old := l.reader
+	l.reader, l.most, l.seen, l.filter.unanswered = r, l.seen, 0, 0
+	_ = old.Close() // it was only read
+	defer func() { l.most = 0 }()
+	left := fit - l.tail
+	err = l.drain(ctx, func(e logEntry) error {
+		if left--; left >= 0 {
+			return nil
+		}
+		return l.show(e)
+	})
+	return errors.Join(err, l.inv.out.trouble())
+}
+
 // drain reads to the end of what stands there.
 func (l *logScan) drain(ctx context.Context, take func(logEntry) error) error {
-	for n := 1; ; n++ {
+	for n := 1; l.most == 0 || l.seen < l.most; n++ {
 		if n%cancelEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -84,6 +117,7 @@ func (l *logScan) drain(ctx context.Context, take func(logEntry) error) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // hold keeps the last events, or shows all.
@@ -134,6 +168,7 @@ func (l *logScan) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-t.C:
+			l.inv.out.look()
 		case _, ok := <-told:
 			if !ok { // the directory is gone
 				told = nil

@@ -304,7 +304,7 @@ func TestLogsFollowEnds(t *testing.T) {
 	if code := b.run("logs", "-f"); code != 0 || !strings.Contains(out.String(), "session_start") {
 		t.Errorf("exit %d: %s", code, out.String())
 	}
-	b.wantErr("session 001 is not worked in: interrupted")
+	b.wantErr("session 001 reads interrupted: its Ralph is gone") // in the words of who saw it die
 }
 
 // FuzzWhen: whatever is given as a time is one, or is refused in one line.
@@ -341,4 +341,142 @@ func TestLogLinesFit(t *testing.T) {
 			t.Fatalf("%d columns: %q", text.columns, line)
 		}
 	}
+}
+
+// TestLogsCutShort: a document that is begun is ended whatever comes in between,
+// and tells what; lines are whole.
+func TestLogsCutShort(t *testing.T) {
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}, {syscall.SIGHUP, 129}} {
+		for _, form := range []string{"json", "jsonl"} {
+			b := newBench(t)
+			var events []folder.Event
+			for i := range 6000 {
+				events = append(events, folder.Event{Time: time.Unix(int64(i), 0), Type: folder.Errored, Result: strings.Repeat("é", i%50)})
+			}
+			b.made("001", events...)
+			ctx, stop := context.WithCancelCause(context.Background())
+			b.stdout = writerFunc(func(p []byte) (int, error) { // the first part is out: the signal comes now
+				stop(&interrupts.Stop{Signal: c.signal})
+				return b.out.Write(p)
+			})
+			code := b.runCtx(ctx, "logs", "1", "--output", form)
+			stop(nil)
+			if code != c.code {
+				t.Errorf("%s, %s: exit %d: %s", form, c.signal, code, b.err.String())
+			}
+			if form == "jsonl" {
+				for line := range strings.Lines(b.out.String()) {
+					decode(t, line)
+				}
+				continue
+			}
+			doc := decode(t, b.out.String())
+			if err := logsChecker()(doc); err != nil {
+				t.Error(err)
+			}
+			failure, _ := doc["error"].(map[string]any)
+			if n := len(doc["events"].([]any)); doc["ok"] != false || failure["kind"] != "interrupted" || n == 0 || n == 6000 || float64(n) != doc["matched"] {
+				t.Errorf("%s: ok %v, error %v, %d events, matched %v", c.signal, doc["ok"], doc["error"], n, doc["matched"])
+			}
+		}
+	}
+}
+
+// TestLogsManyLast: more last events than are held are the same ones, and what
+// --where had no answer for is counted once.
+func TestLogsManyLast(t *testing.T) {
+	b := newBench(t)
+	var events []folder.Event
+	for i := range 3 * maxHeld {
+		details := map[string]any{"n": i}
+		if i%3 == 0 {
+			details = map[string]any{"n": "text"}
+		}
+		events = append(events, folder.Event{Time: time.Unix(int64(i), 0), Type: folder.Errored, Details: details})
+	}
+	b.made("001", events...)
+	for _, n := range []int{maxHeld, maxHeld + 1, 2*maxHeld - 1, 2 * maxHeld, 1 << 30} {
+		if code := b.run("logs", "1", "--json", "-n", fmt.Sprint(n), "--where", "details.n >= 0"); code != 0 {
+			t.Fatalf("exit %d: %s", code, b.err.String())
+		}
+		doc := decode(t, b.out.String())
+		list := doc["events"].([]any)
+		want := min(n, 2*maxHeld)
+		if len(list) != want || doc["read"] != float64(3*maxHeld) || doc["unanswered"] != float64(maxHeld) || doc["ok"] != true || doc["error"] != nil {
+			t.Errorf("-n %d: %d events, read %v, unanswered %v, ok %v", n, len(list), doc["read"], doc["unanswered"], doc["ok"])
+		}
+		if last := list[len(list)-1].(map[string]any)["id"]; last != fmt.Sprintf("e%d", 3*maxHeld) {
+			t.Errorf("-n %d: the last is %v", n, last)
+		}
+	}
+}
+
+// TestLogsWords: what is empty is no filter that shows everything, an event whose
+// time nobody knows is in no span, "last" is a session as with --session, and a
+// folder here is told from a session.
+func TestLogsWords(t *testing.T) {
+	b := newBench(t)
+	b.made("001", folder.Event{Time: time.Unix(1, 0), Type: folder.SessionStart})
+	dir := b.imported("002", "empty")
+	if err := os.WriteFile(filepath.Join(dir, "execution-log.json"), []byte(`{"events":[{"event_type":"message"},{"event_type":"error","timestamp":"2026-01-01T00:00:00Z"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"where", "since", "until"} {
+		if code := b.run("logs", "1", "--"+flag, ""); code != 2 {
+			t.Errorf("--%s '': exit %d", flag, code)
+		}
+		b.wantErr("--" + flag + " is empty")
+	}
+	for _, span := range [][]string{{"--since", "2020-01-01"}, {"--until", "2027-01-01"}} {
+		if code := b.run(append([]string{"logs", "2"}, span...)...); code != 0 || strings.Count(b.out.String(), "\n") != 1 {
+			t.Errorf("%v: exit %d: %s", span, code, b.out.String())
+		}
+	}
+	if code := b.run("logs", "last"); code != 0 {
+		t.Errorf("last: exit %d: %s", code, b.err.String())
+	}
+	if err := os.Mkdir(filepath.Join(b.dir, "kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if code := b.run("logs", "kept"); code != 2 {
+		t.Errorf("a folder: exit %d", code)
+	}
+	b.wantErr("the folder here is ./kept")
+}
+
+// TestLogsReaderGone: who follows a log that says nothing more sees that nobody
+// reads what it writes.
+func TestLogsReaderGone(t *testing.T) {
+	b := newBench(t)
+	dir := b.made("001", folder.Event{Time: time.Unix(1, 0), Type: folder.SessionStart})
+	if err := os.WriteFile(filepath.Join(dir, "session-metadata.yaml"), []byte("session_id: \"001\"\nstatus: in_progress\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "session-001-x") // nobody knows who works in it
+	if err := os.CopyFS(elsewhere, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.stdout = w
+	ended := make(chan int, 1)
+	go func() { ended <- b.run("logs", elsewhere, "-f") }()
+	if _, err := r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	select {
+	case code := <-ended:
+		if code != 141 {
+			t.Errorf("exit %d: %s", code, b.err.String())
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it goes on for nobody")
+	}
+	_ = w.Close()
 }

@@ -38,8 +38,11 @@ type logsDocument struct {
 	Tail    *int       `json:"tail"`
 }
 
-// logsTail is what follows the events in the document.
+// logsTail is what follows the events in the document. It is known only then: what
+// goes wrong in the middle stands here too, so that there is one whole document.
 type logsTail struct {
+	OK         bool     `json:"ok"`
+	Error      *Failure `json:"error"`
 	Matched    int      `json:"matched"`
 	Read       int      `json:"read"`
 	Skipped    int      `json:"skipped"`
@@ -84,33 +87,35 @@ func (inv *invocation) coloured() bool {
 func (s *logSink) put(e logEntry) error {
 	switch s.form {
 	case outputJSON:
-		if !s.some {
-			if err := s.begin(); err != nil {
-				return err
-			}
-		} else {
-			s.write(",")
-		}
-		s.some = true
-		return s.json(e)
-	case outputJSONL:
-		if err := s.json(e); err != nil {
+		line, err := s.json(e)
+		if err != nil {
 			return err
 		}
-		s.write("\n")
+		if s.some {
+			s.write(",")
+		} else if err := s.begin(); err != nil {
+			return err
+		}
+		s.some = true
+		s.write(line)
+	case outputJSONL:
+		line, err := s.json(e)
+		if err != nil {
+			return err
+		}
+		s.write(line + "\n")
 	default:
 		s.write(s.text.line(e) + "\n")
 	}
 	return s.out.trouble()
 }
 
-func (s *logSink) json(e logEntry) error {
+func (s *logSink) json(e logEntry) (string, error) {
 	line, err := encode(e.document())
 	if err != nil {
-		return broken("internal", "", err, "encode event %s", e.id)
+		return "", broken("internal", "", err, "encode event %s", e.id)
 	}
-	_, _ = s.w.Write(line) // the output keeps the error
-	return s.out.trouble()
+	return string(line), nil
 }
 
 func (e logEntry) document() logLine {
@@ -163,13 +168,33 @@ func (s *logSink) close(l *logScan) error {
 				return err
 			}
 		}
-		rest, err := encode(logsTail{Matched: l.matched, Read: l.seen, Skipped: l.reader.Skipped(), Unanswered: l.filter.unanswered, Warnings: orEmpty(l.inv.result.Warnings)})
-		if err != nil {
-			return broken("internal", "", err, "encode the document")
+		if err := s.finish(l, nil); err != nil {
+			return err
 		}
-		s.write("]," + strings.TrimPrefix(string(rest), "{") + "\n")
 	}
+	s.out.half = nil
 	return s.flush()
+}
+
+// finish writes what stands behind the events of the document.
+func (s *logSink) finish(l *logScan, failure *Failure) error {
+	rest, err := encode(logsTail{OK: failure == nil, Error: failure, Matched: l.matched, Read: l.seen, Skipped: l.reader.Skipped(), Unanswered: l.filter.unanswered,
+		Warnings: orEmpty(l.inv.result.Warnings)})
+	if err != nil {
+		return broken("internal", "", err, "encode the document")
+	}
+	s.write("]," + strings.TrimPrefix(string(rest), "{") + "\n")
+	return nil
+}
+
+// half ends what is begun when something goes wrong: a document tells it, lines are
+// whole.
+func (s *logSink) half(l *logScan, failure *Failure) (told bool) {
+	if s.form == outputJSON {
+		told = s.some && s.finish(l, failure) == nil
+	}
+	_ = s.flush() // the output keeps the error
+	return told
 }
 
 // logText makes lines of events. The columns grow with what stands in them.

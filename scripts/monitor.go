@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
+	"ralph/coordinator"
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory/session/folder"
@@ -154,6 +155,7 @@ func (m *monitor) files(ctx context.Context) error {
 }
 
 func (m *monitor) hangUp() {
+	m.mute = false
 	if m.feed != nil {
 		m.feed.close()
 		m.feed = nil
@@ -192,12 +194,13 @@ func (m *monitor) document(ctx context.Context) (statusDocument, error) {
 	}
 	within, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	live := m.caller.live
+	var live coordinator.Live // a new one: what its answer leaves out is not there any more
 	err := m.caller.do(within, control.Request{Op: "status"}, nil, &live)
 	m.mute = err != nil
 	if err == nil {
 		m.caller.live = live
 	}
+	live = m.caller.live
 	d := m.base
 	d.Last, d.Recovery, d.Run = nil, nil, nil
 	d.fill(m.caller.live)

@@ -284,3 +284,31 @@ func TestKeysWithoutATerminal(t *testing.T) {
 	k.again()
 	k.close()
 }
+
+// TestMonitorForgets: what the one that is watched does not say any more, such as a
+// question that was answered, is not shown any more; nor that it does not answer once
+// it is gone.
+func TestMonitorForgets(t *testing.T) {
+	b := newBench(t)
+	s := b.stage()
+	before, view := s.live, *s.live.Loop
+	view.Question = &loop.Question{Kind: "approval", Text: "Work the plan?"}
+	before.Loop = &view
+	inv := newInvocation(App{Stdout: io.Discard, Stderr: io.Discard, Dir: b.dir, Getenv: func(k string) string { return b.env[k] }})
+	inv.root = b.dir
+	client, err := control.Dial(t.Context(), inv.stateDir(), runtimeDir(inv.Getenv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &monitor{inv: inv, caller: &caller{inv: inv, client: client, live: before}}
+	defer m.close()
+	d, err := m.document(t.Context())
+	if err != nil || d.Run == nil || d.Run.Question != nil {
+		t.Errorf("%v: the question stands there still: %+v", err, d.Run)
+	}
+	m.mute = true
+	m.hangUp()
+	if m.mute {
+		t.Error("one that is gone is said not to answer")
+	}
+}

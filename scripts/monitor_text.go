@@ -10,6 +10,7 @@ import (
 
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/memory/session/folder"
 )
 
 // picture is how a session stands as somebody sees it who watches.
@@ -290,7 +291,7 @@ func (p picture) agent(a crew.Agent, columns int) string {
 	}
 	after := ago(a.Since, until)
 	if columns >= 60 {
-		after = fmt.Sprintf("%6s tok  %3d turns  %6s", countText(a.Usage.Total), a.Turns, after)
+		after = fmt.Sprintf("%6s tok  %9s  %6s", countText(a.Usage.Total), plural(a.Turns, "turn"), after)
 	}
 	does := lastDone(a)
 	if does == "" {
@@ -345,6 +346,10 @@ func (a statusSession) recent() []string {
 		}
 		if end := oneLine(e.Result, 100); end != "" {
 			text += ": " + end
+		}
+		if said, _ := e.Details["text"].(string); said != "" && e.Type == folder.Message {
+			role, _ := e.Details["role"].(string)
+			text += strings.TrimRight(" "+oneLine(role, 20), " ") + ": " + oneLine(said, 200)
 		}
 		if check, ok := e.Details["check"].(string); ok {
 			text += " " + oneLine(check, 100)

@@ -160,6 +160,7 @@ func (l *look) hear(raw json.RawMessage) {
 func (l *look) tick(ctx context.Context) (over bool, err error) {
 	now := l.m.inv.Now()
 	since := now.Sub(l.asked)
+	l.m.inv.out.look()
 	if since < l.pause || !l.dirty && since < askEvery {
 		return false, l.eye.still(l.m)
 	}

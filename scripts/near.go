@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"ralph/memory/near"
 )
 
@@ -28,6 +30,19 @@ func guardTask(words []string, known map[string][]string) error {
 		return nil
 	}
 	return usage("to pass it as a task: "+asTask, "unknown command %q; did you mean %q?", first, "ralph "+best)
+}
+
+// asTask is the end of a hint for words that do not fit a command and may be a task
+// that begins like one: report the bug in the parser.
+func asTask(c *cobra.Command, args []string) string {
+	if len(args) < 2 || c.Parent() == nil || c.Parent().HasParent() {
+		return ""
+	}
+	text := c.Name() + " " + strings.Join(args, " ")
+	if len(text) > 60 || strings.ContainsFunc(text, func(r rune) bool { return strings.ContainsRune("'\"`\\$&|;<>()*?#~!", r) || r < ' ' }) {
+		text = c.Name() + " …" // it has to be quoted again
+	}
+	return "; to pass it as a task: ralph -- " + text
 }
 
 // nearest returns the candidate that word is most likely a slip of, or "": one

@@ -43,6 +43,11 @@ type output struct {
 
 	told bool // the answer stands there already, as part of a conversation
 
+	// half ends what a command of its own form has begun to write, when something
+	// goes wrong in the middle; told says that it has told what. nil: nothing is
+	// begun.
+	half func(*Failure) (told bool)
+
 	// broke ends the work once standard output takes no more.
 	broke context.CancelCauseFunc
 	err   error // the first error of w
@@ -67,15 +72,33 @@ func (o *output) columns() int {
 // ends the work like a signal.
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
-	if err != nil && o.err == nil {
-		o.err = err
-		end := o.trouble()
-		if o.left() {
-			end = &interrupts.Stop{Signal: syscall.SIGPIPE, Text: readerLeft}
-		}
-		o.broke(end)
-	}
+	o.fail(err)
 	return n, err
+}
+
+// fail remembers the first error of standard output, and ends the work.
+func (o *output) fail(err error) {
+	if err == nil || o.err != nil {
+		return
+	}
+	o.err = err
+	end := o.trouble()
+	if o.left() {
+		end = &interrupts.Stop{Signal: syscall.SIGPIPE, Text: readerLeft}
+	}
+	o.broke(end)
+}
+
+// look finds out that the reader of a pipe went away while nothing is written.
+func (o *output) look() {
+	f, ok := o.w.(*os.File)
+	if !ok || o.terminal || o.err != nil {
+		return
+	}
+	at := []unix.PollFd{{Fd: int32(f.Fd())}}
+	if n, err := unix.Poll(at, 0); err == nil && n == 1 && at[0].Revents&unix.POLLERR != 0 {
+		o.fail(syscall.EPIPE)
+	}
 }
 
 // print writes text that was asked for, such as a help text.
@@ -146,6 +169,9 @@ func (inv *invocation) finish() int {
 // deliver writes the result to standard output in the form asked for.
 func (inv *invocation) deliver() error {
 	r, o := inv.result, inv.out
+	if o.half != nil && o.half(r.Error) {
+		return o.trouble()
+	}
 	switch inv.form {
 	case outputJSONL:
 		if o.events == nil {

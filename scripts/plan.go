@@ -46,7 +46,7 @@ func (inv *invocation) planCommand() *cobra.Command {
 		if best := nearest(args[0], words); best != "" {
 			return usage(planHelp, "ralph plan: unknown %q; did you mean %q?", args[0], best)
 		}
-		return usage(planHelp, "ralph plan: unknown %q; it takes one of: %s", args[0], strings.Join(words, ", "))
+		return usage(planHelp+asTask(c, args), "ralph plan: unknown %q; it takes one of: %s", args[0], strings.Join(words, ", "))
 	}
 	inv.planKeys(c, "plan", "tracker", "epic", "select")
 	c.AddCommand(inv.lookCommands()...)

@@ -34,7 +34,7 @@ func (inv *invocation) runCommand() *cobra.Command {
 			"Example: ralph run --dry-run\nExample: ralph run --parallel 4 --epic auth --check 'make test'\nExample: ralph run --continue",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("ralph run works through a plan: --plan FILE names one; ralph \"task\" does one task", "ralph run takes no %q", args[0])
+				return usage("ralph run works through a plan: --plan FILE names one; ralph \"task\" does one task"+asTask(c, args), "ralph run takes no %q", args[0])
 			}
 			return nil
 		},

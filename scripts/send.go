@@ -106,7 +106,7 @@ func (inv *invocation) textWords(c *cobra.Command, words []string) ([]string, er
 			return nil, usage(hint, "is %q a flag or part of the text?", first)
 		}
 		if err := fs.Parse(words[1:]); err != nil {
-			return nil, flagFault(err, fs)
+			return nil, flagFault(err, c)
 		}
 		return words[:1], nil
 	}

@@ -80,7 +80,7 @@ func (inv *invocation) sessionsCommand() *cobra.Command {
 		if best := nearest(args[0], c.ValidArgs); best != "" {
 			return usage(sessionsHelp, "ralph sessions: unknown %q; did you mean %q?", args[0], best)
 		}
-		return usage("ralph sessions show "+args[0]+" shows one session", "ralph sessions: unknown %q; it takes one of: %s", args[0], strings.Join(c.ValidArgs, ", "))
+		return usage("ralph sessions show "+args[0]+" shows one session"+asTask(c, args), "ralph sessions: unknown %q; it takes one of: %s", args[0], strings.Join(c.ValidArgs, ", "))
 	}
 	c.Flags().BoolVar(&f.all, "all", false, "the sessions of every project")
 	c.AddCommand(inv.readSessions(f)...)

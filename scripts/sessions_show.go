@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -41,6 +42,7 @@ func (inv *invocation) sessions(c *cobra.Command) (*coordinator.Sessions, error)
 		return nil, err
 	}
 	inv.out.resultFile = ""
+	debug.SetMemoryLimit(leanBytes)
 	return coordinator.OpenSessions(coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, inv.warning), nil
 }
 

@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
+	"ralph/coordinator"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/redact"
@@ -121,7 +123,6 @@ func (inv *invocation) told(c *cobra.Command, args []string, wants report.Wants)
 		return nil, watched{}, err
 	}
 	inv.out.resultFile = "" // nothing is worked on
-	debug.SetMemoryLimit(leanBytes)
 	which, err := inv.sessionNamed(c, args)
 	if err != nil {
 		return nil, watched{}, err
@@ -154,10 +155,19 @@ func (inv *invocation) toldOf(ctx context.Context, w watched, wants report.Wants
 // printPage prints Markdown, on a terminal as it is meant to look.
 func (inv *invocation) printPage(markdown string) error {
 	if inv.out.terminal && inv.Render != nil && !inv.cfg.Plain {
-		markdown = inv.Render(markdown, inv.out.columns(), inv.cfg.Theme, inv.Getenv)
+		markdown = inv.Render(plainLinks(markdown), inv.out.columns(), inv.cfg.Theme, inv.Getenv)
 	}
 	return inv.out.print(markdown)
 }
+
+// localLink is a link to a file of the session.
+var localLink = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\[([\w.-]+)\]\((?:iterations/[\w./-]*|[\w.-]+)\)`)
+})
+
+// plainLinks leaves of a link to a file of the session what it says: on a terminal
+// nobody can follow it, and its target makes tables wide.
+func plainLinks(markdown string) string { return localLink().ReplaceAllString(markdown, "$1") }
 
 func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) error {
 	page := c.Flags().Changed("html")
@@ -167,10 +177,7 @@ func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) err
 	}
 	fsys := afero.NewOsFs()
 	o := folder.ReportOptions{Lessons: s.Lessons(), Redact: redact.New(inv.cfg.Secrets()).String}
-	text, err := o.Text(fsys, w.dir)
-	if err != nil {
-		return broken("io", "ralph sessions check "+w.ID+" says what its files hold", err, "report on %s", w.title())
-	}
+	text := o.Of(s.Data)
 	own := w.root == inv.root && w.root != ""
 	written, html := "", ""
 	switch {
@@ -180,7 +187,7 @@ func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) err
 		inv.note("not written: " + w.dir + " is no session of this project")
 	default:
 		o.Quarantine = filepath.Join(inv.stateDir(), "quarantine")
-		if err := o.Write(fsys, w.dir); err != nil {
+		if err := o.Put(fsys, w.dir, text); err != nil {
 			inv.warning("the report could not be written: " + err.Error())
 			inv.code = 1
 		} else {
@@ -298,7 +305,6 @@ func (inv *invocation) compare(c *cobra.Command, args []string, f *tellFlags) er
 		return err
 	}
 	inv.out.resultFile = "" // nothing is worked on
-	debug.SetMemoryLimit(leanBytes)
 	for _, name := range f.sessions {
 		if name = strings.TrimSpace(name); name != "" {
 			args = append(args, name)
@@ -326,6 +332,10 @@ func (inv *invocation) compare(c *cobra.Command, args []string, f *tellFlags) er
 		list = append(list, s)
 	}
 	if len(errs) > 0 {
+		var e *coordinator.Error
+		if words := strings.Join(args, ""); len(errs) == len(args) && errors.As(errs[0], &e) && !strings.ContainsAny(words, "0123456789/-") {
+			e.Hint += asTask(c, args)
+		}
 		return errs[0]
 	}
 	if inv.form != outputText {

@@ -89,7 +89,7 @@ func (inv *invocation) tree() *cobra.Command {
 	json.NoOptDefVal = "true"
 	// The first word ends the flags of a task: its text is never parsed.
 	root.Flags().SetInterspersed(false)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagFault(err, c.Flags()) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagFault(err, c) })
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { inv.help(c) })
 	root.SetHelpCommand(inv.helpCommand())
 	root.AddCommand(inv.chatCommand(), inv.runCommand(), inv.scriptCommand(), inv.planCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
@@ -107,9 +107,9 @@ func wordsOf(least, most int, valid ...string) cobra.PositionalArgs {
 		help := "ralph " + c.Name() + " --help"
 		switch {
 		case len(args) > most && most == 0:
-			return usage(help, "ralph %s takes no %q", c.Name(), args[0])
+			return usage(help+asTask(c, args), "ralph %s takes no %q", c.Name(), args[0])
 		case len(args) > most:
-			return usage(help, "ralph %s: one word too many: %q", c.Name(), args[most])
+			return usage(help+asTask(c, args), "ralph %s: one word too many: %q", c.Name(), args[most])
 		case len(args) < least:
 			return usage(help, "ralph %s needs one of: %s", c.Name(), strings.Join(valid, ", "))
 		}

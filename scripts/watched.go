@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/afero"
@@ -31,7 +32,10 @@ type watched struct {
 func (inv *invocation) sessionNamed(c *cobra.Command, args []string) (string, error) {
 	f := c.Flags().Lookup("session")
 	if f == nil || !f.Changed {
-		return strings.Join(args, " "), nil
+		if which := strings.Join(args, " "); which != "last" {
+			return which, nil
+		}
+		return "", nil
 	}
 	named := ""
 	if v, ok := f.Value.(*flagValue); ok && len(v.values) > 0 {
@@ -54,6 +58,7 @@ func (inv *invocation) sessionNamed(c *cobra.Command, args []string) (string, er
 // watch finds the session that which names, as Sessions.Find does; "" means the
 // one that is worked in now, else the newest. It is called after lightly.
 func (inv *invocation) watch(which string) (watched, error) {
+	debug.SetMemoryLimit(leanBytes)
 	s := inv.quietSessions(inv.root)
 	found, dir, err := s.Find(which, inv.Dir)
 	if err != nil {
@@ -163,6 +168,8 @@ func (w watched) over(last folder.EventType) (string, bool) {
 	switch {
 	case ended, status == session.Paused:
 		return how, true
+	case w.root != "" && w.Standing() == stateInterrupted:
+		return w.title() + " reads interrupted: its Ralph is gone", true
 	case w.root != "":
 		return w.title() + " is not worked in: " + w.Standing(), true
 	case last == folder.SessionEnd:

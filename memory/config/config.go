@@ -24,6 +24,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -183,6 +184,11 @@ func (c *Config) Entries() []Entry {
 		value := show(k.field(&c.Settings))
 		if k.Secret {
 			value = hide(value)
+		}
+		if u, err := url.Parse(value); err == nil && k.Name == "base_url" {
+			if _, has := u.User.Password(); has {
+				value = u.Redacted()
+			}
 		}
 		entries = append(entries, Entry{Key: k, Value: value, Origin: c.origins[k.Name]})
 	}

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/afero"
 	yaml "go.yaml.in/yaml/v4"
@@ -120,6 +118,8 @@ func Put(fsys afero.Fs, path string, project bool, before, after []byte) error {
 func replace(fsys afero.Fs, path string, project bool, change func([]byte) ([]byte, error)) (changed bool, err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil && !project {
 		path = real
+	} else if info, err := durable.Lstat(fsys, path); err == nil && !project && info.Mode()&fs.ModeSymlink != 0 {
+		return false, fmt.Errorf("save %q: it is a link that leads nowhere", path)
 	}
 	dir := filepath.Dir(path)
 	if l, ok := fsys.(afero.Lstater); ok && project {
@@ -130,13 +130,15 @@ func replace(fsys afero.Fs, path string, project bool, change func([]byte) ([]by
 	if err := durable.MkdirAll(fsys, dir, 0o700); err != nil {
 		return false, err
 	}
-	if _, ok := fsys.(*afero.OsFs); ok {
-		unlock, err := lockDir(dir)
-		if err != nil {
-			return false, fmt.Errorf("save %q: %w", path, err)
-		}
-		defer unlock()
+	locked := dir
+	if project {
+		locked = filepath.Dir(dir) // .ralph itself is held by the Ralph that works there
 	}
+	unlock, err := durable.LockDir(fsys, locked)
+	if err != nil {
+		return false, fmt.Errorf("save %q: %w", path, err)
+	}
+	defer unlock()
 	data, err := Text(fsys, path, project)
 	if err != nil {
 		return false, err
@@ -149,24 +151,6 @@ func replace(fsys afero.Fs, path string, project bool, change func([]byte) ([]by
 		return false, nil
 	}
 	return true, durable.Replace(fsys, path, text, 0o600)
-}
-
-// lockDir keeps others from saving a file of a directory meanwhile.
-func lockDir(dir string) (unlock func(), err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, unpath(err)
-	}
-	for {
-		if err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil && !errors.Is(err, syscall.ENOTSUP) && !errors.Is(err, fs.ErrInvalid) {
-		_ = d.Close() // nothing was written
-		return nil, err
-	}
-	return func() { _ = d.Close() }, nil
 }
 
 // Rewrite returns the text of a configuration file with the edits made, and
@@ -264,9 +248,13 @@ func (l lines) edit(top *yaml.Node, e Edit) []byte {
 		key, value := group.Content[at], group.Content[at+1]
 		head := l.list[from][:key.Column-1+len(l.spelled(key))]
 		lines := l.entry(head+":", strings.Repeat(" ", key.Column-1), e)
-		if tail := l.remark(from, value); tail != "" && to == from+1 && len(lines) == 1 {
-			lines[0] = strings.TrimSuffix(lines[0], l.end) + tail + l.end
+		tail := l.remark(from, value)
+		if behind := strings.TrimRight(strings.TrimPrefix(l.list[from][len(head):], ":"), "\r\n"); strings.HasPrefix(strings.TrimSpace(behind), "#") {
+			tail = behind // the value begins below
+		} else if to != from+1 || len(lines) != 1 {
+			tail = ""
 		}
+		lines[0] = strings.TrimSuffix(lines[0], l.end) + tail + l.end
 		if value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 { // what is said in between stays
 			lines = slices.Insert(lines, 1, slices.DeleteFunc(slices.Clone(l.list[from+1:to]), func(line string) bool { return !strings.HasPrefix(strings.TrimSpace(line), "#") })...)
 		}
@@ -372,12 +360,13 @@ func (l lines) span(m *yaml.Node, at int) (from, to int) {
 	key := m.Content[at]
 	from = key.Line - 1
 	to = from + 1
-	sequence := m.Content[at+1].Kind == yaml.SequenceNode
+	value := m.Content[at+1]
+	sequence, block := value.Kind == yaml.SequenceNode, value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
 	for i := to; i < len(l.list); i++ {
 		text := strings.TrimLeft(l.list[i], " ")
 		in := len(l.list[i]) - len(text)
 		switch trimmed := strings.TrimSpace(text); {
-		case trimmed == "" || strings.HasPrefix(trimmed, "#"):
+		case trimmed == "" || strings.HasPrefix(trimmed, "#") && (!block || in < key.Column):
 			continue // of this entry only if more of it follows
 		case in >= key.Column, sequence && in == key.Column-1 && strings.HasPrefix(text, "-"):
 			to = i + 1
@@ -419,7 +408,7 @@ func (l *lines) insert(top *yaml.Node, e Edit) {
 // project the project's.
 func Skeleton(project bool) string {
 	var b strings.Builder
-	b.WriteString("# Settings of Ralph for this project, for everybody who works on it. They can only\n# narrow what the user allows.")
+	b.WriteString("# Settings of Ralph for this project, for everybody who works on it. They can only\n# narrow what the user allows. git ignores .ralph/, so `git add -f` shares this file.\n#")
 	if !project {
 		b.Reset()
 		b.WriteString("# Your settings of Ralph, for all projects.")

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/afero"
 	"pgregory.net/rapid"
+
+	"ralph/memory/durable"
 )
 
 // TestRewrite: the key changes, and no other byte does.
@@ -40,6 +42,8 @@ func TestRewrite(t *testing.T) {
 		{"only remarks", "# nothing yet\n", Edit{"theme", []string{"dark"}}, "# nothing yet\ntheme: dark\n"},
 		{"CRLF", "theme: dark\r\nmodel: x\r\n", Edit{"theme", []string{"light"}}, "theme: light\r\nmodel: x\r\n"},
 		{"a block text", "model: |-\n  long\n  name\ntheme: dark\n", Edit{"model", []string{"m"}}, "model: m\ntheme: dark\n"},
+		{"a block text with what looks like a remark", "check: |\n  make\n  # both\n# mine\ntheme: dark\n", Edit{"check", []string{"m"}}, "check: m\n# mine\ntheme: dark\n"},
+		{"a list whose key has a remark", "allow: # mine\n  - a # of a\ntheme: dark\n", Edit{"allow", []string{"b"}}, "allow: # mine\n  - b\ntheme: dark\n"},
 		{"text that is no text to YAML", "", Edit{"model", []string{"null"}}, "model: \"null\"\n"},
 		{"an empty text", "", Edit{"model", []string{""}}, "model: \"\"\n"},
 	} {
@@ -139,8 +143,32 @@ func TestSave(t *testing.T) {
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is gone: %v %v", info, err)
 	}
+	if err := os.Symlink("nowhere", link+".2"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Save(disk, link+".2", false, Edit{"max_turns", []string{"1"}}); err == nil || !strings.Contains(err.Error(), "leads nowhere") {
+		t.Errorf("a link to nothing: %v", err)
+	}
 	if _, err := Save(disk, link, true, Edit{"max_turns", []string{"1"}}); err == nil {
 		t.Error("a link in a project was followed")
+	}
+}
+
+// TestSaveBesideARalph: one that works in the project holds its state directory all
+// the time, which keeps nobody from changing a setting.
+func TestSaveBesideARalph(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, ".ralph")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := durable.LockDir(afero.NewOsFs(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if changed, err := Save(afero.NewOsFs(), filepath.Join(dir, "config.yaml"), true, Edit{"max_turns", []string{"1"}}); err != nil || !changed {
+		t.Errorf("%t %v", changed, err)
 	}
 }
 

@@ -219,7 +219,9 @@ func (s *Source) Import(o Options, name string) (Imported, error) {
 	}
 	// The session's own writers put down what a session begins and ends with;
 	// what stands in an imported one is the source's alone.
-	err = errors.Join(made.Update(func(m *session.Metadata) { m.PhaseName = importing }), made.Close(), bareSession(o.FS, made.Dir()))
+	err = made.Update(func(m *session.Metadata) { m.PhaseName = importing })
+	made.End(session.Failed, "the import did not end")
+	err = errors.Join(err, made.Close(), bareSession(o.FS, made.Dir()))
 	if err == nil {
 		err = s.fill(o, made.Dir(), &got)
 	}
@@ -382,7 +384,7 @@ func (s *Source) metadata(got *Imported) ([]byte, error) {
 		return nil, errors.New("the metadata is no mapping")
 	}
 	node = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: slices.Clone(node.Content)}
-	if was := scalarOf(node, "session_id"); was != "" && was != got.SessionID && scalarOf(node, "imported_session_id") == "" {
+	if was := scalarOf(node, "session_id"); was != "" && was != got.SessionID && (scalarOf(node, "imported_session_id") == "" || s.bears(was)) {
 		setScalar(node, "imported_session_id", was, "!!str")
 	}
 	setScalar(node, "session_id", got.SessionID, "!!str")
@@ -393,6 +395,13 @@ func (s *Source) metadata(got *Imported) ([]byte, error) {
 		setScalar(node, "session_name", got.Name, "!!str")
 	}
 	return yaml.Dump(node)
+}
+
+// bears says that the source's files state the id: those of a session that was
+// made of another form have the one that it got, not the one that it had before.
+func (s *Source) bears(id string) bool {
+	node, err := readYAML(s.conv.files["progress-tracking.yaml"])
+	return err == nil && scalarOf(node, "session_id") == id
 }
 
 // journal notes the import where the truth of the session stands.
@@ -429,7 +438,7 @@ func documents(id string, events []folder.Event, p folder.Progress, failures []f
 		p.Tasks = []folder.TaskState{}
 	}
 	p.Milestones, p.QualityGates = []folder.Milestone{}, []folder.Gate{}
-	progress, err := yaml.Dump(p)
+	progress, err := dumped(p)
 	if err != nil {
 		return nil, err
 	}

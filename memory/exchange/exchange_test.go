@@ -121,14 +121,26 @@ func TestThereAndBack(t *testing.T) {
 			t.Errorf("%s: %+v", tc.source, out)
 		}
 		same(t, tree(t, "testdata"), before)
+		// By way of another project, in our own form, nothing is lost either.
+		own, far, further := filepath.Join(t.TempDir(), "own"), project(t), filepath.Join(t.TempDir(), "out")
+		_, err = Export(o, s, own, Ralph, false)
+		must(t, err)
+		_, there := bring(t, far, own, "elsewhere")
+		out, err = Export(far, there, further, tc.format, false)
+		must(t, err)
+		if !out.Unchanged {
+			t.Errorf("%s, by way of ralph: %+v", tc.source, out)
+		}
 		if tc.format == TUI {
 			a, _ := os.ReadFile(tc.source)
 			b, _ := os.ReadFile(target)
-			if !bytes.Equal(a, b) {
-				t.Errorf("%s: %s", tc.source, b)
+			c, _ := os.ReadFile(further)
+			if !bytes.Equal(a, b) || !bytes.Equal(a, c) {
+				t.Errorf("%s: %s\n%s", tc.source, b, c)
 			}
 			continue
 		}
+		same(t, tree(t, further), tree(t, target))
 		source := tc.source
 		if info, _ := os.Stat(source); !info.IsDir() {
 			source = filepath.Dir(source)
@@ -407,6 +419,9 @@ func TestHandoff(t *testing.T) {
 	if _, err := Handoff(o, a, b, []string{"T-9 open one (pending)"}, false); err != nil {
 		t.Fatal(err)
 	}
+	if s := session1(t, o, b.ID); s.Total != 1 {
+		t.Errorf("the metadata counts %d tasks", s.Total)
+	}
 	records := journal(t, o, b)
 	var m struct{ Role, Text, From string }
 	if len(records) != 2 || records[1].Kind != RecordHandoff || json.Unmarshal(records[1].Payload, &m) != nil || m.Role != "user" || m.From != "001" {
@@ -494,6 +509,11 @@ func TestMerge(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	merged := session1(t, o, "003")
+	sum, err := folder.Read(o.FS, filepath.Join(o.StateDir, filepath.FromSlash(merged.Path)))
+	must(t, err)
+	if sum.Meta.SuccessRate != 1 {
+		t.Errorf("%+v", sum.Meta)
+	}
 	var order []string
 	ids := map[string]bool{}
 	for _, r := range journal(t, o, merged) {

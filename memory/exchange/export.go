@@ -46,7 +46,9 @@ type view struct {
 	rawSnap  []byte
 	spent    retention.Spent
 	files    map[string][]byte // of the session's directory
-	origin   *origin           // nil when it was not imported
+	origin   *origin           // where it first came from; nil when it was not imported
+	kept     string            // where the bytes of that are, below the directory
+	same     bool              // the files are still those of the import
 	notes    []string
 }
 
@@ -120,14 +122,7 @@ func look(o Options, s retention.Session) (*view, error) {
 	if v.data, err = folder.Read(o.FS, v.dir); err != nil {
 		return nil, err
 	}
-	if raw, ok := v.files[originFile]; ok {
-		var from origin
-		if err := readJSON(raw, &from); err != nil {
-			v.notes = append(v.notes, originFile+" "+err.Error())
-		} else {
-			v.origin = &from
-		}
-	}
+	v.trace()
 	if v.spent, err = retention.Usage(o.FS, v.dir, maxFileBytes); err != nil {
 		v.notes = append(v.notes, err.Error())
 	}
@@ -159,6 +154,41 @@ func (v *view) in(format Format) (map[string][]byte, error) {
 	return nil, fmt.Errorf("%q is no form: %s", format, strings.Join(Formats(), ", "))
 }
 
+// trace finds where the session first came from: one that went from project to
+// project in our own form has what its first import left within that of the
+// later ones.
+func (v *view) trace() {
+	at, meta := path.Dir(originFile), session.MetadataFile
+	for {
+		name := path.Join(at, path.Base(originFile))
+		raw, ok := v.files[name]
+		if !ok {
+			return
+		}
+		var from origin
+		if err := readJSON(raw, &from); err != nil {
+			v.notes = append(v.notes, name+" "+err.Error())
+			return
+		}
+		v.same = v.origin == nil || v.same
+		v.origin, v.kept = &from, path.Join(at, path.Base(originalsDir))
+		for file, sum := range from.Files {
+			if file == session.JournalFile {
+				continue // the import itself stands at its end
+			}
+			if file == session.MetadataFile {
+				file = meta
+			}
+			data, there := v.files[file]
+			v.same = v.same && there && digest(data) == sum
+		}
+		if from.Format != Ralph {
+			return
+		}
+		at, meta = path.Join(v.kept, sessionPart, path.Dir(originFile)), path.Join(v.kept, sessionPart, session.MetadataFile)
+	}
+}
+
 // originals are the bytes that the session was imported from, when that was in
 // the form asked for.
 func (v *view) originals(format Format) map[string][]byte {
@@ -167,7 +197,7 @@ func (v *view) originals(format Format) map[string][]byte {
 	}
 	out := map[string][]byte{}
 	for name, data := range v.files {
-		if rel, ok := strings.CutPrefix(name, originalsDir+"/"); ok {
+		if rel, ok := strings.CutPrefix(name, v.kept+"/"); ok {
 			out[rel] = data
 		}
 	}
@@ -175,17 +205,7 @@ func (v *view) originals(format Format) map[string][]byte {
 }
 
 // unchanged says that the session's files are still those of the import.
-func (v *view) unchanged() bool {
-	if v.origin == nil {
-		return false
-	}
-	for name, sum := range v.origin.Files {
-		if data, ok := v.files[name]; !ok || digest(data) != sum {
-			return false
-		}
-	}
-	return true
-}
+func (v *view) unchanged() bool { return v.origin != nil && v.same }
 
 // runStatus is the session's status in the words of runs.
 func (v *view) runStatus() string {

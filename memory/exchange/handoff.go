@@ -177,6 +177,11 @@ func handFiles(o Options, from, to retention.Session, tasks []folder.TaskState, 
 		if err := release(); err != nil {
 			return err
 		}
+		if live := o.Live != nil && o.Live.ID == s.ID; s.ID == to.ID && !live && len(took) > 0 {
+			if err := recount(o, s, tasks); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -296,7 +296,7 @@ func TestLoopThatWentOnHere(t *testing.T) {
 	snap.Iteration, snap.Status = 7, feature.Completed
 	snap.Tokens.Input, snap.Tokens.Output, snap.Tokens.CachedInput = snap.Tokens.Input+100, snap.Tokens.Output+10, snap.Tokens.CachedInput+60
 	snap.Phases[3].Status, snap.Phases[3].EndedAt = "completed", &end
-	snap.Phases = append(snap.Phases, feature.Phase{ID: "last", Status: "running", StartedAt: &end})
+	snap.Phases = append(snap.Phases, feature.Phase{ID: "last", Status: "in_progress", StartedAt: &end})
 	data, err = json.Marshal(snap)
 	must(t, err)
 	must(t, os.WriteFile(path, data, 0o600))

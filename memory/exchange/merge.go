@@ -145,7 +145,7 @@ func mergedProgress(id string, a, b *view, tasks []folder.TaskState, now time.Ti
 		return nil, nil
 	}
 	p.Progress.OverallProgress = float64(100*completed(tasks)) / float64(max(len(tasks), 1))
-	return yaml.Dump(p)
+	return dumped(p)
 }
 
 func completed(tasks []folder.TaskState) (n int) {
@@ -168,6 +168,8 @@ func mergedMetadata(m *Merged, a, b *view, tasks []folder.TaskState) ([]byte, er
 	if len(tasks) == 0 {
 		md.TasksCompleted, md.TasksTotal = max(first.Done, second.Done), max(first.Total, second.Total)
 	}
+	is := sumsOf(tasks)
+	md.Performance.SuccessRate, md.Performance.AverageTaskDuration = is.rate, is.average
 	md.Performance.ErrorCount = len(a.data.Failures) + len(b.data.Failures)
 	md.Performance.TotalDurationSeconds = (first.Duration() + second.Duration()).Seconds()
 	var node yaml.Node

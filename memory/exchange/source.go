@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -239,12 +241,34 @@ func readJSON(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	d.UseNumber()
 	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("is no JSON of that kind: %w", err)
+		return jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something stands behind the JSON value")
 	}
 	return nil
+}
+
+// jsonError says what is wrong in the words of the file, not in ours.
+func jsonError(err error) error {
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		want := "a number"
+		switch t.Type.Kind() {
+		case reflect.String:
+			want = "a text"
+		case reflect.Bool:
+			want = "true or false"
+		case reflect.Slice:
+			want = "a list"
+		case reflect.Struct, reflect.Map, reflect.Pointer:
+			want = "an object"
+		}
+		return fmt.Errorf("is no JSON of that kind: %s is to be %s, and is a %s", cmp.Or(t.Field, "the whole"), want, t.Value)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errors.New("is no whole JSON value: it ends in the middle")
+	}
+	return fmt.Errorf("is no JSON of that kind: %w", err)
 }
 
 // readYAML reads one mapping.

@@ -86,7 +86,7 @@ func readTUI(data []byte) (tuiSession, []string, error) {
 	}
 	var odd []string
 	say := func(format string, args ...any) { odd = append(odd, fmt.Sprintf("session.json: "+format, args...)) }
-	known := map[string]bool{}
+	known, open := map[string]bool{}, map[string]string{}
 	here, done := 0, 0
 	for _, task := range t.Tracker.Tasks {
 		if known[task.ID] {
@@ -98,8 +98,16 @@ func readTUI(data []byte) (tuiSession, []string, error) {
 		}
 		if task.Status == "completed" {
 			done++
-		} else if task.CompletedInSession {
+			continue
+		}
+		open[task.ID] = task.Status
+		if task.CompletedInSession {
 			say("task %q is completedInSession, but its status is %q", clipped(task.ID), clipped(task.Status))
+		}
+	}
+	for _, it := range t.Iterations {
+		if word, ok := open[it.TaskID]; ok && it.TaskCompleted {
+			say("iteration %d completed task %q, but its status is %q", it.Iteration, clipped(it.TaskID), clipped(word))
 		}
 	}
 	if t.TasksCompleted != here {
@@ -210,7 +218,7 @@ func tuiEvents(p *folder.Progress, t tuiSession) (events []folder.Event, failure
 		for _, i := range at[it.TaskID] {
 			task := &p.Tasks[i]
 			task.StartedAt = earliest(task.StartedAt, moment(it.StartedAt))
-			if end := moment(it.EndedAt); it.TaskCompleted && !end.IsZero() {
+			if end := moment(it.EndedAt); it.TaskCompleted && task.Status == folder.TaskCompleted && !end.IsZero() {
 				seconds := it.DurationMS / 1000
 				task.CompletedAt, task.DurationSeconds = &end, &seconds
 			}

@@ -9,6 +9,7 @@ import (
 
 	"ralph/memory/feature"
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 // exportTUI gives a session in the form of ralph-tui. What was imported from
@@ -269,15 +270,20 @@ func (v *view) leftOut(form Format) {
 			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place for them: %d %ss", form, n, noun))
 		}
 	}
+	sayNumber := func(n int, noun string) {
+		if n > 0 {
+			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place but for their number: %s", form, wording.Count(n, noun)))
+		}
+	}
 	tasks, artifacts := 0, 0
 	for _, t := range v.data.Progress.Tasks {
 		tasks++
 		artifacts += len(t.Artifacts)
 	}
 	if form == Wiggum {
-		say(tasks, "task (only their number goes)")
+		sayNumber(tasks, "task")
 		if v.snapshot != nil {
-			say(len(v.snapshot.Iterations), "iteration (only their number goes)")
+			sayNumber(len(v.snapshot.Iterations), "iteration")
 		}
 	} else if v.spent.Total > 0 {
 		v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place for them: the counts of tokens and what they cost", form))

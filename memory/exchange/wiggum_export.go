@@ -209,7 +209,7 @@ func (x *loopExport) summary() error {
 
 func loopWord(status string) string {
 	switch status {
-	case "running", "paused", "interrupted":
+	case "in_progress", "running", "paused", "interrupted":
 		return "started"
 	case "completed":
 		return "success"

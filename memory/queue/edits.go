@@ -60,7 +60,7 @@ func (l *Log) read(at stamp) []Edit {
 	if now, there := look(l.o.FS, l.o.path(ViewFile)); !there || now != at {
 		return nil // written meanwhile
 	}
-	if cut(data, at) {
+	if cut(data, l.view.data, at) {
 		return nil // it is looked at again
 	}
 	d, ok := parse(data)

@@ -480,7 +480,8 @@ func hostile(t *testing.T, what string, live bool, plant func(string) error) {
 // a line, and is held up then, drops nothing, and what it writes in the end counts.
 func TestHeldUpEditor(t *testing.T) {
 	t.Parallel()
-	for _, part := range []int{0, 2} {
+	const whole = -1 // up to the end of a line
+	for _, part := range []int{0, 2, whole} {
 		for try := 0; ; try++ {
 			dir := stateDir(t)
 			path := filepath.Join(dir, "queue.md")
@@ -494,7 +495,11 @@ func TestHeldUpEditor(t *testing.T) {
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 			must(t, err)
 			first := 0
-			if part > 0 {
+			switch part {
+			case 0:
+			case whole:
+				first = bytes.Index(data, []byte("two")) + len("two\n")
+			default:
 				first = bytes.Index(data, []byte("two")) + part
 			}
 			_, err = f.Write(data[:first])

@@ -80,10 +80,11 @@ func (s stamp) rested(long time.Duration) bool {
 }
 
 // cut says that data, which at is the stamp of, may be the beginning of what a
-// program is just writing.
-func cut(data []byte, at stamp) bool {
+// program is just writing over before.
+func cut(data, before []byte, at stamp) bool {
 	const block = 4096
-	return len(data) > 0 && (len(data)%block == 0 || data[len(data)-1] != '\n') && !at.rested(emptyTime)
+	return len(data) > 0 && !at.rested(emptyTime) &&
+		(len(data)%block == 0 || data[len(data)-1] != '\n' || len(data) < len(before) && bytes.HasPrefix(before, data))
 }
 
 // look returns the stamp of queue.md; there is false when there is none.

@@ -13,12 +13,18 @@ import (
 // session, so that ending does not take long.
 const maxReportLog = 8 << 20
 
+// ended is what End was told.
+type ended struct {
+	status Status
+	reason string
+}
+
 // End notes how the session ends: with Close it is written. Without it a
 // session ends as completed.
 func (s *Session) End(status Status, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.meta.Status, s.meta.ExitReason = status, s.o.Redact(reason)
+	s.ended = &ended{status, s.o.Redact(reason)}
 }
 
 // Close writes how the session ended, closes its files and writes the report.
@@ -30,6 +36,9 @@ func (s *Session) Close() error {
 		return nil
 	}
 	s.closed = true
+	if s.ended != nil {
+		s.meta.Status, s.meta.ExitReason = s.ended.status, s.ended.reason
+	}
 	if s.meta.Status == InProgress {
 		s.meta.Status = Completed
 	}
@@ -80,7 +89,7 @@ func (c *ContextVariables) count(id string, documented bool) {
 // what cannot be written.
 func (s *Session) Features(challenges []string) {
 	inventory := s.folder.Inventory()
-	_ = s.Update(func(m *Metadata) {
+	s.note(func(m *Metadata) {
 		c := &m.Context
 		c.AssumptionsIdentified = 0
 		for _, f := range inventory.Features {
@@ -119,7 +128,7 @@ func (s *Session) Validates(executed bool, commands ...string) {
 	if c := s.Meta().Context; len(planned) == len(c.ValidationsPlanned) && len(done) == len(c.ValidationsExecuted) {
 		return
 	}
-	_ = s.Update(func(m *Metadata) {
+	s.note(func(m *Metadata) {
 		if add(&m.Context.ValidationsPlanned); executed {
 			add(&m.Context.ValidationsExecuted)
 		}

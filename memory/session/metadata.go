@@ -100,7 +100,11 @@ func newMetadata(id, name string, now time.Time, c RuntimeConfig) Metadata {
 func (s *Session) Meta() Metadata {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.meta
+	m := s.meta
+	if s.ended != nil && !s.closed {
+		m.Status, m.ExitReason = s.ended.status, s.ended.reason
+	}
+	return m
 }
 
 // Update changes the metadata and writes it durably: at a change of phase or
@@ -109,6 +113,25 @@ func (s *Session) Meta() Metadata {
 func (s *Session) Update(change func(*Metadata)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	was := s.ended
+	s.ended = nil
+	err := s.write(change)
+	if err != nil {
+		s.ended = was
+	}
+	return err
+}
+
+// note is an Update of what is counted, which may come late: how the session ends,
+// once that was said, stays so.
+func (s *Session) note(change func(*Metadata)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.write(change) // Close reports what cannot be written
+}
+
+// write changes the metadata and writes it as that of a session at work; mu is held.
+func (s *Session) write(change func(*Metadata)) error {
 	if s.closed {
 		return fmt.Errorf("update session %s: %w", s.meta.SessionID, ErrClosed)
 	}
@@ -125,7 +148,7 @@ func (s *Session) Update(change func(*Metadata)) error {
 
 // Count writes what the folder counted since. A write that fails is made up for
 // by the next Update or by Close, which reports it.
-func (s *Session) Count() { _ = s.Update(func(*Metadata) {}) }
+func (s *Session) Count() { s.note(func(*Metadata) {}) }
 
 // counted is how much of what a folder counts since it was opened is in the
 // metadata.

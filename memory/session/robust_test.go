@@ -72,6 +72,33 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestCountedAfterTheEnd: what is counted late, as by a task that ends while the
+// session is closed, does not take back how it ended.
+func TestCountedAfterTheEnd(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	o := options(fsys, "/p/.ralph")
+	for name, late := range map[string]func(*Session){
+		"count":     (*Session).Count,
+		"features":  func(s *Session) { s.Features([]string{"hard"}) },
+		"validates": func(s *Session) { s.Validates(true, "go test ./...") },
+	} {
+		s, err := Create(o, name)
+		must(t, err)
+		s.End(Paused, "stopped by SIGTERM")
+		late(s)
+		if m := s.Meta(); m.Status != Paused || m.ExitReason != "stopped by SIGTERM" {
+			t.Errorf("%s: %+v", name, m)
+		}
+		if d, err := folder.Read(fsys, s.Dir()); err != nil || d.Meta.Status != "in_progress" {
+			t.Errorf("%s: on disk before Close: %+v %v", name, d.Meta, err)
+		}
+		must(t, s.Close())
+		if d, err := folder.Read(fsys, s.Dir()); err != nil || d.Meta.Status != "paused" || d.Report.Status != "Paused" {
+			t.Errorf("%s: %+v %v", name, d.Meta, err)
+		}
+	}
+}
+
 func TestNotes(t *testing.T) {
 	fsys := afero.NewMemMapFs()
 	s, err := Create(options(fsys, "/p/.ralph"), "a")

@@ -118,6 +118,7 @@ type Session struct {
 
 	mu      sync.Mutex
 	meta    Metadata
+	ended   *ended  // how it ends, once that was said
 	counted counted // what of the folder's counts is in meta
 	found   int     // how many lessons the report holds
 	closed  bool

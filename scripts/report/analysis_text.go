@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/memory/wording"
 	"ralph/scripts/report/analysis"
 )
 
@@ -90,21 +91,21 @@ func head(a analysis.Analysis) []string {
 func verdict(a analysis.Analysis) []string {
 	words := []string{}
 	if a.Tasks.Total > 0 {
-		w := fmt.Sprintf("**%s of %s done**", number(a.Tasks.Done), plural(a.Tasks.Total, "task"))
+		w := fmt.Sprintf("**%s of %s done**", wording.Grouped(a.Tasks.Done), wording.Count(a.Tasks.Total, "task"))
 		if a.Tasks.Failed > 0 {
-			w += fmt.Sprintf(", %s failed", number(a.Tasks.Failed))
+			w += fmt.Sprintf(", %s failed", wording.Grouped(a.Tasks.Failed))
 		}
 		words = append(words, w)
 	} else {
 		words = append(words, "no tasks")
 	}
 	if a.Tokens.Source != nil {
-		words = append(words, thousands(a.Tokens.Total)+" tokens")
+		words = append(words, tokens(a.Tokens.Total)+" tokens")
 	}
 	if a.Tokens.Cost != nil {
 		words = append(words, money(a.Tokens.Cost))
 	}
-	words = append(words, plural(a.Errors.N, "error"), plural(a.Retries.N, "retry"), plural(a.Interrupts.N, "interrupt"))
+	words = append(words, wording.Count(a.Errors.N, "error"), wording.Count(a.Retries.N, "retry"), wording.Count(a.Interrupts.N, "interrupt"))
 	return words
 }
 
@@ -120,7 +121,7 @@ func writeTime(t *text, x analysis.Time) {
 		if s.Wall == nil {
 			return unknown
 		}
-		return plural(s.N, what)
+		return wording.Count(s.N, what)
 	}
 	rows := [][]string{row("the model", x.Model, often(x.Model, "request")), row("tools", x.Tools, often(x.Tools, "call")),
 		row("checks", x.Checks, often(x.Checks, "run")), row("waiting for you", x.Human, often(x.Human, "wait"))}
@@ -134,7 +135,7 @@ func writeTime(t *text, x analysis.Time) {
 	if len(x.ByTool) > 0 {
 		rows = nil
 		for _, r := range x.ByTool[:min(len(x.ByTool), maxRows)] {
-			rows = append(rows, []string{cell(r.Name, 30), number(r.N), number(r.Failed), length(&r.Seconds)})
+			rows = append(rows, []string{cell(r.Name, 30), wording.Grouped(r.N), wording.Grouped(r.Failed), length(&r.Seconds)})
 		}
 		t.line("")
 		t.table([]string{"tool", "calls", "failed", "time"}, 1, rows)
@@ -145,7 +146,7 @@ func writeTime(t *text, x analysis.Time) {
 // rest says what a table left out.
 func (t *text) rest(n int) {
 	if n > maxRows {
-		t.line("… and %s more; `--output json` has them.", number(n-maxRows))
+		t.line("… and %s more; `--output json` has them.", wording.Grouped(n-maxRows))
 	}
 }
 
@@ -171,7 +172,7 @@ func writeTasks(t *text, x analysis.Tasks) {
 	if len(x.ByKind) > 0 {
 		rows := [][]string{}
 		for _, k := range x.ByKind[:min(len(x.ByKind), maxRows)] {
-			rows = append(rows, []string{cell(k.Kind, 24), number(k.N), number(k.Done), number(k.Failed), percent(k.SuccessRate), length(k.Median)})
+			rows = append(rows, []string{cell(k.Kind, 24), wording.Grouped(k.N), wording.Grouped(k.Done), wording.Grouped(k.Failed), percent(k.SuccessRate), length(k.Median)})
 		}
 		t.line("")
 		t.table([]string{"kind", "tasks", "done", "failed", "success", "median"}, 1, rows)
@@ -180,7 +181,7 @@ func writeTasks(t *text, x analysis.Tasks) {
 	if len(x.Slowest) > 0 {
 		rows := [][]string{}
 		for _, s := range x.Slowest {
-			rows = append(rows, []string{cell(s.ID, 14), cell(s.Name, 28), cell(strings.ReplaceAll(s.Status, "_", " "), 11), length(&s.Seconds), number(s.Attempts)})
+			rows = append(rows, []string{cell(s.ID, 14), cell(s.Name, 28), cell(strings.ReplaceAll(s.Status, "_", " "), 11), length(&s.Seconds), wording.Grouped(s.Attempts)})
 		}
 		t.table([]string{"slowest", "title", "status", "time", "tries"}, 3, rows)
 	}
@@ -199,7 +200,7 @@ func counted(by map[string]int, blank string) string {
 		if blank != "" {
 			word = strings.ReplaceAll(k, blank, " ")
 		}
-		parts = append(parts, inline(word)+" ("+number(by[k])+")")
+		parts = append(parts, inline(word)+" ("+wording.Grouped(by[k])+")")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -211,7 +212,7 @@ func writeTokens(t *text, a analysis.Analysis) {
 		return
 	}
 	row := func(name string, u analysis.Usage) []string {
-		return []string{cell(name, 20), thousands(u.Input), thousands(u.Cached), thousands(u.Output), thousands(u.Total), money(u.Cost)}
+		return []string{cell(name, 20), tokens(u.Input), tokens(u.Cached), tokens(u.Output), tokens(u.Total), money(u.Cost)}
 	}
 	rows := [][]string{row("all", x.Usage)}
 	if len(x.ByModel) > 1 {
@@ -222,11 +223,11 @@ func writeTokens(t *text, a analysis.Analysis) {
 	t.table([]string{"", "input", "cached", "output", "total", "cost"}, 1, rows)
 	facts := []string{}
 	if x.Requests != nil {
-		facts = append(facts, plural(*x.Requests, "request"))
+		facts = append(facts, wording.Count(*x.Requests, "request"))
 	}
 	if x.PerDoneTask != nil {
 		per := int64(*x.PerDoneTask + 0.5)
-		facts = append(facts, thousands(per)+" tokens for each task that is done")
+		facts = append(facts, wording.Grouped(per)+" tokens for each task that is done")
 	}
 	if x.CostPerDone != nil {
 		facts = append(facts, money(x.CostPerDone)+" for each")
@@ -241,27 +242,27 @@ func writeTokens(t *text, a analysis.Analysis) {
 	if len(a.Time.Agents) > 0 {
 		rows = nil
 		for _, g := range a.Time.Agents[:min(len(a.Time.Agents), maxRows)] {
-			rows = append(rows, []string{cell(g.ID, 24), number(g.Turns), number(g.ToolCalls), number(g.Tasks), thousands(g.Tokens), money(g.Cost), length(g.Seconds)})
+			rows = append(rows, []string{cell(g.ID, 24), wording.Grouped(g.Turns), wording.Grouped(g.ToolCalls), tokens(g.Tokens), money(g.Cost), length(g.Seconds)})
 		}
 		t.line("")
-		t.table([]string{"agent", "turns", "calls", "tasks", "tokens", "cost", "time"}, 1, rows)
+		t.table([]string{"agent", "turns", "calls", "tokens", "cost", "time"}, 1, rows)
 		t.rest(len(a.Time.Agents))
 	}
 	if len(x.ByTask) > 1 {
 		rows = nil
 		for _, u := range x.ByTask[:min(len(x.ByTask), maxRows)] {
-			rows = append(rows, []string{cell(u.ID, 24), thousands(u.Total), percent(ratio(u.Total, x.Total)), money(u.Cost)})
+			rows = append(rows, []string{cell(u.ID, 24), tokens(u.Total), percent(ratio(u.Total, x.Total)), money(u.Cost)})
 		}
 		t.table([]string{"task", "tokens", "share", "cost"}, 1, rows)
 		t.rest(len(x.ByTask))
 	}
 }
 
-func ratio(part, of int64) *float64 {
-	if of == 0 {
+func ratio(part, of *int64) *float64 {
+	if part == nil || of == nil || *of == 0 {
 		return nil
 	}
-	r := float64(part) / float64(of)
+	r := float64(*part) / float64(*of)
 	return &r
 }
 
@@ -272,20 +273,20 @@ func writeConfidence(t *text, a analysis.Analysis) {
 		return
 	}
 	row := func(name string, c analysis.Calibration) []string {
-		return []string{name, number(c.N), percent(c.MeanConfidence), percent(c.SuccessRate), score(c.Brier), percent(c.ECE)}
+		return []string{name, wording.Grouped(c.N), percent(c.MeanConfidence), percent(c.SuccessRate), score(c.Brier), percent(c.ECE)}
 	}
 	t.table([]string{"", "cases", "claimed", "came true", "Brier", "off by"}, 1,
-		[][]string{row("decisions, before the work", x.Decisions), row("agents, after it", x.Agents)})
+		[][]string{row("decisions", x.Decisions), row("agents", x.Agents)})
 	rows := [][]string{}
 	for i, b := range x.Decisions.Bins {
 		g := x.Agents.Bins[i]
 		if b.N == 0 && g.N == 0 {
 			continue
 		}
-		rows = append(rows, []string{fmt.Sprintf("%.0f%% to %.0f%%", b.From*100, b.To*100), number(b.N), percent(b.SuccessRate), number(g.N), percent(g.SuccessRate)})
+		rows = append(rows, []string{fmt.Sprintf("%.0f%% to %.0f%%", b.From*100, b.To*100), wording.Grouped(b.N), percent(b.SuccessRate), wording.Grouped(g.N), percent(g.SuccessRate)})
 	}
 	t.table([]string{"claimed", "decisions", "came true", "agents", "came true"}, 1, rows)
-	t.line("Brier score: 0 is perfect, 0.25 a coin. Off by: how far claims and outcomes are\napart on average.")
+	t.line("Decisions claim before the work, agents after it. Brier score: 0 is perfect, 0.25\na coin. Off by: how far claims and outcomes are apart on average.")
 }
 
 func writeTrouble(t *text, a analysis.Analysis) {
@@ -293,9 +294,9 @@ func writeTrouble(t *text, a analysis.Analysis) {
 	if e := a.Errors; e.N == 0 {
 		items = append(items, "No errors.")
 	} else {
-		item := plural(e.N, "error") + ": " + counted(e.ByType, "")
+		item := wording.Count(e.N, "error") + ": " + counted(e.ByType, "")
 		if e.Unresolved != nil {
-			item += fmt.Sprintf("; %s resolved, %s not", number(*e.Resolved), number(*e.Unresolved))
+			item += fmt.Sprintf("; %s resolved, %s not", wording.Grouped(*e.Resolved), wording.Grouped(*e.Unresolved))
 		}
 		if d := e.Resolution; d.N > 0 {
 			item += "; solved within " + length(d.Median) + " (median)"
@@ -303,17 +304,17 @@ func writeTrouble(t *text, a analysis.Analysis) {
 		items = append(items, item+".", "Severity: "+counted(e.BySeverity, "")+".")
 	}
 	if r := a.Retries; r.N > 0 {
-		item := plural(r.N, "retry") + ": " + counted(r.ByType, "")
+		item := wording.Count(r.N, "retry") + ": " + counted(r.ByType, "")
 		if len(r.ByTask) > 0 {
 			item += "; by task: " + counted(r.ByTask, "")
 		}
 		items = append(items, item+".")
 	}
 	if a.Trips > 0 {
-		items = append(items, "The circuit breaker tripped "+times(a.Trips)+".")
+		items = append(items, "The circuit breaker tripped "+wording.Times(a.Trips)+".")
 	}
 	if x := a.Interrupts; x.N > 0 {
-		item := plural(x.N, "interrupt") + ": " + counted(x.ByReason, "")
+		item := wording.Count(x.N, "interrupt") + ": " + counted(x.ByReason, "")
 		if d := x.Latency; d.N == 1 {
 			item += "; from the key to rest: " + length(d.Max)
 		} else if d.N > 1 {
@@ -325,7 +326,7 @@ func writeTrouble(t *text, a analysis.Analysis) {
 	if g := a.Gates; g.N > 0 {
 		rows := [][]string{}
 		for _, r := range g.ByCheck[:min(len(g.ByCheck), maxRows)] {
-			rows = append(rows, []string{cell(r.Name, 40), number(r.N), number(r.N - r.Failed), number(r.Failed), length(&r.Seconds)})
+			rows = append(rows, []string{cell(r.Name, 40), wording.Grouped(r.N), wording.Grouped(r.N - r.Failed), wording.Grouped(r.Failed), length(&r.Seconds)})
 		}
 		t.line("")
 		t.table([]string{"check", "runs", "passed", "failed", "time"}, 1, rows)
@@ -336,18 +337,18 @@ func writeTrouble(t *text, a analysis.Analysis) {
 func writeTalk(t *text, a analysis.Analysis) {
 	items := []string{}
 	if m := a.Messages; m.N > 0 {
-		items = append(items, plural(m.N, "message")+": "+counted(m.ByRole, "")+".")
+		items = append(items, wording.Count(m.N, "message")+": "+counted(m.ByRole, "")+".")
 	}
 	if d := a.Decisions; d.N > 0 {
-		items = append(items, plural(d.N, "decision")+": "+counted(d.ByType, "_")+"; "+counted(d.ByAction, "_")+".")
+		items = append(items, wording.Count(d.N, "decision")+": "+counted(d.ByType, "_")+"; "+counted(d.ByAction, "_")+".")
 	}
 	if w := a.Time.Waits; w.N > 0 {
-		items = append(items, fmt.Sprintf("Ralph waited for you %s: longest %s, median %s.", times(w.N), length(w.Max), length(w.Median)))
+		items = append(items, fmt.Sprintf("Ralph waited for you %s: longest %s, median %s.", wording.Times(w.N), length(w.Max), length(w.Median)))
 	}
 	if a.Compactions > 0 {
-		items = append(items, "The conversation was compacted "+times(a.Compactions)+".")
+		items = append(items, "The conversation was compacted "+wording.Times(a.Compactions)+".")
 	}
-	items = append(items, fmt.Sprintf("%s, %s of the journal%s.", plural(a.Events.N, "event"), plural(a.Session.Records, "record"), span(a.Events)))
+	items = append(items, fmt.Sprintf("%s, %s of the journal%s.", wording.Count(a.Events.N, "event"), wording.Count(a.Session.Records, "record"), span(a.Events)))
 	t.items(items)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ralph/memory/markdown"
+	"ralph/memory/wording"
 	"ralph/scripts/report/analysis"
 	"ralph/scripts/report/insights"
 )
@@ -19,9 +20,9 @@ func InsightsText(s *Session) string {
 	t.line("# Insights into %s\n", titleOf(s.Analysis.Session))
 	n := len(insights.Rules())
 	if len(s.Findings) == 0 {
-		t.line("None of the %s found anything.", plural(n, "rule"))
+		t.line("None of the %s found anything.", wording.Count(n, "rule"))
 	} else {
-		t.line("%s found %s.", "The "+plural(n, "rule"), plural(len(s.Findings), "thing"))
+		t.line("%s found %s.", "The "+wording.Count(n, "rule"), wording.Count(len(s.Findings), "thing"))
 	}
 	for _, f := range s.Findings {
 		t.line("\n## %s (%s)\n", inline(f.Title), inline(string(f.Severity)))
@@ -43,9 +44,30 @@ func InsightsText(s *Session) string {
 		}
 	}
 	if len(s.Findings) > 0 {
-		t.line("\n`ralph logs --where 'id == \"e17\"'` shows an event; `ralph insights --append` keeps\nwhat was found in AGENT.md.")
+		t.line("\n%s", follow(s))
 	}
 	return t.String()
+}
+
+// follow says how to go on from what was found, with an event of it.
+func follow(s *Session) string {
+	id := s.Analysis.Session.ID
+	if !plainID(id) {
+		id = "SESSION"
+	}
+	for _, f := range s.Findings {
+		for _, e := range f.Events {
+			if strings.HasPrefix(e, "e") {
+				return fmt.Sprintf("`ralph logs %s --where 'id == \"%s\"'` shows an event;\n`ralph insights %s --append` keeps what was found in AGENT.md.", id, e, id)
+			}
+		}
+	}
+	return fmt.Sprintf("`ralph insights %s --append` keeps what was found in AGENT.md.", id)
+}
+
+// plainID says that an id can be typed as it is.
+func plainID(id string) bool {
+	return id != "" && len(id) <= 40 && strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == "" && id[0] != '-'
 }
 
 // inlineLong is foreign text of some sentences.
@@ -115,7 +137,7 @@ func CompareText(sessions []*Session) string {
 	writeChanges(t, c, names)
 	for i, o := range c.Only {
 		if o.N > 0 && len(c.Only) > 1 {
-			t.line("- Only in %s: %s: %s", names[i], plural(o.N, "task"), joined(o.Tasks, o.N))
+			t.line("- Only in %s: %s: %s", names[i], wording.Count(o.N, "task"), joined(o.Tasks, o.N))
 		}
 	}
 	return t.String()
@@ -158,7 +180,7 @@ func value(unit string, v *float64) string {
 	case "rate":
 		return strconv.FormatFloat(math.Round(*v*1000)/1000, 'f', -1, 64)
 	}
-	return thousands(int64(math.Round(*v)))
+	return wording.Grouped(int64(math.Round(*v)))
 }
 
 // change writes the difference to the first session: in percent when there is
@@ -209,7 +231,7 @@ func writeSettings(t *text, c analysis.Comparison, names []string) {
 
 func writeChanges(t *text, c analysis.Comparison, names []string) {
 	if len(c.Tasks) == 0 {
-		t.line("None: at least two of them know %s.\n", plural(c.Common, "task"))
+		t.line("None of the %s that two of them know.\n", wording.Count(c.Common, "task"))
 		return
 	}
 	listed := c.Tasks[:min(len(c.Tasks), 4*maxRows)]
@@ -230,6 +252,6 @@ func writeChanges(t *text, c analysis.Comparison, names []string) {
 		t.table(append([]string{"task", "title"}, names[from:to]...), to-from+2, rows)
 	}
 	if c.Changed > len(listed) {
-		t.line("… and %s more; `--output json` has them.\n", number(c.Changed-len(listed)))
+		t.line("… and %s more; `--output json` has them.\n", wording.Grouped(c.Changed-len(listed)))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 	"ralph/scripts/report/analysis"
 	"ralph/scripts/report/insights"
 	"ralph/scripts/report/page"
@@ -92,7 +92,7 @@ func read(fsys afero.Fs, dir string, w Wants, wanted func() error) (*Session, er
 	s := &Session{Data: d, Analysis: a.Result(d), Differences: d.Differences()}
 	s.Analysis.Session.Config = config
 	if bad > 0 {
-		s.Analysis.Notes = append(s.Analysis.Notes, fmt.Sprintf("journal.jsonl: %s no whole record and left out", are(bad, "line")))
+		s.Analysis.Notes = append(s.Analysis.Notes, fmt.Sprintf("journal.jsonl: %s no whole record and left out", wording.Clause(bad, "line", "is", "are")))
 	}
 	if w.Findings {
 		s.Findings = list(f.Result(d))
@@ -176,24 +176,10 @@ func threshold(config map[string]any) float64 {
 	return 0
 }
 
-func are(n int, what string) string {
-	if n == 1 {
-		return "1 " + what + " is"
-	}
-	return fmt.Sprintf("%d %ss are", n, what)
-}
-
-// maxLessonBytes bounds the log of which lessons are computed, so that ending a
-// session does not take long.
-const maxLessonBytes = 8 << 20
-
-// Lessons says in a line each what the rules find in the session in dir. It is
-// called when a session ends: a log that takes long is left out, and so is what
-// cannot be read.
+// Lessons says in a line each what the rules find in the session in dir; none when
+// it cannot be read. It reads the whole log: whoever is in a hurry asks for that of
+// a short one.
 func Lessons(dir string) []string {
-	if st, err := os.Lstat(filepath.Join(dir, "execution-log.json")); err == nil && st.Size() > maxLessonBytes {
-		return nil
-	}
 	s, err := read(nil, dir, Wants{Findings: true}, func() error { return nil })
 	if err != nil {
 		return nil

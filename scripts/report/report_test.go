@@ -196,12 +196,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("length %v is %q, not %q", in, got, want)
 		}
 	}
-	for in, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567"} {
-		if got := thousands(in); got != want {
-			t.Errorf("thousands %d is %q", in, got)
-		}
-	}
-	if money(nil) != unknown || money(f(0.0012)) != "$0.0012" || money(f(1.5)) != "$1.50" || percent(f(0.1234)) != "12.3%" || plural(2, "retry") != "2 retries" {
-		t.Error("money, percent or plural")
+	if money(nil) != unknown || money(f(0.0012)) != "$0.0012" || money(f(1.5)) != "$1.50" || percent(f(0.1234)) != "12.3%" {
+		t.Error("money or percent")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"ralph/memory/markdown"
+	"ralph/memory/wording"
 )
 
 // text collects Markdown that reads well as it is, within 80 columns.
@@ -106,20 +107,13 @@ func length(s *float64) string {
 	return fmt.Sprintf("%d m %02d s", minutes, int(whole.Seconds())%60)
 }
 
-// thousands writes a count with its thousands apart.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
+// tokens writes a count that may be unknown.
+func tokens(n *int64) string {
+	if n == nil {
+		return unknown
 	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
+	return wording.Grouped(*n)
 }
-
-func number(n int) string { return thousands(int64(n)) }
 
 // percent writes a rate.
 func percent(r *float64) string {
@@ -145,23 +139,4 @@ func score(s *float64) string {
 		return unknown
 	}
 	return strconv.FormatFloat(*s, 'f', 3, 64)
-}
-
-// times is "once", "2 times".
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return number(n) + " times"
-}
-
-// plural is "1 error", "2 errors", "2 retries".
-func plural(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "y"):
-		return number(n) + " " + strings.TrimSuffix(what, "y") + "ies"
-	}
-	return number(n) + " " + what + "s"
 }

@@ -67,7 +67,14 @@ func (c *checker) iterations(l *logFacts) {
 	if len(l.rounds) == 0 {
 		return // a log of which the events are gone, or that does not count them
 	}
+	first := 0
+	if numbers := slices.Sorted(maps.Keys(files)); len(numbers) > 0 {
+		first = numbers[0]
+	}
 	for _, n := range slices.Sorted(maps.Keys(l.rounds)) {
+		if c.imported() && n < first {
+			continue // made elsewhere, where no such files are
+		}
 		r := l.rounds[n]
 		want := iteration.Name(n, r.task)
 		if name, ok := files[n]; (!ok || name != want) && !(c.cut && n == l.lastRound) {
@@ -86,7 +93,10 @@ func (c *checker) iterations(l *logFacts) {
 }
 
 // document is an entry of feature-docs-generated.json.
-type document struct{ id, path string }
+type document struct {
+	id, path string
+	missing  bool // it says so itself
+}
 
 const maxDocumentsBytes = 64 << 20
 
@@ -123,7 +133,7 @@ func (c *checker) readDocuments() (list []document, ok bool) {
 	entries, _ := v.([]any)
 	for _, e := range entries {
 		if o, isObject := e.(map[string]any); isObject {
-			list = append(list, document{text(o, "feature_id", "id"), text(o, "path", "file")})
+			list = append(list, document{text(o, "feature_id", "id"), text(o, "path", "file"), text(o, "status") == "missing"})
 		}
 	}
 	return list, true
@@ -150,12 +160,14 @@ func (c *checker) documents() {
 		known[f.FeatureID] = true
 	}
 	for i, d := range list {
-		documented[d.id] = true
+		documented[d.id] = documented[d.id] || !d.missing
 		at := fmt.Sprintf("document %d", i+1)
 		if c.has(inventoryFile) && d.id != "" && !known[d.id] {
 			c.add(at, documentsFile, d.id, inventoryFile, "no such feature")
 		}
-		c.onDisk(at, d.path)
+		if !d.missing {
+			c.onDisk(at, d.path)
+		}
 	}
 	if c.o.Live {
 		return // the list of documents is written after the inventory
@@ -224,7 +236,7 @@ func (c *checker) features() {
 }
 
 // outside holds the session against what others say of it.
-func (c *checker) outside() {
+func (c *checker) outside(l *logFacts) {
 	is := status(c.data.Meta.Status)
 	if c.o.Live || is == "" {
 		return
@@ -237,7 +249,9 @@ func (c *checker) outside() {
 		return
 	}
 	file := s.Feature + ".json"
-	if r := status(string(s.Status)); r != "" && !fit(is, r) {
+	// One that could not begin to go on left the snapshot as it was.
+	behind := is == "error" && s.UpdatedAt.Before(l.begun.Add(-slack))
+	if r := status(string(s.Status)); r != "" && !fit(is, r) && !behind {
 		c.add("status", metadataFile, c.data.Meta.Status, file, string(s.Status))
 	}
 	if n := len(s.Tracker.Tasks); n > 0 && n != s.Tracker.TotalTasks {

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -30,6 +29,7 @@ import (
 	"ralph/memory/feature"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 // The bounds of what is kept.
@@ -128,7 +128,7 @@ func (c *checker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.own = j.records > j.imports && !slices.Contains(c.names, "import")
+	c.own = j.records > j.imports && !c.imported()
 	c.cut = c.o.Live || status(c.data.Meta.Status) == inProgress && c.data.Log.End == ""
 	c.files()
 	c.known(l)
@@ -140,7 +140,8 @@ func (c *checker) run(ctx context.Context) error {
 	c.values()
 	c.iterations(l)
 	c.documents()
-	c.outside()
+	c.entries(l)
+	c.outside(l)
 	c.report.Events, c.report.Records = l.events, j.records
 	return nil
 }
@@ -178,6 +179,9 @@ func (c *checker) note(format string, args ...any) {
 }
 
 func (c *checker) has(file string) bool { return slices.Contains(c.names, file) }
+
+// imported says that the session began elsewhere.
+func (c *checker) imported() bool { return c.has("import") }
 
 // list names what is in a directory, sorted.
 func (c *checker) list(dir string) ([]string, error) {
@@ -263,7 +267,7 @@ func (c *checker) values() {
 	var odd, late marks
 	for i, d := range c.data.Decisions {
 		if v := d.Decision.Confidence; v < 0 || v > 1 {
-			odd.mark("d"+strconv.Itoa(i+1), number(v))
+			odd.mark("d"+strconv.Itoa(i+1), wording.Decimal(v))
 		}
 	}
 	if odd.n > 0 {
@@ -275,7 +279,7 @@ func (c *checker) values() {
 			if e.Resolved {
 				say = "resolved"
 			}
-			late.mark("x"+strconv.Itoa(i+1), say+" after "+number(*e.ResolutionTimeSeconds)+" s")
+			late.mark("x"+strconv.Itoa(i+1), say+" after "+wording.Decimal(*e.ResolutionTimeSeconds)+" s")
 		}
 	}
 	if late.n > 0 {
@@ -287,7 +291,7 @@ func (c *checker) values() {
 		value float64
 	}{{"overall_progress", p.OverallProgress}, {"phase_progress", p.PhaseProgress}} {
 		if x.value < 0 || x.value > 100 {
-			c.add(x.name, progressFile, number(x.value), format, "0 to 100")
+			c.add(x.name, progressFile, wording.Decimal(x.value), format, "0 to 100")
 		}
 	}
 }
@@ -317,16 +321,7 @@ func (m *marks) values() string {
 	return text
 }
 
-func number(n float64) string { return strconv.FormatFloat(math.Round(n*1e4)/1e4, 'f', -1, 64) }
-
 func eventID(n int) string { return "e" + strconv.Itoa(n) }
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
 
 // within is a path of the project as a file has it, cleaned; empty when it leads
 // out.

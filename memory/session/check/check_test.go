@@ -199,7 +199,28 @@ func TestPlanted(t *testing.T) {
 			swap(metadataFile, "tasks_completed: 2\ntasks_total: 2", "tasks_completed: 0\ntasks_total: 50")(f)
 			swap(metadataFile, "success_rate: 1", "success_rate: 0")(f)
 		}, []string{"status: session-metadata.yaml says in_progress, final-report.md says Completed", "tasks_completed: session-metadata.yaml says 0", "tasks_total: session-metadata.yaml says 50", "success_rate"}},
-		"statistics": {swap(inventoryFile, `"total_features":2`, `"total_features":20`), []string{"statistics.total_features: feature-inventory.json says 20"}},
+		"a status that is none":   {swap(metadataFile, "status: completed", "status: finished"), []string{"status: session-metadata.yaml says finished, the format says in_progress, completed"}},
+		"an average that is none": {swap(metadataFile, "success_rate: 1", "success_rate: 1, average_task_duration: 20"), []string{"average_task_duration: session-metadata.yaml says 20, progress-tracking.yaml says 150"}},
+		"an unknown current task": {swap(progressFile, "{overall", "{current_task_id: T-99, overall"), []string{"current_task_id: progress-tracking.yaml says T-99"}},
+		"no time of completion":   {swap(progressFile, "completed_at: 2026-01-02T10:04:00Z, ", ""), []string{"task T-1: progress-tracking.yaml says status completed, progress-tracking.yaml says no completed_at"}},
+		"completed when all was over": {swap(progressFile, "completed_at: 2026-01-02T10:06:00Z", "completed_at: 2026-01-03T10:06:00Z"),
+			[]string{"task T-2: progress-tracking.yaml says completed at 2026-01-03T10:06:00Z, session-metadata.yaml says an end at 2026-01-02T10:10:00Z"}},
+		"updated before the tasks": {swap(progressFile, "progress:", "last_updated: 2026-01-02T10:05:00Z\nprogress:"), []string{"last_updated: progress-tracking.yaml says 2026-01-02T10:05:00Z, progress-tracking.yaml (tasks) says completed at 2026-01-02T10:06:00Z"}},
+		"a milestone of no time":   {swap(progressFile, "tasks:", "milestones: [{name: m, achieved: true}]\ntasks:"), []string{"milestone m: progress-tracking.yaml says achieved: true, progress-tracking.yaml says no achieved_at"}},
+		"an operator that is none": {swap(progressFile, "tasks:", "quality_gates: [{name: g, metric: m, operator: '~~'}]\ntasks:"), []string{"quality gate g: progress-tracking.yaml says operator ~~"}},
+		"a severity that is none":  {swap(errorsFile, `"low"`, `"huge"`), []string{"severity: errors-and-retries.json says huge, the format says low, medium, high or critical x1"}},
+		"retries below nothing":    {swap(errorsFile, `"severity"`, `"retry_count":-1,"severity"`), []string{"retry_count: errors-and-retries.json says -1"}},
+		"an error of another year": {swap(errorsFile, "2026-01-02", "2027-01-02"), []string{"timestamp: errors-and-retries.json says 2027-01-02T10:02:00Z, session-metadata.yaml says a session from 2026-01-02T10:00:00Z to 2026-01-02T10:10:00Z x1"}},
+		"a risk that is none":      {swap(decisionsFile, `"decision":{`, `"context":{"risk_assessment":{"execution":9}},"decision":{`), []string{"risk_assessment: decision-history.json says 9, the format says 0 to 1 d1"}},
+		"a gate that did not pass": {swap(logFile, `"event_type":"decision","task_id":"T-2","result":"execute","details":{}`, `"event_type":"gate","task_id":"T-2","result":"passed","details":{"exit_code":1}`),
+			[]string{"gate: execution-log.json says passed, execution-log.json says exit code 1 e6"}},
+		"a trip of no event": {func(f map[string]string) {
+			swap(errorsFile, `"circuit_breaker_trips":[]`, `"circuit_breaker_trips":[{"condition":"a"},{"condition":"b"}]`)(f)
+			swap(logFile, `"event_type":"decision"`, `"event_type":"breaker"`)(f)
+		}, []string{"circuit_breaker_trips: execution-log.json says 1, errors-and-retries.json says 2"}},
+		"features of nowhere": {swap(metadataFile, "performance_metrics", "context_variables: {features_documented: [F077]}\nperformance_metrics"), []string{"features_documented: session-metadata.yaml says F077, feature-inventory.json says no such feature"}},
+		"a need of nothing":   {swap(inventoryFile, `"category":"c"`, `"dependencies":["F050","net/http"],"category":"c"`), []string{"feature F001: feature-inventory.json says depends on F050"}},
+		"statistics":          {swap(inventoryFile, `"total_features":2`, `"total_features":20`), []string{"statistics.total_features: feature-inventory.json says 20"}},
 		"a feature twice": {func(f map[string]string) {
 			swap(inventoryFile, "F002", "F001")(f)
 			swap(inventoryFile, `"status":"discovered","documented":false`, `"status":"discovered","documented":true`)(f)
@@ -271,6 +292,59 @@ func TestOutside(t *testing.T) {
 		if got := fit(status(tc.session), status(tc.run)); got != tc.fit {
 			t.Errorf("%s and %s: %t", tc.session, tc.run, got)
 		}
+	}
+}
+
+// TestStory: a log that Ralph wrote tells of each session and each task.
+func TestStory(t *testing.T) {
+	for old, tc := range map[string]struct{ new, want string }{
+		`"event_type":"session_start"`:                                  {`"event_type":"message"`, "session_start: execution-log.json says none"},
+		`"event_type":"session_end"`:                                    {`"event_type":"message"`, "session_end: session-metadata.yaml says status completed, execution-log.json says no session_end"},
+		`"event_type":"task_complete","task_id":"T-2"`:                  {`"event_type":"message","task_id":"T-2"`, "task T-2: progress-tracking.yaml says status completed, execution-log.json says begun and not completed e5"},
+		`"event_type":"task_complete","task_id":"T-2","result":"done"`:  {`"event_type":"task_complete","task_id":"T-2","result":"failed"`, "task T-2: progress-tracking.yaml says status completed, execution-log.json says ended without success e7"},
+		`"event_type":"decision","task_id":"T-2","result":"execute"`:    {`"event_type":"decision","task_id":"T-2","result":"wait"`, ""},
+		`"event_type":"task_start","task_id":"T-2","details":{"iterati`: {`"event_type":"task_start","task_id":"T-2","details":{"iterati`, ""},
+	} {
+		files := baseFiles()
+		if !strings.Contains(files[logFile], old) {
+			t.Fatalf("the log has no %s", old)
+		}
+		files[logFile] = strings.Replace(files[logFile], old, tc.new, 1)
+		o := lay(t, files)
+		journaled(t, o, "message")
+		if got := strings.Join(lines(run(t, o)), "\n"); got != tc.want && !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", tc.new, got, tc.want)
+		}
+	}
+}
+
+// TestWorkedOnHere: the iterations of an imported session that were made
+// elsewhere have no files here, and a snapshot that a failed start left behind
+// says nothing of the end.
+func TestWorkedOnHere(t *testing.T) {
+	files := baseFiles()
+	delete(files, "iterations/001-T-1.md")
+	files["import/source.json"] = "{}"
+	if got := run(t, lay(t, files)); len(got.Differences) > 0 {
+		t.Errorf("%q", lines(got))
+	}
+	delete(files, "iterations/002-T-2.md")
+	files["iterations/001-T-1.md"] = "x"
+	if got := lines(run(t, lay(t, files))); len(got) != 1 || !strings.HasPrefix(got[0], "iteration 2: ") {
+		t.Errorf("%q", got)
+	}
+	files = baseFiles()
+	files[metadataFile] = strings.Replace(files[metadataFile], "status: completed", "status: error", 1)
+	files[logFile] = strings.Replace(files[logFile], `"result":"completed"`, `"result":"error"`, 1)
+	files[reportFile] = strings.Replace(files[reportFile], "Completed", "Error", 1)
+	o := lay(t, files)
+	o.Snapshot = &feature.Snapshot{Feature: "fix", Status: feature.Interrupted, Tasks: feature.Count{Completed: 2, Total: 2}, UpdatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	if got := run(t, o); len(got.Differences) > 0 {
+		t.Errorf("%q", lines(got))
+	}
+	o.Snapshot.UpdatedAt = o.Snapshot.UpdatedAt.AddDate(0, 0, 2)
+	if got := lines(run(t, o)); len(got) != 1 {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -431,7 +505,7 @@ func TestFixtures(t *testing.T) {
 		"older-shape":   {"event_type", "timestamp"},
 		"empty":         {"missing"},
 		"live":          {"unreadable"},
-		"hostile":       {"error_count", "event_type"},
+		"hostile":       {"error_count", "event_type", "severity", "risk_assessment"},
 	} {
 		dir, err := filepath.Abs(filepath.Join(root, name))
 		must(t, err)

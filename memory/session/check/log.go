@@ -17,6 +17,7 @@ import (
 
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 // slack is how far times may be apart that mean the same.
@@ -44,8 +45,11 @@ type logFacts struct {
 	swapped   marks     // older than the one before
 	after     marks     // behind the end of the session
 	worked    time.Time // the last event but for handoffs, which an ended session may get
+	gates     marks     // passed in spite of an exit code
+	begun     time.Time // the last session_start
 	errors    int
 	decisions int
+	trips     int
 	rounds    map[int]round
 	lastRound int
 }
@@ -106,6 +110,14 @@ func (p *pass) event(e folder.Event) {
 		p.errors++
 	case e.Type == folder.Decided:
 		p.decisions++
+	case e.Type == folder.Tripped:
+		p.trips++
+	case e.Type == folder.SessionStart:
+		p.begun = e.Time
+	case e.Type == folder.GateChecked:
+		if code, ok := e.Number("exit_code"); ok && code != 0 && e.Result == "passed" {
+			p.gates.mark(id, wording.Decimal(code))
+		}
 	}
 	if e.TaskID != "" {
 		p.task(e)
@@ -124,7 +136,7 @@ func ours(t folder.EventType) bool {
 
 func (p *pass) time(e folder.Event, id string) {
 	if e.Duration < 0 {
-		p.negative.mark(id, number(e.Duration.Seconds())+" s")
+		p.negative.mark(id, wording.Decimal(e.Duration.Seconds())+" s")
 	}
 	if e.Time.IsZero() {
 		p.timeless.mark(id, "")
@@ -146,7 +158,7 @@ func (p *pass) time(e folder.Event, id string) {
 		p.worked = e.Time
 	}
 	if since := p.last.Sub(p.first); e.Duration > since+slack {
-		p.long.mark(id, fmt.Sprintf("%s s, %s s after the first event", number(e.Duration.Seconds()), number(since.Seconds())))
+		p.long.mark(id, fmt.Sprintf("%s s, %s s after the first event", wording.Decimal(e.Duration.Seconds()), wording.Decimal(since.Seconds())))
 	}
 }
 
@@ -186,7 +198,7 @@ func (p *pass) task(e folder.Event) {
 		if t.begun == 0 {
 			t.begun = p.at
 		}
-		if n, ok := e.Details["iteration"].(float64); ok && n >= 1 && n < 1e6 && len(p.rounds) < maxTasks {
+		if n, ok := e.Number("iteration"); ok && n >= 1 && n < 1e6 && len(p.rounds) < maxTasks {
 			p.rounds[int(n)] = round{strings.Clone(e.TaskID), p.at}
 			p.lastRound = max(p.lastRound, int(n))
 		}
@@ -201,16 +213,16 @@ func (p *pass) task(e folder.Event) {
 func (c *checker) log(l *logFacts) {
 	for _, t := range slices.Sorted(maps.Keys(l.types)) {
 		m := l.types[t]
-		c.differ("event_type", folder.Difference{Field: "event_type", FileA: logFile, ValueA: fmt.Sprintf("%s, %s", t, times(m.n)), FileB: format, ValueB: "no such type", IDs: m.ids})
+		c.differ("event_type", folder.Difference{Field: "event_type", FileA: logFile, ValueA: fmt.Sprintf("%s, %s", t, wording.Times(m.n)), FileB: format, ValueB: "no such type", IDs: m.ids})
 	}
 	if l.others > 0 {
-		c.add("event_type", logFile, count(l.others, "event")+" of still other types", format, "no such types")
+		c.add("event_type", logFile, wording.Count(l.others, "event")+" of still other types", format, "no such types")
 	}
 	if l.typeless.n > 0 {
-		c.add("event_type", logFile, count(l.typeless.n, "event")+" without", format, "each has one", l.typeless.ids...)
+		c.add("event_type", logFile, wording.Count(l.typeless.n, "event")+" without", format, "each has one", l.typeless.ids...)
 	}
 	if l.timeless.n > 0 {
-		c.add("timestamp", logFile, count(l.timeless.n, "event")+" without a time that can be read", format, "each has one", l.timeless.ids...)
+		c.add("timestamp", logFile, wording.Count(l.timeless.n, "event")+" without a time that can be read", format, "each has one", l.timeless.ids...)
 	}
 	if l.negative.n > 0 {
 		c.add("duration_seconds", logFile, l.negative.values(), format, "0 s or more", l.negative.ids...)
@@ -223,13 +235,6 @@ func (c *checker) log(l *logFacts) {
 	}
 	c.logTasks(l)
 	c.logCounts(l)
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return strconv.Itoa(n) + " times"
 }
 
 // logTasks holds the tasks that the log names against those that are tracked.
@@ -251,7 +256,7 @@ func (c *checker) logTasks(l *logFacts) {
 	switch {
 	case gone.n > 0 && c.own:
 		// Ralph keeps no progress of a task that was taken out of the plan.
-		c.note("%s in %s and not in %s: taken out of the plan since (%s)", count(gone.n, "task"), logFile, progressFile, gone.values())
+		c.note("%s in %s and not in %s: taken out of the plan since (%s)", wording.Count(gone.n, "task"), logFile, progressFile, gone.values())
 	case gone.n > 0 && !c.o.Live:
 		c.add("task_id", logFile, gone.values(), progressFile, "not listed", gone.ids...)
 	}
@@ -305,7 +310,8 @@ func (c *checker) logCounts(l *logFacts) {
 	for _, x := range []struct {
 		field, file string
 		n, listed   int
-	}{{"errors", errorsFile, l.errors, len(c.data.Failures)}, {"decisions", decisionsFile, l.decisions, len(c.data.Decisions)}} {
+	}{{"errors", errorsFile, l.errors, len(c.data.Failures)}, {"decisions", decisionsFile, l.decisions, len(c.data.Decisions)},
+		{"circuit_breaker_trips", errorsFile, l.trips, len(c.data.Trips)}} {
 		if x.n != x.listed && c.has(x.file) && x.n > 0 && x.listed > 0 {
 			c.add(x.field, logFile, strconv.Itoa(x.n), x.file, strconv.Itoa(x.listed))
 		}
@@ -352,7 +358,7 @@ func (c *checker) zones(ctx context.Context) error {
 	var odd marks
 	for _, zone := range slices.SortedFunc(maps.Keys(z.found), func(a, b string) int { return strings.Compare(a, b) }) {
 		m := z.found[zone]
-		parts = append(parts, fmt.Sprintf("%s %s", zone, times(m.n)))
+		parts = append(parts, fmt.Sprintf("%s %s", zone, wording.Times(m.n)))
 		if zone != "Z" && len(odd.ids) < maxIDs {
 			odd.ids = append(odd.ids, m.ids[:min(len(m.ids), maxIDs-len(odd.ids))]...)
 		}
@@ -422,7 +428,7 @@ func (c *checker) journal(j *journalFacts) {
 		c.add("unreadable", journalFile, plain(j.err), format, "what can be read")
 	}
 	if j.bad > 0 {
-		c.add("unreadable", journalFile, count(j.bad, "line")+" that are no records or do not fit their checksum", format, "one record a line")
+		c.add("unreadable", journalFile, wording.Count(j.bad, "line")+" that are no records or do not fit their checksum", format, "one record a line")
 	}
 	if j.again.n > 0 {
 		c.add("seq", journalFile, j.again.values(), format, "one more each time", j.again.ids...)

@@ -54,3 +54,29 @@ func TestBurst(t *testing.T) {
 		t.Errorf("%d tasks", n)
 	}
 }
+
+// TestLogInOrder: an event that is written late has the time of the one before it; a
+// clock that was set back shows.
+func TestLogInOrder(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	f, err := Open(Options{FS: fsys, Dir: dir, SessionID: "001", Now: func() time.Time { return now }})
+	must(t, err)
+	f.Log(Event{Type: SessionStart})
+	f.Log(Event{Type: GateChecked, Time: now.Add(-40 * time.Millisecond)})
+	now = now.Add(time.Minute)
+	f.Log(Event{Type: TaskStart})
+	f.Log(Event{Type: GateChecked, Time: now.Add(-30 * time.Second)})
+	now = now.Add(-time.Hour)
+	f.Log(Event{Type: SessionEnd})
+	must(t, f.Close())
+	var got []string
+	_, err = Events(fsys, dir, func(e Event) error {
+		got = append(got, e.Time.Format("15:04:05.000"))
+		return nil
+	})
+	must(t, err)
+	if want := "09:00:00.000 09:00:00.000 09:01:00.000 09:01:00.000 08:01:00.000"; strings.Join(got, " ") != want {
+		t.Errorf("%v", got)
+	}
+}

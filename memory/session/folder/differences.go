@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ralph/memory/wording"
 )
 
 // Difference is one thing of which two places of a session's files say
@@ -48,12 +50,9 @@ func (f *differ) add(field, fileA, a, fileB, b string) {
 
 func (f *differ) numbers(field, fileA string, a float64, fileB string, b, within float64) {
 	if math.Abs(a-b) > within {
-		f.add(field, fileA, number(a), fileB, number(b))
+		f.add(field, fileA, wording.Decimal(a), fileB, wording.Decimal(b))
 	}
 }
-
-// number writes a number without needless digits.
-func number(n float64) string { return strconv.FormatFloat(math.Round(n*1e4)/1e4, 'f', -1, 64) }
 
 // Differences names what the files say against each other and against
 // themselves: ids, status, counts, times, statistics. It says nothing of what
@@ -239,7 +238,7 @@ func (t TaskState) compareTimes(f *differ) {
 		f.add(field, progressFile, "started at "+moment(*t.StartedAt), progressFile, "completed at "+moment(*t.CompletedAt))
 	} else if d := t.DurationSeconds; d != nil && *d > took.Seconds()+tolerance.Seconds() {
 		// Less is no contradiction: a task may have rested meanwhile.
-		f.add(field, progressFile, "a duration of "+number(*d)+" s", progressFile, number(took.Seconds())+" s from start to end")
+		f.add(field, progressFile, "a duration of "+wording.Decimal(*d)+" s", progressFile, wording.Decimal(took.Seconds())+" s from start to end")
 	}
 }
 
@@ -302,7 +301,7 @@ func (d Data) compareGates(f *differ) {
 		}
 		if passes, known := holds(m.Value, g.Operator, g.Threshold); known && passes != g.Passed {
 			f.add("quality gate "+g.Name, progressFile, fmt.Sprintf("passed: %t", g.Passed), metricsFile,
-				fmt.Sprintf("%s = %s, to be %s %s", g.Metric, number(m.Value), g.Operator, number(g.Threshold)))
+				fmt.Sprintf("%s = %s, to be %s %s", g.Metric, wording.Decimal(m.Value), g.Operator, wording.Decimal(g.Threshold)))
 		}
 	}
 	for _, m := range d.Progress.Milestones {

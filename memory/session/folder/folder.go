@@ -78,6 +78,7 @@ type Folder struct {
 
 	mu        sync.Mutex
 	log       *listFile
+	last      time.Time // of the last event
 	decisions *listFile
 	errors    *listFile
 	metrics   *listFile
@@ -169,7 +170,6 @@ func (f *Folder) now(t time.Time) time.Time {
 func (f *Folder) Log(e Event) {
 	e.Time = f.now(e.Time)
 	e.Details = encodable(e.Details)
-	line := f.encode(e)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -178,7 +178,11 @@ func (f *Folder) Log(e Event) {
 	if e.Type == Interrupted {
 		f.counts.Interventions++
 	}
-	f.log.append(line)
+	if e.Time.Before(f.last) && !f.now(time.Time{}).Before(f.last) { // else the clock was set back
+		e.Time = f.last // agents speak at once, and some are written late: the log is in order
+	}
+	f.last = e.Time
+	f.log.append(f.encode(e))
 	f.wait(f.log.flush())
 }
 
@@ -382,7 +386,7 @@ func (f *Folder) Forget(tasks ...string) {
 func (f *Folder) Phase(name string, percent float64) {
 	f.track(func(p *progressFileDoc) {
 		p.p.Progress.CurrentPhase = p.clean(name)
-		p.p.Progress.PhaseProgress = min(max(finite(percent), 0), 100)
+		p.p.Progress.PhaseProgress = math.Round(10*min(max(finite(percent), 0), 100)) / 10
 	})
 }
 

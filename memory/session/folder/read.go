@@ -23,6 +23,7 @@ const (
 	inventoryFile = "feature-inventory.json"
 	documentsFile = "feature-docs-generated.json"
 	reportFile    = "final-report.md"
+	journalFile   = "journal.jsonl"
 )
 
 // maxFileBytes bounds every file but the log, which is read in a stream.
@@ -150,16 +151,14 @@ func read(fsys afero.Fs, dir string, maxLog int64, each func(id string, e Event)
 			continue
 		}
 		d.Files = append(d.Files, file.name)
-		data, err := durable.ReadFile(fsys, filepath.Join(dir, file.name), maxFileBytes)
-		var v any
-		if err == nil {
-			v, err = parse(file.name, data)
+		odd, ok, err := d.inPieces(fsys, dir, file.name)
+		if !ok {
+			odd, err = takeWhole(fsys, filepath.Join(dir, file.name), file.take)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			d.problem(file.name, err)
-			continue
-		}
-		if odd := file.take(v); odd > 0 {
+		case odd > 0:
 			d.problem(file.name, fmt.Errorf("%d entries are none", odd))
 		}
 	}
@@ -169,6 +168,19 @@ func read(fsys afero.Fs, dir string, maxLog int64, each func(id string, e Event)
 	d.readReport(fsys, dir, names)
 	d.readIterations(fsys, dir, names)
 	return d, nil
+}
+
+// takeWhole reads one file and says how many of its entries are none.
+func takeWhole(fsys afero.Fs, path string, take func(any) int) (odd int, err error) {
+	data, err := durable.ReadFile(fsys, path, maxFileBytes)
+	if err != nil {
+		return 0, err
+	}
+	v, err := parse(filepath.Base(path), data)
+	if err != nil {
+		return 0, err
+	}
+	return take(v), nil
 }
 
 func (d *Data) problem(file string, err error) {
@@ -283,40 +295,52 @@ func (d *Data) entries(file string, v any, keys ...string) ([]object, int) {
 func (d *Data) takeDecisions(v any) int {
 	list, odd := d.entries(decisionsFile, v, "decisions")
 	for _, o := range list {
-		var x Decision
-		x.Time, x.TaskID, x.DecisionType, x.Outcome = o.when("timestamp", "time"), o.text("task_id"), o.text("decision_type", "type"), o.text("outcome")
-		context, risk := o.object("context"), o.object("context").object("risk_assessment")
-		x.Context.CurrentTask, x.Context.AvailableActions = context.text("current_task"), context.texts("available_actions")
-		x.Context.Risk.Execution, x.Context.Risk.Resource, x.Context.Risk.Dependency = risk.float("execution"), risk.float("resource"), risk.float("dependency")
-		made := o.object("decision")
-		if made == nil {
-			made = object{"action": o["decision"], "rationale": o["rationale"], "confidence": o["confidence"]}
-		}
-		x.Decision.Action, x.Decision.Confidence, x.Decision.Rationale = made.text("action"), made.float("confidence"), made.text("rationale", "reasoning")
-		x.Decision.Alternatives = []alternative{}
-		others, _ := made.objects("alternative_actions", "alternatives")
-		for _, a := range others {
-			x.Decision.Alternatives = append(x.Decision.Alternatives, alternative{a.text("action"), a.float("score")})
-		}
-		d.Decisions = append(d.Decisions, x)
+		d.takeDecision(o)
 	}
 	return odd
+}
+
+func (d *Data) takeDecision(o object) {
+	var x Decision
+	x.Time, x.TaskID, x.DecisionType, x.Outcome = o.when("timestamp", "time"), o.text("task_id"), o.text("decision_type", "type"), o.text("outcome")
+	context, risk := o.object("context"), o.object("context").object("risk_assessment")
+	x.Context.CurrentTask, x.Context.AvailableActions = context.text("current_task"), context.texts("available_actions")
+	x.Context.Risk.Execution, x.Context.Risk.Resource, x.Context.Risk.Dependency = risk.float("execution"), risk.float("resource"), risk.float("dependency")
+	made := o.object("decision")
+	if made == nil {
+		made = object{"action": o["decision"], "rationale": o["rationale"], "confidence": o["confidence"]}
+	}
+	x.Decision.Action, x.Decision.Confidence, x.Decision.Rationale = made.text("action"), made.float("confidence"), made.text("rationale", "reasoning")
+	x.Decision.Alternatives = []alternative{}
+	others, _ := made.objects("alternative_actions", "alternatives")
+	for _, a := range others {
+		x.Decision.Alternatives = append(x.Decision.Alternatives, alternative{a.text("action"), a.float("score")})
+	}
+	d.Decisions = append(d.Decisions, x)
 }
 
 func (d *Data) takeErrors(v any) int {
 	list, odd := d.entries(errorsFile, v, "errors")
 	for _, o := range list {
-		d.Failures = append(d.Failures, Failure{Time: o.when("timestamp", "time"), TaskID: o.text("task_id"), ErrorType: o.text("error_type", "type"),
-			ErrorMessage: o.text("error_message", "message", "error"), Severity: Severity(o.text("severity")), RetryCount: o.count("retry_count", "retries"),
-			RecoveryAction: o.text("recovery_action"), Resolved: o.flag("resolved"), ResolutionTimeSeconds: o.optional("resolution_time_seconds")})
+		d.takeError(o)
 	}
 	top, _ := v.(object)
 	trips, more := top.objects("circuit_breaker_trips")
 	for _, o := range trips {
-		d.Trips = append(d.Trips, Trip{Time: o.when("timestamp", "time"), Condition: o.text("condition"), ActionTaken: o.text("action_taken", "action"),
-			DurationSeconds: o.float("duration_seconds"), Resolved: o.flag("resolved")})
+		d.takeTrip(o)
 	}
 	return odd + more
+}
+
+func (d *Data) takeError(o object) {
+	d.Failures = append(d.Failures, Failure{Time: o.when("timestamp", "time"), TaskID: o.text("task_id"), ErrorType: o.text("error_type", "type"),
+		ErrorMessage: o.text("error_message", "message", "error"), Severity: Severity(o.text("severity")), RetryCount: o.count("retry_count", "retries"),
+		RecoveryAction: o.text("recovery_action"), Resolved: o.flag("resolved"), ResolutionTimeSeconds: o.optional("resolution_time_seconds")})
+}
+
+func (d *Data) takeTrip(o object) {
+	d.Trips = append(d.Trips, Trip{Time: o.when("timestamp", "time"), Condition: o.text("condition"), ActionTaken: o.text("action_taken", "action"),
+		DurationSeconds: o.float("duration_seconds"), Resolved: o.flag("resolved")})
 }
 
 func (d *Data) takeMetrics(v any) int {

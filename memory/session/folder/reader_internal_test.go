@@ -26,9 +26,10 @@ func plainly(data []byte) (found []Event, id string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	list, bareList := v.([]any)
+	list, _ := v.([]any)
 	if o, ok := v.(object); ok {
-		if list, bareList = o["events"].([]any); !bareList && o["events"] != nil {
+		var isList bool
+		if list, isList = o["events"].([]any); !isList && o["events"] != nil {
 			return nil, "", errors.New("no list")
 		}
 		id = asText(o["session_id"])

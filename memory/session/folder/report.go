@@ -47,11 +47,16 @@ func (o ReportOptions) Text(fsys afero.Fs, dir string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make report: %w", err)
 	}
+	return o.Of(d), nil
+}
+
+// Of is Text of a session that was read already.
+func (o ReportOptions) Of(d Data) []byte {
 	text := string(d.withoutReport().render(o.Lessons))
 	if o.Redact != nil {
 		text = o.Redact(text)
 	}
-	return sealed(text), nil
+	return sealed(text)
 }
 
 // Write makes the report and writes it to final-report.md. One that stands there
@@ -61,6 +66,11 @@ func (o ReportOptions) Write(fsys afero.Fs, dir string) error {
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
+	return o.Put(fsys, dir, text)
+}
+
+// Put is Write of a report that was made already.
+func (o ReportOptions) Put(fsys afero.Fs, dir string, text []byte) error {
 	at := Options{FS: fsys, Dir: dir, Quarantine: o.Quarantine}.withDefaults()
 	path := filepath.Join(dir, reportFile)
 	return reach(&at, path, func() error {
@@ -85,6 +95,9 @@ func (d Data) withoutReport() Data {
 	d.ids = maps.Clone(d.ids)
 	delete(d.ids, reportFile)
 	d.Files = slices.DeleteFunc(slices.Clone(d.Files), func(n string) bool { return n == reportFile })
+	// Who reads the journal as well adds what is wrong with it; the report is made
+	// without it.
+	d.Problems = slices.DeleteFunc(slices.Clone(d.Problems), func(p Problem) bool { return p.File == journalFile })
 	return d
 }
 
@@ -147,7 +160,7 @@ func (d *Data) readReport(fsys afero.Fs, dir string, names []string) {
 
 // readIterations finds the files that link to a report beside those that are read.
 func (d *Data) readIterations(fsys afero.Fs, dir string, names []string) {
-	for _, name := range []string{documentsFile, "conversation.md", "journal.jsonl"} {
+	for _, name := range []string{documentsFile, "conversation.md", journalFile} {
 		if slices.Contains(names, name) {
 			d.others = append(d.others, name)
 		}

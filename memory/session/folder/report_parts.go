@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ralph/memory/wording"
 )
 
 func (d Data) artifacts() []string {
@@ -23,7 +25,11 @@ func (d Data) artifacts() []string {
 	}
 	for _, t := range d.Progress.Tasks {
 		for _, a := range t.Artifacts {
-			add(a, t.TaskID)
+			by := t.TaskID
+			if t.Status == TaskError {
+				by += ", which failed"
+			}
+			add(a, by)
 		}
 	}
 	for _, a := range d.Log.Artifacts {
@@ -44,14 +50,14 @@ func (d Data) artifacts() []string {
 		for _, c := range list[:min(len(list), most)] {
 			short = append(short, inline(c[:min(len(c), 10)]))
 		}
-		item := count(len(list), "commit") + ": " + strings.Join(short, ", ")
+		item := wording.Count(len(list), "commit") + ": " + strings.Join(short, ", ")
 		if len(list) > most {
 			item += ", …"
 		}
 		items = append(items, item)
 	}
 	if n := len(d.Inventory.Features); n > 0 {
-		items = append(items, fmt.Sprintf("[%s](%s): %s", inventoryFile, inventoryFile, count(n, "feature")))
+		items = append(items, fmt.Sprintf("[%s](%s): %s", inventoryFile, inventoryFile, wording.Count(n, "feature")))
 	}
 	return items
 }
@@ -68,18 +74,23 @@ func (d Data) writeMetrics(p *page) {
 			add("Average task", "%s", length(m.AverageTask))
 		}
 		if m.Total > 0 {
-			add("Success rate", "%s %%", number(100*min(m.SuccessRate, 1)))
+			add("Success rate", "%s %%", wording.Decimal(100*min(m.SuccessRate, 1)))
 		}
 	}
-	if s.model != "" {
-		add("Model", "%s", cell(s.model))
+	if len(s.models) > 0 {
+		add("Model", "%s", cell(strings.Join(s.models, ", ")))
 	}
 	if s.runs > 0 {
-		add("Turns", "%d, with %s, %d of them failed", s.turns, count(s.calls, "tool call"), s.failed)
-		add("Tokens", "%s: %s in (%s cached), %s out", grouped(s.input+s.output), grouped(s.input), grouped(s.cached), grouped(s.output))
+		least := ""
+		if s.lost > 0 {
+			add("Runs", "%s; %s broke off and left no account of what was used", wording.Count(s.runs+s.lost, "run"), wording.Grouped(s.lost))
+			least = "at least "
+		}
+		add("Turns", least+"%d, with %s, %d of them failed", s.turns, wording.Count(s.calls, "tool call"), s.failed)
+		add("Tokens", least+"%s: %s in (%s cached), %s out", wording.Grouped(s.total), wording.Grouped(s.input), wording.Grouped(s.cached), wording.Grouped(s.output))
 		cost := "unknown"
-		if s.priced {
-			cost = "$" + strconv.FormatFloat(s.cost, 'f', 4, 64)
+		if s.priced && !s.unpriced {
+			cost = least + "$" + strconv.FormatFloat(s.cost, 'f', 4, 64)
 		}
 		add("Cost", "%s", cost)
 	}
@@ -95,7 +106,7 @@ func (d Data) writeMetrics(p *page) {
 	case d.Log.Cut:
 		add("Events", "not counted, the log has %d bytes", d.Log.Bytes)
 	case d.Log.Events > 0:
-		add("Events", "%s", grouped(int64(d.Log.Events)))
+		add("Events", "%s", wording.Grouped(int64(d.Log.Events)))
 	}
 	if p.table([]string{"Figure", "Value"}, rows); len(rows)+len(d.Metrics) == 0 {
 		p.line("None recorded.")
@@ -174,9 +185,9 @@ func (d Data) measured() [][]string {
 	for _, k := range order {
 		q, target := newest[k], "–"
 		if q.Target != nil {
-			target = number(*q.Target)
+			target = wording.Decimal(*q.Target)
 		}
-		rows = append(rows, []string{cell(q.Name), strings.TrimSpace(number(q.Value) + " " + unitOf(q)), target, strconv.Itoa(times[k]), code(q.Source)})
+		rows = append(rows, []string{cell(q.Name), strings.TrimSpace(wording.Decimal(q.Value) + " " + unitOf(q)), target, strconv.Itoa(times[k]), code(q.Source)})
 	}
 	return rows
 }
@@ -234,7 +245,7 @@ func (d Data) challenges() []string {
 		} else if item += "resolved"; k.measured {
 			item += " after " + length(s.seconds)
 		}
-		if item += ", " + count(s.retries, "retry"); k.resolved {
+		if item += ", " + wording.Count(s.retries, "retry"); k.resolved {
 			item += ": " + inline(cmpText(k.action, "no action recorded"))
 		}
 		items = append(items, item)
@@ -303,7 +314,37 @@ func (d Data) nextSteps() []string {
 			items = append(items, "Make it pass: "+code(g.Name))
 		}
 	}
-	return append(items, each(d.Log.NextSteps)...)
+	for _, step := range d.Log.NextSteps {
+		if len(open) > 0 && strings.Contains(step, d.goOn()) {
+			continue // it is said
+		}
+		if step = spans(clipped(step, maxInline)); step != "" {
+			items = append(items, step)
+		}
+	}
+	return items
+}
+
+// spans is inline for a text whose commands stand between backquotes.
+func spans(s string) string {
+	parts := strings.Split(strings.Join(strings.Fields(s), " "), "`")
+	if len(parts)%2 == 0 {
+		return inline(s)
+	}
+	for i, p := range parts {
+		switch {
+		case i%2 == 1 && strings.TrimSpace(p) == "":
+			return inline(s)
+		case i%2 == 1:
+			parts[i] = code(p)
+		case p != "":
+			parts[i] = strings.Repeat(" ", min(1, len(p)-len(strings.TrimLeft(p, " ")))) + inline(p)
+			if strings.HasSuffix(p, " ") && strings.TrimSpace(p) != "" {
+				parts[i] += " "
+			}
+		}
+	}
+	return strings.TrimSpace(strings.Join(parts, ""))
 }
 
 // lastTries links the last iteration of each task that failed; "" without any.
@@ -338,7 +379,7 @@ func (d Data) writeRaw(p *page, differences []Difference) {
 		items = append(items, fmt.Sprintf("[%s](%s)", name, name))
 	}
 	if n := len(d.iterations); n > 0 {
-		items = append(items, fmt.Sprintf("[%s](%s/): %s", iterationsDir, iterationsDir, count(n, "file")))
+		items = append(items, fmt.Sprintf("[%s](%s/): %s", iterationsDir, iterationsDir, wording.Count(n, "file")))
 	}
 	p.items(items)
 	if len(d.Problems) > 0 {

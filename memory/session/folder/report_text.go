@@ -8,6 +8,7 @@ import (
 
 	"ralph/memory/markdown"
 	"ralph/memory/visible"
+	"ralph/memory/wording"
 )
 
 const (
@@ -93,7 +94,7 @@ func (d Data) render(lessons []string) []byte {
 	p.section("Executive Summary")
 	p.line("%s", d.summary())
 	if n := len(differences); n > 0 {
-		p.line("\nThe files of this session contradict each other in %s; see Raw Data.", count(n, "point"))
+		p.line("\nThe files of this session contradict each other in %s; see Raw Data.", wording.Count(n, "point"))
 	}
 	if s := strings.TrimSpace(visible.Text(d.Log.Answer)); s != "" {
 		p.line("\nWhat was said at the end:\n\n%s", strings.TrimSuffix(markdown.Fence(s, "text"), "\n"))
@@ -141,34 +142,15 @@ func titled(status string) string {
 	return "Unknown"
 }
 
-func count(n int, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "y"):
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // length writes a duration for people.
 func length(seconds float64) string {
 	switch {
 	case seconds < 10:
-		return strconv.FormatFloat(seconds, 'f', min(1, len(number(seconds))-1), 64) + " s"
+		return strconv.FormatFloat(seconds, 'f', min(1, len(wording.Decimal(seconds))-1), 64) + " s"
 	case seconds < 60:
 		return strconv.FormatFloat(seconds, 'f', 0, 64) + " s"
 	}
 	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
-}
-
-// grouped writes a number with a comma between the thousands.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 func (d Data) summary() string {
@@ -186,12 +168,16 @@ func (d Data) summary() string {
 	}
 	s = append(s, when)
 	if reason := inline(m.ExitReason); reason != "" {
-		s = append(s, "It ended because: "+strings.TrimSuffix(reason, ".")+".")
+		how := "It ended because: "
+		if m.End.IsZero() {
+			how = "It stopped because: "
+		}
+		s = append(s, how+strings.TrimSuffix(reason, ".")+".")
 	}
 	n := d.tally()
 	switch total := len(d.Progress.Tasks); {
 	case total > 0:
-		text := fmt.Sprintf("Of %s %s completed", count(total, "task"), were(n[TaskCompleted]))
+		text := fmt.Sprintf("Of %s %s completed", wording.Count(total, "task"), were(n[TaskCompleted]))
 		for _, x := range []struct {
 			n    int
 			what string
@@ -202,7 +188,7 @@ func (d Data) summary() string {
 		}
 		s = append(s, text+".")
 	case m.Total > 0:
-		s = append(s, fmt.Sprintf("Of %s %s completed.", count(m.Total, "task"), were(m.Completed)))
+		s = append(s, fmt.Sprintf("Of %s %s completed.", wording.Count(m.Total, "task"), were(m.Completed)))
 	default:
 		s = append(s, "No tasks were recorded.")
 	}
@@ -216,11 +202,11 @@ func (d Data) summary() string {
 	case len(d.Failures) == 0:
 		s = append(s, "No errors were recorded.")
 	case open == 0:
-		s = append(s, count(len(d.Failures), "error")+", all resolved.")
+		s = append(s, wording.Count(len(d.Failures), "error")+", all resolved.")
 	case open == len(d.Failures):
-		s = append(s, count(open, "error")+", none resolved.")
+		s = append(s, wording.Count(open, "error")+", none resolved.")
 	default:
-		s = append(s, fmt.Sprintf("%s, %d not resolved.", count(len(d.Failures), "error"), open))
+		s = append(s, fmt.Sprintf("%s, %d not resolved.", wording.Count(len(d.Failures), "error"), open))
 	}
 	return strings.Join(s, " ")
 }
@@ -276,7 +262,7 @@ func (d Data) gates() []string {
 			state = "passed"
 		}
 		if g.Metric != "exit_code" {
-			gates = append(gates, fmt.Sprintf("Gate %s (%s): %s", inline(g.Name), inline(strings.TrimSpace(g.Metric+" "+g.Operator+" "+number(g.Threshold))), state))
+			gates = append(gates, fmt.Sprintf("Gate %s (%s): %s", inline(g.Name), inline(strings.TrimSpace(g.Metric+" "+g.Operator+" "+wording.Decimal(g.Threshold))), state))
 			continue
 		}
 		if checks++; !g.Passed {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -48,9 +47,13 @@ type Log struct {
 type spending struct {
 	runs, turns, calls, failed int
 	input, cached, output      int64
+	total                      int64 // as stated, else what went in and out
 	cost                       float64
-	priced                     bool // the cost of every run is known
-	model, kind                string
+	priced, unpriced           bool // the cost of some is known, of some is not
+	open                       bool // a run began and has not ended
+	lost                       int  // runs that broke off: nothing says what they used
+	kind                       string
+	models                     []string // in the order in which they came
 	commits                    []string
 }
 
@@ -96,15 +99,16 @@ func (l *Log) add(e Event) {
 	case TaskStart:
 		l.begun(e)
 	case TaskComplete:
-		if l.begun(e); e.TaskID != "" && succeeded(e.Result) {
+		if l.begun(e); e.TaskID != "" && e.Went() == TaskCompleted {
 			l.Completed[e.TaskID] = true
 		}
+	case PhaseStart:
+		l.spent.open = l.spent.open || e.Text("phase", "name") == ""
 	case PhaseComplete:
 		l.ended(e)
 	case SessionStart:
 		l.Resumed = l.Resumed || l.ByType[SessionEnd] > 0
-		o := object(e.Details)
-		l.spent.model, l.spent.kind = o.text("model"), o.text("kind")
+		l.spent.begins(e)
 	case SessionEnd:
 		l.End, l.Resumed = e.Result, false
 	}
@@ -129,7 +133,7 @@ func (l *Log) begun(e Event) {
 	if _, known := l.names[e.TaskID]; !known && len(l.names) < maxNamed && e.TaskName != "" {
 		l.names[e.TaskID] = clipped(e.TaskName, maxInline)
 	}
-	n := int(figure(e.Details, "iteration"))
+	n := int(e.figure("iteration"))
 	if list := l.tries[e.TaskID]; n > 0 && len(list) < maxListed && (list != nil || len(l.tries) < maxNamed) && !slices.Contains(list, n) {
 		l.tries[e.TaskID] = append(list, n)
 	}
@@ -141,30 +145,49 @@ func (l *Log) ended(e Event) {
 	s := &l.spent
 	l.Artifacts = more(l.Artifacts, e.Details["files"])
 	l.Lessons = more(l.Lessons, e.Details["learned"])
-	usage, whole := e.Details["usage"].(map[string]any)
-	if !whole {
+	usage, calls := e.Within("usage"), e.Within("tool_calls")
+	if usage.Details == nil {
 		return
 	}
 	s.commits = more(s.commits, e.Details["commits"])
-	l.Answer, l.NextSteps = asText(e.Details["answer"]), more(nil, e.Details["next_steps"])
+	l.Answer, l.NextSteps = e.Text("answer"), more(nil, e.Details["next_steps"])
 	s.runs++
-	s.turns += int(figure(e.Details, "turns"))
-	calls, _ := e.Details["tool_calls"].(map[string]any)
-	s.calls += int(figure(calls, "total"))
-	s.failed += int(figure(calls, "failed"))
-	s.input += int64(figure(usage, "input"))
-	s.cached += int64(figure(usage, "cached_input"))
-	s.output += int64(figure(usage, "output"))
-	s.priced = (s.priced || s.runs == 1) && e.Details["cost_usd"] != nil
-	s.cost += figure(e.Details, "cost_usd")
+	s.open = false
+	s.turns += int(e.figure("turns"))
+	s.calls += int(calls.figure("total"))
+	s.failed += int(calls.figure("failed"))
+	s.input += int64(usage.figure("input"))
+	s.cached += int64(usage.figure("cached_input"))
+	s.output += int64(usage.figure("output"))
+	total := usage.figure("total")
+	if total == 0 {
+		total = usage.figure("input") + usage.figure("output")
+	}
+	s.total += int64(total)
+	known := e.Details["cost_usd"] != nil
+	s.priced, s.unpriced = s.priced || known, s.unpriced || total > 0 && !known
+	s.cost += e.figure("cost_usd")
 }
 
-// figure is a number of details, within what a count may be; 0 for none.
-func figure(details map[string]any, key string) float64 {
-	f, ok := details[key].(float64)
-	if !ok {
-		f, _ = numberIn(asText(details[key]))
+// begins notes that a Ralph began to work in the session: a run that is open then
+// broke off.
+func (s *spending) begins(e Event) {
+	if s.open {
+		s.lost++
 	}
+	s.open = false
+	s.kind = e.Text("kind")
+	if m := e.Text("model"); m != "" && !slices.Contains(s.models, m) && len(s.models) < maxModels {
+		s.models = append(s.models, clipped(m, maxInline))
+	}
+}
+
+// maxModels bounds the models that a report names.
+const maxModels = 10
+
+// figure is a number of details, within what a count may be; 0 for none.
+func (e Event) figure(key string) float64 {
+	f, _ := e.Number(key)
 	return min(max(f, 0), 1<<53)
 }
 
@@ -193,16 +216,6 @@ const (
 	// maxNamed bounds the tasks of which the name is known.
 	maxNamed = 100_000
 )
-
-// succeeded reads the result of a task as tools and people word it; none counts
-// as success, since the event itself says that the task completed.
-func succeeded(result string) bool {
-	switch strings.ToLower(strings.TrimSpace(result)) {
-	case "failed", "failure", "error", "skipped", "cancelled", "canceled", "interrupted", "aborted":
-		return false
-	}
-	return true
-}
 
 // LogBytes is how long the log is in the file; 0 when there is none.
 func (f *Folder) LogBytes() int64 {

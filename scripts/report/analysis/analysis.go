@@ -182,18 +182,19 @@ type Agent struct {
 	Turns     int      `json:"turns"`
 	ToolCalls int      `json:"tool_calls"`
 	Tasks     int      `json:"tasks"`
-	Tokens    int64    `json:"tokens"`
+	Tokens    *int64   `json:"tokens"`
 	Cost      *float64 `json:"cost_usd"`
 	Seconds   *float64 `json:"seconds"` // how long it was there
 }
 
-// Usage counts tokens; cost nil: the price is unknown.
+// Usage counts tokens, nil when nothing tells of them; cost nil: the price is
+// unknown, be it of a part.
 type Usage struct {
-	Input     int64    `json:"input"`
-	Cached    int64    `json:"cached_input"`
-	Output    int64    `json:"output"`
-	Reasoning int64    `json:"reasoning"`
-	Total     int64    `json:"total"`
+	Input     *int64   `json:"input"`
+	Cached    *int64   `json:"cached_input"`
+	Output    *int64   `json:"output"`
+	Reasoning *int64   `json:"reasoning"`
+	Total     *int64   `json:"total"`
 	Cost      *float64 `json:"cost_usd"`
 }
 

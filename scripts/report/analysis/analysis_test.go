@@ -70,7 +70,7 @@ func TestTime(t *testing.T) {
 		t.Errorf("%+v %+v", a.Session, a.Gates)
 	}
 	i := slices.IndexFunc(x.Agents, func(g Agent) bool { return g.ID == "a" })
-	if g := x.Agents[i]; g.Turns != 1 || g.ToolCalls != 1 || g.Tasks != 1 || g.Tokens != 100 || *g.Seconds != 14 {
+	if g := x.Agents[i]; g.Turns != 1 || g.ToolCalls != 1 || g.Tasks != 1 || *g.Tokens != 100 || *g.Seconds != 14 {
 		t.Errorf("%+v", g)
 	}
 }
@@ -92,7 +92,7 @@ func TestAStoppedRequest(t *testing.T) {
 	a := s.end()
 	is(t, "model", a.Time.Model.Sum, 6)
 	is(t, "active", a.Time.Active, 7) // the journal alone knows the break
-	if a.Time.Model.N != 2 || a.Tokens.Total != 5 || a.Session.Starts != 2 {
+	if a.Time.Model.N != 2 || *a.Tokens.Total != 5 || a.Session.Starts != 2 {
 		t.Errorf("%+v %+v", a.Time.Model, a.Tokens)
 	}
 }
@@ -135,7 +135,7 @@ func TestTokens(t *testing.T) {
 	a := s.end()
 	is(t, "cost", a.Tokens.Cost, 2.8)
 	is(t, "tokens for each done", a.Tokens.PerDoneTask, 1350)
-	if a.Tokens.Total != 1350 || *a.Tokens.Requests != 3 || *a.Tokens.Source != session.JournalFile {
+	if *a.Tokens.Total != 1350 || *a.Tokens.Requests != 3 || *a.Tokens.Source != session.JournalFile {
 		t.Errorf("%+v", a.Tokens)
 	}
 	for _, list := range []struct {
@@ -144,7 +144,7 @@ func TestTokens(t *testing.T) {
 	}{{a.Tokens.ByModel, "opus 1000 2, m 350 0.8"}, {a.Tokens.ByAgent, "claude 1000 2, a 350 0.8"}, {a.Tokens.ByTask, "T-2 1050 2.5, T-1 300 0.3"}} {
 		var parts []string
 		for _, u := range list.got {
-			parts = append(parts, fmt.Sprint(u.ID, " ", u.Total, " ", *u.Cost))
+			parts = append(parts, fmt.Sprint(u.ID, " ", *u.Total, " ", *u.Cost))
 		}
 		if got := strings.Join(parts, ", "); got != list.want {
 			t.Errorf("it is %q, not %q", got, list.want)
@@ -154,17 +154,91 @@ func TestTokens(t *testing.T) {
 	s = newStory() // without a journal, the ends of tasks tell
 	s.log(1, folder.TaskComplete, "T-1", "done", 2, facts{"agent": "a", "turns": 3.0, "usage": facts{"input": 90.0, "output": "10", "total": 100.0, "estimated": true}, "cost_usd": nil})
 	a = s.end()
-	if a.Tokens.Total != 100 || a.Tokens.Cost != nil || !a.Tokens.Estimated || *a.Tokens.Source != logFile || a.Tokens.ByTask[0].ID != "T-1" || a.Time.Agents[0].Turns != 3 {
+	if *a.Tokens.Total != 100 || a.Tokens.Cost != nil || !a.Tokens.Estimated || *a.Tokens.Source != logFile || a.Tokens.ByTask[0].ID != "T-1" || a.Time.Agents[0].Turns != 3 {
 		t.Errorf("%+v %+v", a.Tokens, a.Time.Agents)
 	}
 	s.log(2, folder.PhaseComplete, "", "completed", 2, facts{"usage": facts{"input": 500.0, "output": 20.0}, "cost_usd": 0.5, "api_ms": 1500.0, "answer": "done\x1b"})
 	a = s.end() // and the end of the whole run before them
-	if a.Tokens.Total != 520 || *a.Tokens.Cost != 0.5 || *a.Time.Model.Sum != 1.5 || *a.Session.Answer != "done␛" {
+	if *a.Tokens.Total != 520 || *a.Tokens.Cost != 0.5 || *a.Time.Model.Sum != 1.5 || *a.Session.Answer != "done␛" {
 		t.Errorf("%+v %+v", a.Tokens, a.Time.Model)
 	}
 	if a = newStory().end(); a.Tokens.Source != nil || a.Tokens.Requests != nil || a.Tokens.Cost != nil || a.Time.Total != nil {
 		t.Errorf("of nothing: %+v", a.Tokens)
 	}
+}
+
+// TestCostOfALoopThatGoesOn sees that a loop's cost is a sum that goes on after a
+// check, in another attempt and with another Ralph, and that it is not known when
+// that of a part is not.
+func TestCostOfALoopThatGoesOn(t *testing.T) {
+	s := newStory()
+	s.note(0, "start", "ralph", facts{"model": "m"})
+	s.note(0, "child_start", "a", facts{"task_id": "T-1"})
+	s.ask(0, 1, "a", 1, 100, 0.1)
+	s.ask(1, 2, "a", 2, 100, 0.2)
+	s.note(2, "child_end", "a", facts{"status": "failed", "usage": facts{"total": 200}, "cost_usd": 0.2})
+	s.note(3, "child_start", "a", facts{"task_id": "T-1"})
+	s.ask(3, 4, "a", 3, 100, 0.3)
+	s.note(4, "child_end", "a", facts{"status": "stopped", "usage": facts{"total": 300}, "cost_usd": 0.3})
+	s.note(50, "start", "ralph", facts{"model": "m"})
+	s.note(50, "child_start", "a", facts{"task_id": "T-1"})
+	s.ask(50, 51, "a", 4, 100, 0.4)
+	s.ask(52, 53, "ralph", 1, 10, 1)
+	s.note(54, "turn_start", "ralph", facts{"turn": 1}) // another loop, whose first request told of no usage
+	s.ask(55, 56, "ralph", 2, 10, 2)
+	for i, cost := range []float64{0.1, 0.2, 0.3} { // of a Ralph that was killed
+		s.ask(57, 58, "b", i+1, 1, cost)
+	}
+	s.note(58, "start", "ralph", facts{"model": "m"})
+	s.ask(58, 59, "b", 2, 1, 0.15) // it goes on from what was saved
+	s.ask(59, 60, "b", 3, 1, 0.25)
+	for _, total := range []int{500, 500, 900} { // another tool's agent tells what it used so far
+		s.note(57, "child_start", "claude", facts{"task_id": "T-2"})
+		s.note(58, "child_end", "claude", facts{"status": "failed", "model": "opus", "usage": facts{"input": total, "total": total}, "cost_usd": float64(total) / 100})
+	}
+	a := s.end()
+	is(t, "cost", a.Tokens.Cost, 0.4+1+2+9+0.3+0.15)
+	if got := *a.Tokens.Total; got != 400+20+900+5 {
+		t.Errorf("%d tokens", got)
+	}
+
+	s.note(60, "turn_start", "ralph", facts{"turn": 1})
+	s.note(61, "usage", "ralph", facts{"turn": 1, "model": "free", "usage": facts{"total": 7}})
+	a = s.end()
+	if a.Tokens.Cost != nil || a.Tokens.CostPerDone != nil || *a.Tokens.Total != 1332 {
+		t.Errorf("the cost of a part is not known: %+v", a.Tokens)
+	}
+	for _, m := range a.Tokens.ByModel {
+		if known := m.ID != "free"; (m.Cost != nil) != known {
+			t.Errorf("%s costs %v", m.ID, m.Cost)
+		}
+	}
+}
+
+// TestWhatNobodyTellsIsUnknown sees null where 0 would be invented.
+func TestWhatNobodyTellsIsUnknown(t *testing.T) {
+	s := newStory()
+	s.log(0, folder.SessionStart, "", "", 0, nil)
+	s.log(1, folder.TaskComplete, "T-1", "done", 1, facts{"agent": "a", "turns": 2.0})
+	doc, err := json.Marshal(s.end().Tokens)
+	if err != nil || !strings.HasPrefix(string(doc), `{"input":null,"cached_input":null,"output":null,"reasoning":null,"total":null,"cost_usd":null,"source":null`) {
+		t.Errorf("%s %v", doc, err)
+	}
+}
+
+// TestAPhaseThatGoesOnWithAnotherRalph sees that the break in a phase is no work.
+func TestAPhaseThatGoesOnWithAnotherRalph(t *testing.T) {
+	s := newStory()
+	s.log(0, folder.SessionStart, "", "", 0, nil)
+	s.log(0, folder.PhaseStart, "", "", 0, facts{"phase": "implementation"})
+	s.log(10, folder.SessionEnd, "", "paused", 0, nil)
+	s.log(1000, folder.SessionStart, "", "", 0, nil)
+	s.log(1015, folder.PhaseComplete, "", "completed", 1015, facts{"phase": "implementation"})
+	s.log(1020, folder.SessionEnd, "", "completed", 0, nil)
+	a := s.end()
+	is(t, "active", a.Time.Active, 30)
+	is(t, "other", a.Time.Other, 25)
+	is(t, "idle", a.Time.Idle, 5)
 }
 
 // TestConfidence sees that what the human decided is no prediction, that the
@@ -298,8 +372,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, n := range a.Retries.ByType {
 		sum += n
 	}
-	if a.Tasks.Total != most || a.Retries.N != n || sum != n || a.Tokens.Total != n/10 || a.Interrupts.N != n/10 {
-		t.Errorf("%d tasks, %d retries, %d of them by type, %d tokens, %d stops", a.Tasks.Total, a.Retries.N, sum, a.Tokens.Total, a.Interrupts.N)
+	if a.Tasks.Total != most || a.Retries.N != n || sum != n || *a.Tokens.Total != n/10 || a.Interrupts.N != n/10 {
+		t.Errorf("%d tasks, %d retries, %d of them by type, %d tokens, %d stops", a.Tasks.Total, a.Retries.N, sum, *a.Tokens.Total, a.Interrupts.N)
 	}
 	if !slices.ContainsFunc(a.Notes, func(n string) bool { return strings.Contains(n, "more than 500 tasks") }) {
 		t.Errorf("nothing is said of it: %q", a.Notes)

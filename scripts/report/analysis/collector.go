@@ -19,6 +19,7 @@ type Collector struct {
 	events      int
 	first, last time.Time
 	starts      int
+	since       time.Time // when the Ralph that works now began, if it is not the first
 	breaks      float64
 	open        map[string]time.Time // phases that began
 	said        struct{ kind, models, run, answer string }
@@ -87,18 +88,18 @@ func (c *Collector) Event(_ string, e folder.Event) {
 		well, _ := outcomeOf(e.Result)
 		c.check.add(began(e), e.Time)
 		c.busy.add(began(e), e.Time)
-		c.checks.add(text(e.Details, "check", "name", "gate", "command"), well, took(e))
+		c.checks.add(e.Text("check", "name", "gate", "command"), well, took(e))
 	case folder.Interrupted:
-		how := text(e.Details, "how")
+		how := e.Text("how")
 		s := took(e)
 		if e.Duration <= 0 {
 			s = -1
 		}
 		c.stops.add(e.Result, cmp.Or(how, "stopped"), s)
 	case folder.Message:
-		if text(e.Details, "class") == "" { // else the queue tells of what was said to it
+		if e.Text("class") == "" { // else the queue tells of what was said to it
 			c.messages++
-			c.roles.add(text(e.Details, "role", "from", "sender"), 1)
+			c.roles.add(e.Text("role", "from", "sender"), 1)
 		}
 	case folder.Checkpoint:
 		if e.Result == "compacted" {
@@ -149,14 +150,14 @@ func took(e folder.Event) float64 {
 func (c *Collector) begins(e folder.Event) {
 	if c.starts++; c.starts > 1 {
 		c.close()
+		c.since = e.Time
 		if !c.last.IsZero() && e.Time.After(c.last) {
 			c.breaks += e.Time.Sub(c.last).Seconds()
 		}
 	}
-	d := e.Details
-	c.said.kind = cmp.Or(c.said.kind, clip(text(d, "kind")))
-	c.said.run = cmp.Or(clip(text(d, "run_id")), c.said.run)
-	c.model(clip(text(d, "model")))
+	c.said.kind = cmp.Or(c.said.kind, clip(e.Text("kind")))
+	c.said.run = cmp.Or(clip(e.Text("run_id")), c.said.run)
+	c.model(clip(e.Text("model")))
 }
 
 // model notes a model that the session was begun or gone on with.
@@ -182,28 +183,31 @@ func (c *Collector) close() {
 	clear(c.working)
 }
 
-func phase(e folder.Event) string { return clip(text(e.Details, "phase", "name")) }
+func phase(e folder.Event) string { return clip(e.Text("phase", "name")) }
 
 func (c *Collector) phaseEnd(e folder.Event) {
 	from := began(e)
 	if from.IsZero() {
 		from = c.open[phase(e)]
 	}
+	if from.Before(c.since) && !from.IsZero() { // a phase may go on with another Ralph; the break is not at work
+		from = c.since
+	}
 	delete(c.open, phase(e))
 	c.atWork.add(from, e.Time)
-	u := usageIn(e.Details)
+	u := usageIn(e)
 	c.runs.add(u)
 	c.estimates(e)
-	if ms, ok := number(e.Details, "api_ms"); ok && ms > 0 {
+	if ms, ok := e.Number("api_ms"); ok && ms > 0 {
 		c.apiMS += ms
 	}
-	if answer := text(e.Details, "answer"); answer != "" {
+	if answer := e.Text("answer"); answer != "" {
 		c.said.answer = whole(answer)
 	}
 }
 
 func (c *Collector) estimates(e folder.Event) {
-	if o, ok := e.Details["usage"].(map[string]any); ok && text(o, "estimated") == "true" {
+	if e.Within("usage").Text("estimated") == "true" {
 		c.estimated = true
 	}
 }
@@ -225,7 +229,7 @@ func (c *Collector) taskEnd(e folder.Event) {
 	c.tasks.names(k, e)
 	c.atWork.add(k.ended(e))
 	delete(c.working, k)
-	if n, ok := number(e.Details, "attempts"); ok && n > float64(k.attempts) && n < 1e6 {
+	if n, ok := e.Number("attempts"); ok && n > float64(k.attempts) && n < 1e6 {
 		k.attempts = int32(n)
 	}
 	well, known := k.status == completed, k.status == completed || k.status == failed
@@ -233,10 +237,10 @@ func (c *Collector) taskEnd(e folder.Event) {
 		c.choices.add(rounded32(k.claimed), well)
 		k.claimed = -1
 	}
-	if said, ok := number(e.Details, "confidence"); ok && known && !(k.missed && !well) {
+	if said, ok := e.Number("confidence"); ok && known && !(k.missed && !well) {
 		c.claims.add(said, well)
 	}
-	if u := usageIn(e.Details); !u.none() {
+	if u := usageIn(e); !u.none() {
 		c.estimates(e)
 		c.spends(e, k, u)
 	}
@@ -246,8 +250,8 @@ func (c *Collector) taskEnd(e folder.Event) {
 // that failed.
 func (c *Collector) erred(e folder.Event) {
 	c.failed++
-	c.failures.add(text(e.Details, "kind", "error_type", "type"), 1)
-	c.severities.add(text(e.Details, "severity"), 1)
+	c.failures.add(e.Text("kind", "error_type", "type"), 1)
+	c.severities.add(e.Text("severity"), 1)
 	k := c.tasks.get(e.TaskID)
 	if k == nil {
 		return
@@ -256,7 +260,7 @@ func (c *Collector) erred(e folder.Event) {
 	if k.start != 0 {
 		c.atWork.add(k.start.time(), e.Time)
 	}
-	if said, ok := number(e.Details, "confidence"); ok && !k.missed {
+	if said, ok := e.Number("confidence"); ok && !k.missed {
 		c.claims.add(said, false)
 		k.missed = true
 	}
@@ -264,7 +268,7 @@ func (c *Collector) erred(e folder.Event) {
 
 func (c *Collector) retry(e folder.Event) {
 	c.retried++
-	c.retries.add(text(e.Details, "kind", "error_type", "type"), 1)
+	c.retries.add(e.Text("kind", "error_type", "type"), 1)
 	if k := c.tasks.get(e.TaskID); k != nil {
 		c.tasks.names(k, e)
 		k.retries++
@@ -273,17 +277,17 @@ func (c *Collector) retry(e folder.Event) {
 
 // decided counts a decision. One that took time is a wait for the human.
 func (c *Collector) decided(e folder.Event) {
-	kind := text(e.Details, "decision_type", "type")
+	kind := e.Text("decision_type", "type")
 	c.deeds.n++
 	c.deeds.types.add(kind, 1)
-	c.deeds.action.add(cmp.Or(e.Result, text(e.Details, "action", "decision")), 1)
+	c.deeds.action.add(cmp.Or(e.Result, e.Text("action", "decision")), 1)
 	if k := c.tasks.get(e.TaskID); k != nil {
 		c.tasks.names(k, e)
-		if said, ok := number(e.Details, "confidence"); ok && predicts(kind) {
+		if said, ok := e.Number("confidence"); ok && predicts(kind) {
 			k.claimed = float32(said)
 		}
 	}
-	by := text(e.Details, "by")
+	by := e.Text("by")
 	if from := began(e); !from.IsZero() && (by == "" || by == "user" || by == "human") {
 		c.human.add(from, e.Time)
 		c.waits.add(took(e))

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"ralph/memory/wording"
 )
 
 // Comparison puts sessions side by side: the first is what the others are
@@ -111,10 +113,10 @@ func figures() []row {
 		{"tasks", "median", "seconds", func(a Analysis) *float64 { return a.Tasks.Durations.Median }},
 		{"tasks", "p95", "seconds", func(a Analysis) *float64 { return a.Tasks.Durations.P95 }},
 		{"tasks", "slowest", "seconds", func(a Analysis) *float64 { return a.Tasks.Durations.Max }},
-		{"tokens", "total", "", func(a Analysis) *float64 { return known(a, a.Tokens.Total) }},
-		{"tokens", "input", "", func(a Analysis) *float64 { return known(a, a.Tokens.Input) }},
-		{"tokens", "cached input", "", func(a Analysis) *float64 { return known(a, a.Tokens.Cached) }},
-		{"tokens", "output", "", func(a Analysis) *float64 { return known(a, a.Tokens.Output) }},
+		{"tokens", "total", "", func(a Analysis) *float64 { return tokens64(a.Tokens.Total) }},
+		{"tokens", "input", "", func(a Analysis) *float64 { return tokens64(a.Tokens.Input) }},
+		{"tokens", "cached input", "", func(a Analysis) *float64 { return tokens64(a.Tokens.Cached) }},
+		{"tokens", "output", "", func(a Analysis) *float64 { return tokens64(a.Tokens.Output) }},
 		{"tokens", "per done task", "", func(a Analysis) *float64 { return a.Tokens.PerDoneTask }},
 		{"cost", "total", "usd", func(a Analysis) *float64 { return a.Tokens.Cost }},
 		{"cost", "per done task", "usd", func(a Analysis) *float64 { return a.Tokens.CostPerDone }},
@@ -129,12 +131,12 @@ func figures() []row {
 	}
 }
 
-// known is nil when no file tells of tokens.
-func known(a Analysis, n int64) *float64 {
-	if a.Tokens.Source == nil {
+// tokens64 is nil for nil.
+func tokens64(n *int64) *float64 {
+	if n == nil {
 		return nil
 	}
-	f := float64(n)
+	f := float64(*n)
 	return &f
 }
 
@@ -232,7 +234,7 @@ func (c *Comparison) tasks(list []Analysis) {
 	if len(list) > 1 && c.Common == 0 {
 		c.Notes = append(c.Notes, "the sessions have no task in common")
 	} else if renamed > 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s the same id and another title; the plans may not be the same", have(renamed, "task")))
+		c.Notes = append(c.Notes, fmt.Sprintf("%s the same id and another title; the plans may not be the same", wording.Clause(renamed, "task", "has", "have")))
 	}
 }
 
@@ -250,11 +252,4 @@ func (c *Comparison) changed(t TaskChange, did bool) {
 	if c.Changed++; len(c.Tasks) < maxChanges {
 		c.Tasks = append(c.Tasks, t)
 	}
-}
-
-func have(n int, what string) string {
-	if n == 1 {
-		return "1 " + what + " has"
-	}
-	return fmt.Sprintf("%d %ss have", n, what)
 }

@@ -62,9 +62,9 @@ type agent struct {
 	there               time.Time // since when it works
 	lived               float64
 	alive               bool // lived is known
-	turn                int  // the last that was paid
-	paid                float64
+	meter               Meter
 	spent               usage
+	stated              usage   // by the ends of its attempts, each of all of them so far
 	counted             bool    // by its requests
 	claimed             float64 // the confidence of its last finish; -1: none
 	waiting             time.Time
@@ -159,6 +159,7 @@ func (c *Collector) entry(e *entry) {
 	case "turn_start":
 		a.turns++
 		a.asked = e.Time
+		a.meter.Begins(e.Turn)
 		j.asking[a] = struct{}{}
 	case "usage":
 		c.answered(a, e.Time)
@@ -171,7 +172,6 @@ func (c *Collector) entry(e *entry) {
 		c.toolEnd(a, e)
 	case "child_start":
 		a.there = e.Time
-		a.turn, a.paid = 0, 0
 		if e.TaskID != "" && e.TaskID != a.task {
 			a.task = clip(e.TaskID)
 			a.tasks++
@@ -229,7 +229,7 @@ func (j *journal) begins(e *entry) {
 	j.said.model, j.said.sandbox, j.said.run = cmp.Or(e.Model, j.said.model), cmp.Or(e.Sandbox, j.said.sandbox), cmp.Or(e.RunID, j.said.run)
 	clear(j.asking)
 	for _, a := range j.agents {
-		a.asked, a.there, a.waiting, a.turn, a.paid = time.Time{}, time.Time{}, time.Time{}, 0, 0
+		a.asked, a.there, a.waiting = time.Time{}, time.Time{}, time.Time{}
 	}
 }
 
@@ -245,8 +245,7 @@ func (c *Collector) answered(a *agent, to time.Time) {
 	delete(c.journal.asking, a)
 }
 
-// uses counts a request. The cost is what the agent's loop cost so far, also
-// when the loop goes on after it.
+// uses counts a request. Its cost is what the agent's loop cost so far.
 func (c *Collector) uses(a *agent, e *entry) {
 	j := &c.journal
 	j.requests++
@@ -254,13 +253,10 @@ func (c *Collector) uses(a *agent, e *entry) {
 	if e.Usage != nil {
 		j.estimated = j.estimated || e.Usage.Estimated
 	}
-	if cost := u.cost; u.priced {
-		if e.Turn > a.turn && cost >= a.paid {
-			u.cost -= a.paid
-		}
-		a.paid = cost
+	if u.priced {
+		u.cost = a.meter.Cost(e.Turn, u.cost)
 	}
-	a.turn, a.counted = e.Turn, true
+	a.counted = true
 	a.spent.add(u)
 	into(j.models, cmp.Or(clip(e.Model), clip(j.said.model), unknown), u)
 	if k := c.tasks.get(a.task); k != nil {
@@ -280,6 +276,7 @@ func (e *entry) used() usage {
 	if e.Cost != nil && *e.Cost >= 0 && *e.Cost < 1e12 {
 		u.cost, u.priced = *e.Cost, true
 	}
+	u.unpriced = !u.priced && u.total > 0
 	return u
 }
 
@@ -368,7 +365,8 @@ func (c *Collector) childEnd(a *agent, e *entry) {
 	}
 	a.there = time.Time{}
 	c.answered(a, e.Time)
-	if u := e.used(); !a.counted && !u.none() {
+	if u := e.used().since(a.stated); !a.counted && !u.none() {
+		a.stated = e.used()
 		a.spent.add(u)
 		into(c.journal.models, cmp.Or(clip(e.Model), unknown), u)
 		if k := c.tasks.get(cmp.Or(clip(e.TaskID), a.task)); k != nil {

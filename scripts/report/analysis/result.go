@@ -9,6 +9,7 @@ import (
 
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 // The names of the files that figures may come from.
@@ -258,7 +259,7 @@ func (c *Collector) tokensOf(done int) Tokens {
 	t.Usage = total.told()
 	if done > 0 && !total.none() {
 		t.PerDoneTask = rounded(float64(total.total)/float64(done), 10)
-		if total.priced {
+		if t.Cost != nil {
 			t.CostPerDone = rounded(total.cost/float64(done), 1e6)
 		}
 	}
@@ -321,7 +322,7 @@ func (c *Collector) notes(d folder.Data, a *Analysis, otherwise int) []string {
 		say("there is no journal: what the model and the tools took is known only as far as the log tells")
 	}
 	if a.Events.Unordered > 0 {
-		say("%s out of order: the time before it is later", are(a.Events.Unordered, "event"))
+		say("%s out of order: the time before it is later", wording.Clause(a.Events.Unordered, "event", "is", "are"))
 	}
 	if n := c.starts; n > 1 {
 		say("a Ralph began to work here %d times; what lies between is a break and no work", n)
@@ -333,34 +334,13 @@ func (c *Collector) notes(d folder.Data, a *Analysis, otherwise int) []string {
 		say("no file lists the tasks; their numbers are what %s says", metadataFile)
 	}
 	if otherwise > 0 {
-		say("%s otherwise in %s than in the log; the former is used", stand(otherwise), progressFile)
+		say("%s otherwise in %s than in the log; the former is used", wording.Clause(otherwise, "task", "stands", "stand"), progressFile)
 	}
 	if c.tasks.more > 0 {
-		say("there are more than %d tasks; %s of others not followed", c.tasks.most, are(c.tasks.more, "event"))
+		say("there are more than %d tasks; %s of others not followed", c.tasks.most, wording.Clause(c.tasks.more, "event", "is", "are"))
 	}
 	if n := len(d.Differences()); n > 0 {
-		say("the files contradict each other in %s: `ralph sessions check` names them", points(n))
+		say("the files contradict each other in %s: `ralph sessions check` names them", wording.Count(n, "point"))
 	}
 	return notes
-}
-
-func are(n int, what string) string {
-	if n == 1 {
-		return "1 " + what + " is"
-	}
-	return fmt.Sprintf("%d %ss are", n, what)
-}
-
-func stand(n int) string {
-	if n == 1 {
-		return "1 task stands"
-	}
-	return fmt.Sprintf("%d tasks stand", n)
-}
-
-func points(n int) string {
-	if n == 1 {
-		return "1 point"
-	}
-	return fmt.Sprintf("%d points", n)
 }

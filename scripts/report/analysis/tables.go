@@ -79,13 +79,13 @@ func (s *stops) result() Interrupts {
 
 // spends counts what the end of a task says was used.
 func (c *Collector) spends(e folder.Event, k *task, u usage) {
-	a := c.logged(text(e.Details, "agent"))
+	a := c.logged(e.Text("agent"))
 	a.spent.add(u)
 	a.tasks++
-	if n, ok := number(e.Details, "turns"); ok {
+	if n, ok := e.Number("turns"); ok {
 		a.turns += int(count(n))
 	}
-	if n, ok := number(e.Details, "tool_calls"); ok {
+	if n, ok := e.Number("tool_calls"); ok {
 		a.calls += int(count(n))
 	}
 	addTo(&k.told, u)
@@ -152,7 +152,7 @@ func (a *agent) idle() bool {
 }
 
 func (a *agent) told(id string) Agent {
-	t := Agent{ID: id, Turns: a.turns, ToolCalls: a.calls, Tasks: a.tasks, Tokens: a.spent.total, Cost: a.spent.told().Cost}
+	t := Agent{ID: id, Turns: a.turns, ToolCalls: a.calls, Tasks: a.tasks, Tokens: a.spent.told().Total, Cost: a.spent.told().Cost}
 	if a.alive {
 		t.Seconds = seconds(a.lived)
 	}

@@ -124,14 +124,14 @@ func (t *tasks) names(k *task, e folder.Event) {
 	if k.name == "" && e.TaskName != "" {
 		k.name = clip(e.TaskName)
 	}
-	if kind := text(e.Details, "task_kind", "task_type", "category"); kind != "" && k.kind == 0 {
+	if kind := e.Text("task_kind", "task_type", "category"); kind != "" && k.kind == 0 {
 		k.kind = t.kinds.of(kind)
 	}
 }
 
 func (k *task) started(e folder.Event) {
 	k.attempts++
-	if n, ok := number(e.Details, "attempt"); ok && n > float64(k.attempts) && n < 1e6 {
+	if n, ok := e.Number("attempt"); ok && n > float64(k.attempts) && n < 1e6 {
 		k.attempts = int32(n)
 	}
 	k.missed = false
@@ -150,27 +150,24 @@ func (k *task) ended(e folder.Event) (from, to time.Time) {
 	if k.seconds = -1; e.Duration > 0 && e.Duration < maxInterval {
 		k.seconds = e.Duration.Seconds()
 	}
-	k.status = statusOf(e.Result)
+	k.status = statusOf(e.Went())
 	if k.start == 0 || k.end == 0 || k.start > k.end {
 		return time.Time{}, time.Time{}
 	}
 	return k.start.time(), k.end.time()
 }
 
-// statusOf gives the status that the result of a task means. A task that
-// completed without a word did so well.
-func statusOf(result string) uint8 {
-	switch word := strings.ToLower(strings.TrimSpace(result)); word {
-	case "skipped", "left out":
+// statusOf numbers how a task ended.
+func statusOf(how folder.TaskStatus) uint8 {
+	switch how {
+	case folder.TaskError:
+		return failed
+	case folder.TaskSkipped:
 		return skipped
-	case "cancelled", "canceled", "interrupted", "aborted", "stopped", "paused":
+	case folder.TaskPaused:
 		return paused
-	default:
-		if well, known := outcomeOf(word); known && !well {
-			return failed
-		}
-		return completed
 	}
+	return completed
 }
 
 func over(s uint8) bool { return s == completed || s == failed || s == skipped }
@@ -196,14 +193,12 @@ func (t *tasks) takeProgress(list []folder.TaskState) (otherwise int) {
 			continue
 		}
 		status := k.status
-		switch word := strings.ToLower(string(s.Status)); word {
-		case "":
-		case "done", "complete":
-			status = completed
-		case "failed":
-			status = failed
+		switch how := s.Status.Meant(); {
+		case s.Status == "":
+		case how == folder.TaskCompleted, how == folder.TaskError:
+			status = statusOf(how)
 		default:
-			status = t.stand.of(word)
+			status = t.stand.of(strings.ToLower(string(s.Status)))
 		}
 		if over(k.status) && k.status != status {
 			otherwise++

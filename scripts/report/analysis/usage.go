@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+
+	"ralph/memory/session/folder"
 )
 
 // usage is what was used, as it is added up.
@@ -11,6 +13,7 @@ type usage struct {
 	input, cached, output, reasoning, total int64
 	cost                                    float64
 	priced                                  bool // at least a part has a price
+	unpriced                                bool // at least a part has none: the sum is not known
 }
 
 func (u *usage) add(v usage) {
@@ -21,6 +24,20 @@ func (u *usage) add(v usage) {
 	u.total += v.total
 	u.cost += v.cost
 	u.priced = u.priced || v.priced
+	u.unpriced = u.unpriced || v.unpriced
+}
+
+// since is what was used since before, when u is of a sum that goes on; else u.
+func (u usage) since(before usage) usage {
+	if u.input < before.input || u.output < before.output || u.total < before.total || u.cost < before.cost {
+		return u
+	}
+	u.input, u.cached, u.output = u.input-before.input, max(0, u.cached-before.cached), u.output-before.output
+	u.reasoning, u.total, u.cost = max(0, u.reasoning-before.reasoning), u.total-before.total, u.cost-before.cost
+	if u.total == 0 && u.cost == 0 {
+		return usage{}
+	}
+	return u
 }
 
 // addTo adds to a sum that is made when it is needed.
@@ -35,8 +52,11 @@ func addTo(sum **usage, u usage) {
 func (u usage) none() bool { return u == usage{} }
 
 func (u usage) told() Usage {
-	t := Usage{Input: u.input, Cached: u.cached, Output: u.output, Reasoning: u.reasoning, Total: u.total}
-	if u.priced {
+	if u.none() {
+		return Usage{}
+	}
+	t := Usage{Input: &u.input, Cached: &u.cached, Output: &u.output, Reasoning: &u.reasoning, Total: &u.total}
+	if u.priced && !u.unpriced {
 		t.Cost = rounded(u.cost, 1e6)
 	}
 	return t
@@ -51,23 +71,19 @@ func count(v float64) int64 {
 }
 
 // usageIn reads the usage that an event's details state.
-func usageIn(d map[string]any) usage {
+func usageIn(e folder.Event) usage {
 	var u usage
-	o, _ := d["usage"].(map[string]any)
-	if o == nil {
-		o, _ = d["tokens"].(map[string]any)
+	used := e.Within("usage", "tokens")
+	get := func(keys ...string) int64 { n, _ := used.Number(keys...); return count(n) }
+	u.input, u.cached = get("input", "input_tokens", "prompt_tokens"), get("cached_input", "cachedInput", "cached")
+	u.output, u.reasoning = get("output", "output_tokens", "completion_tokens"), get("reasoning")
+	if u.total = get("total", "total_tokens"); u.total == 0 {
+		u.total = u.input + u.output
 	}
-	if o != nil {
-		get := func(keys ...string) int64 { n, _ := number(o, keys...); return count(n) }
-		u.input, u.cached = get("input", "input_tokens", "prompt_tokens"), get("cached_input", "cachedInput", "cached")
-		u.output, u.reasoning = get("output", "output_tokens", "completion_tokens"), get("reasoning")
-		if u.total = get("total", "total_tokens"); u.total == 0 {
-			u.total = u.input + u.output
-		}
-	}
-	if cost, ok := number(d, "cost_usd", "cost"); ok && cost >= 0 && cost < 1e12 {
+	if cost, ok := e.Number("cost_usd", "cost"); ok && cost >= 0 && cost < 1e12 {
 		u.cost, u.priced = cost, true
 	}
+	u.unpriced = !u.priced && u.total > 0
 	return u
 }
 

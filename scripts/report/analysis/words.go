@@ -3,12 +3,11 @@ package analysis
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"ralph/memory/session/folder"
 	"ralph/memory/visible"
 )
 
@@ -68,44 +67,6 @@ func clip(s string) string {
 	return strings.Clone(s)
 }
 
-// text returns the first scalar that is there under one of the keys.
-func text(d map[string]any, keys ...string) string {
-	for _, k := range keys {
-		switch v := d[k].(type) {
-		case string:
-			if v = strings.TrimSpace(v); v != "" {
-				return v
-			}
-		case bool:
-			return strconv.FormatBool(v)
-		case float64:
-			return strconv.FormatFloat(v, 'f', -1, 64)
-		}
-	}
-	return ""
-}
-
-// number returns the first finite number that is there under one of the keys,
-// also one in a text.
-func number(d map[string]any, keys ...string) (float64, bool) {
-	for _, k := range keys {
-		var f float64
-		var err error
-		switch v := d[k].(type) {
-		case float64:
-			f = v
-		case string:
-			f, err = strconv.ParseFloat(strings.TrimSpace(v), 64)
-		default:
-			continue
-		}
-		if err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
-			return f, true
-		}
-	}
-	return 0, false
-}
-
 // optional is nil for no text.
 func optional(s string) *string {
 	if s == "" {
@@ -117,11 +78,6 @@ func optional(s string) *string {
 // outcomeOf reads how something turned out; false when it did neither well nor
 // badly, or not yet.
 func outcomeOf(word string) (well, known bool) {
-	switch strings.ToLower(strings.TrimSpace(word)) {
-	case "done", "completed", "complete", "success", "succeeded", "successful", "passed", "ok", "merged", "true":
-		return true, true
-	case "failed", "failure", "fail", "error", "given up", "gave up", "unsuccessful", "false":
-		return false, true
-	}
-	return false, false
+	how := folder.TaskStatus(word).Meant()
+	return how == folder.TaskCompleted, how == folder.TaskCompleted || how == folder.TaskError
 }

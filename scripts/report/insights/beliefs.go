@@ -27,10 +27,15 @@ func (b *beliefs) decided(tasks *board, m mark, n int32, e folder.Event, d detai
 	if !ok || !acts(d.text("decisiontype"), action) {
 		return
 	}
-	came := outcome(d.text("outcome"))
+	said := d.text("outcome")
+	if m, ok := d.own("outcome").(map[string]any); ok {
+		said = d.in(m).text("result", "status", "success")
+	}
+	came := outcome(said)
 	if n >= 0 {
 		if came != bad && came != open {
 			tasks.tasks[n].believe(m, confidence, 2)
+			tasks.tasks[n].sureWell = came == good
 		}
 		return
 	}
@@ -67,7 +72,7 @@ func (b *beliefs) findings(tasks *board, decisions []folder.Decision, threshold 
 		x, known := history[int32(i)]
 		p := newProof()
 		f, whose := float64(-1), ""
-		if t.came == good {
+		if t.came == good || t.sureWell {
 			if low(float64(t.sureness)) {
 				f, whose = float64(t.sureness), "the confidence of the decision"
 				p.add(t.sure, id)

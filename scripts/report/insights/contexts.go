@@ -94,11 +94,22 @@ func mayTell(d details) bool {
 
 // event takes in what an event of the log says of the context.
 func (c *contexts) event(m mark, kind folder.EventType, d details, task string) {
-	if kind == folder.SessionStart || !mayTell(d) {
+	var tokens, window, part float64
+	switch {
+	case kind == folder.SessionStart:
+		return
+	case mayTell(d):
+		tokens, window, part = contextOf(kind, d)
+	case kind == folder.Message && c.window > 0:
+		// What a message took in is one request, unless it is too much for one.
+		if f, ok := asNumber(d.own("prompttokens", "inputtokens", "tokensin")); ok && f <= 1.5*c.window {
+			tokens = f
+		}
+	}
+	if tokens <= 0 && part <= 0 {
 		return
 	}
 	agent, model := asText(d.own("agent", "agentname", "agentid")), asText(d.own("model"))
-	tokens, window, part := contextOf(kind, d)
 	switch {
 	case part > 0:
 		c.full(m, task, agent, part, tokens, window)
@@ -132,7 +143,13 @@ func contextOf(kind folder.EventType, d details) (tokens, window, part float64) 
 	}
 	if part == 0 {
 		part = partOf(d, "contextpercent", "contextpct", "contextpercentage", "contextusedpercent", "contextusagepercent", "contextusagepct", "contextusage", "contextratio", "contextusageratio", "contextshare",
-			"contextutilization", "contextutilisation", "contextfill", "contextfraction", "contextwindowusage", "contextwindowpercent", "contextwindowused", "windowpercent", "windowusage")
+			"contextutilization", "contextutilisation", "contextfill", "contextfraction", "contextwindowusage", "contextwindowpercent", "contextwindowused", "windowpercent", "windowusage", "windowusedpercent", "windowused")
+	}
+	if tokens == 0 {
+		tokens, part, window = bareContext(d, part, window)
+	}
+	if limit, ok := d.number("maxtokens", "limit"); ok && window == 0 && tokens > 0 && limit >= tokens {
+		window = limit // less would be the limit of an answer
 	}
 	if part > 1.5 && tokens == 0 { // a number of tokens under such a name
 		tokens, part = part, 0
@@ -142,9 +159,29 @@ func contextOf(kind folder.EventType, d details) (tokens, window, part float64) 
 		return tokens, window, part
 	}
 	if tokens == 0 && window > 0 {
-		tokens, _ = d.number("tokens", "inputtokens", "prompttokens", "tokencount", "tokensused", "usedtokens", "totaltokens", "input", "used")
+		tokens, _ = d.number("tokens", "inputtokens", "prompttokens", "tokensin", "tokencount", "tokensused", "usedtokens", "totaltokens", "input", "used")
 	}
 	return tokens, window, part
+}
+
+// bareContext reads names that may be those of a window, too, or of an answer's
+// limit: they are what is in use when the window has another.
+func bareContext(d details, part, window float64) (tokens, share, of float64) {
+	share = part
+	for _, k := range []string{"context", "contextsize", "contextlength"} {
+		f, ok := asNumber(d.own(k))
+		text, isText := d.own(k).(string)
+		switch {
+		case !ok || f <= 0:
+		case isText && strings.HasSuffix(strings.TrimSpace(text), "%"):
+			share = max(share, f)
+		case f <= 1 && share == 0 && k == "context":
+			share = f
+		case f > 150 && window > 0 && f != window:
+			return f, share, window
+		}
+	}
+	return 0, share, window
 }
 
 // partOf reads a part of a window. A number beyond 100 stays as it is: it is

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ralph/memory/session/folder"
 )
 
 // field is one detail of an event, by its plain key.
@@ -161,7 +163,20 @@ func asText(v any) string {
 	return ""
 }
 
-func (d details) number(keys ...string) (float64, bool) { return asNumber(d.find(keys...)) }
+// number returns the first of the keys that has a number.
+func (d details) number(keys ...string) (float64, bool) {
+	for _, find := range []func(...string) any{d.own, d.find} {
+		for _, k := range keys {
+			if f, ok := asNumber(find(k)); ok {
+				return f, true
+			}
+		}
+		if !d.deep {
+			break
+		}
+	}
+	return 0, false
+}
 
 // asNumber reads a number, also one in a text.
 func asNumber(v any) (float64, bool) {
@@ -290,6 +305,14 @@ func outcome(s string) verdict {
 	if s == "" {
 		return unknown
 	}
+	switch folder.TaskStatus(s).Meant() {
+	case folder.TaskCompleted:
+		return good
+	case folder.TaskError:
+		return bad
+	case folder.TaskSkipped, folder.TaskPaused:
+		return open
+	}
 	for _, w := range []string{"fail", "error", "unsuccess", "partial", "reject", "broken", "incorrect", "timeout", "timed out", "gave up", "given up", "false"} {
 		if strings.Contains(s, w) && !strings.Contains(s, "no "+w) && !strings.Contains(s, "0 "+w) && !strings.Contains(s, "without "+w) {
 			return bad
@@ -307,6 +330,9 @@ func outcome(s string) verdict {
 	}
 	if anyWord(s, "ok", "okay", "positive", "closed", "accepted") {
 		return good
+	}
+	if anyWord(s, "red", "ko", "nok") {
+		return bad
 	}
 	return other
 }

@@ -7,8 +7,8 @@
 //	flaky_check             a check passed and failed on the same tree
 //	low_confidence_success  it succeeded below the session's confidence threshold
 //	over_long_context       80 % of the context window were in use
-//	task_too_big            3 times the median of at least 4 finished tasks, and 10 s
-//	idle_for_human          one wait of 5 minutes for a human
+//	task_too_big            3 times the median of at least 3 finished tasks, and 10 s
+//	idle_waiting_for_human  one wait of 5 minutes for a human
 //	slow_stop               more than 1 s from the stop to rest
 //
 // A fact counts once, however many files tell it: the log is asked first, and

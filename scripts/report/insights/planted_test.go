@@ -25,7 +25,7 @@ const (
 	low      = "low_confidence_success"
 	long     = "over_long_context"
 	big      = "task_too_big"
-	idle     = "idle_for_human"
+	idle     = "idle_waiting_for_human"
 	slow     = "slow_stop"
 )
 
@@ -55,10 +55,10 @@ func ev(seconds float64, kind string, more ...any) o {
 
 // planted is the folder of one session, as somebody may have written it.
 type planted struct {
-	events                                         []o
-	decisions, errors                              []o
-	progress, metadata, journal                    string
-	bareErrors, older, shuffled, zones, decorative bool
+	events                      []o
+	decisions, errors           []o
+	progress, metadata, journal string
+	older, shuffled, zones      bool
 }
 
 func (s planted) write(t testing.TB) (afero.Fs, string) {

@@ -10,7 +10,7 @@ const (
 	lowConfidence   = "low_confidence_success"
 	overLongContext = "over_long_context"
 	taskTooBig      = "task_too_big"
-	idleForHuman    = "idle_for_human"
+	idleForHuman    = "idle_waiting_for_human"
 	slowStop        = "slow_stop"
 )
 
@@ -22,7 +22,7 @@ const (
 	defaultConfidence = 0.7
 	maxContextShare   = 0.8
 	bigFactor         = 3.0
-	minFinished       = 4
+	minFinished       = 3
 	minBig            = 10 * time.Second
 	minWait           = 5 * time.Minute
 	maxStop           = time.Second
@@ -47,7 +47,7 @@ func Rules() []Rule {
 		{overLongContext, "Over-long context", Medium, "≥ 80 % of the context window in use",
 			"the tokens of a request, or what an event says of the context, against the model's window",
 			"Make the task smaller, compact earlier, or take a model with a larger window: models lose track in a full window, and every request costs the whole of it."},
-		{taskTooBig, "Task too big", Low, "≥ 3 × the median duration of at least 4 finished tasks, and ≥ 10 s",
+		{taskTooBig, "Task too big", Low, "≥ 3 × the median duration of at least 3 finished tasks, and ≥ 10 s",
 			"how long finished tasks were worked on, without the waits for a human",
 			"Cut such a task into parts that can be checked on their own."},
 		{idleForHuman, "Idle waiting for a human", Low, "one wait of ≥ 5 minutes",

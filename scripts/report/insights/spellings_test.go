@@ -81,6 +81,9 @@ func TestSpellings(t *testing.T) {
 		"errors of an unknown task in the file": {planted{events: append(slices.Clone(bugs), ev(9, "error", "task_id", "B-1", "error_type", "timeout"), ev(10, "error", "task_id", "B-1", "error_type", "timeout")),
 			errors: []o{failure(11, "F-1", "timeout", 0, 5)}}, nil},
 
+		"errors in both files, the file without tasks": {planted{events: append(slices.Clone(bugs), repeat(2, func(i int) o { return ev(float64(i)*900+9, "error", "task_id", "B-1", "error_type", "timeout") })...),
+			errors: repeat(2, func(i int) o { return failure(float64(i)*900+9, "", "timeout", 0, 5) })}, nil},
+
 		// Retry storms.
 		"a storm only in the count of an error":      {planted{events: []o{ev(0, "session_start")}, errors: []o{failure(10, "T-1", "network", 6, 200)}}, []string{storm}},
 		"a storm slowly counted":                     {planted{events: []o{ev(0, "session_start")}, errors: []o{failure(10, "T-1", "network", 6, 4000)}}, nil},
@@ -108,13 +111,17 @@ func TestSpellings(t *testing.T) {
 			journal: journalOf(o{"type": "gate", "text": "a", "ok": false, "ref": "t"}, o{"type": "gate", "text": "a", "ok": true, "ref": "t"})}, []string{flaky}},
 		"a flaky check in the journal": {planted{journal: journalOf(o{"type": "gate", "text": "a", "ok": false, "ref": "t"}, o{"type": "gate", "text": "a", "ok": true, "ref": "t"})}, []string{flaky}},
 
+		"a check that was red and green": {planted{events: []o{ev(0, "gate", "gate", "a", "outcome", "red", "tree", "t"), ev(9, "gate", "gate", "a", "outcome", "green", "tree", "t")}}, []string{flaky}},
+
 		// Success without confidence.
-		"low in the history":                  {planted{events: []o{ev(0, "session_start")}, decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "success")}}, []string{low}},
-		"low in the history, no outcome":      {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "success")}, decisions: []o{decision(1, "T-1", "task_selection", "execute", 0.4, nil)}}, []string{low}},
-		"low in the history, high in the log": {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "success", "confidence", 0.9)}, decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "task completed successfully")}}, []string{low}},
-		"low and failed":                      {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "failed", "confidence", 0.3)}, decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "failed")}}, nil},
-		"low at first, high when it worked":   {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "success")}, decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "retry"), decision(3, "T-1", "task", "retry", 0.8, "done")}}, nil},
-		"a question is no success":            {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "success")}, decisions: []o{decision(1, "T-1", "help_request", "ask_human", 0.4, "answered"), decision(2, "T-1", "task", "escalate", 0.5, "success")}}, nil},
+		"a decision that came out well, of a task without an end": {planted{events: []o{ev(1, "decision", "task_id", "T-1", "action", "rewrite", "confidence", 0.3, "outcome", "success")}}, []string{low}},
+		"an outcome that is an object":                            {planted{events: []o{ev(1, "decision", "task_id", "T-1", "confidence", 0.3, "outcome", o{"result": "success"})}}, []string{low}},
+		"low in the history":                                      {planted{events: []o{ev(0, "session_start")}, decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "success")}}, []string{low}},
+		"low in the history, no outcome":                          {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "success")}, decisions: []o{decision(1, "T-1", "task_selection", "execute", 0.4, nil)}}, []string{low}},
+		"low in the history, high in the log":                     {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "success", "confidence", 0.9)}, decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "task completed successfully")}}, []string{low}},
+		"low and failed":                                          {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "failed", "confidence", 0.3)}, decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "failed")}}, nil},
+		"low at first, high when it worked":                       {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "success")}, decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "retry"), decision(3, "T-1", "task", "retry", 0.8, "done")}}, nil},
+		"a question is no success":                                {planted{events: []o{ev(5, "task_complete", "task_id", "T-1", "result", "success")}, decisions: []o{decision(1, "T-1", "help_request", "ask_human", 0.4, "answered"), decision(2, "T-1", "task", "escalate", 0.5, "success")}}, nil},
 		"low in all files, once": {planted{events: []o{ev(1, "decision", "task_id", "T-1", "result", "execute", "confidence", 0.4), ev(5, "task_complete", "task_id", "T-1", "result", "done", "confidence", 0.5)},
 			decisions: []o{decision(1, "T-1", "task", "execute", 0.4, "done")}}, []string{low}},
 		"low in a decision of the log": {planted{events: []o{ev(1, "decision", "task_id", "T-1", "confidence", "45%"), ev(5, "task_complete", "task_id", "T-1")}}, []string{low}},
@@ -143,13 +150,22 @@ func TestSpellings(t *testing.T) {
 		"in the log and in the journal": {planted{events: []o{ev(0, "session_start", "model", "m", "context_window", 1000), ev(1, "message", "context_tokens", 900, "context_window", 1000)},
 			journal: journalOf(o{"type": "usage", "agent": "ralph", "model": "m", "usage": o{"input": 900}})}, []string{long}},
 
+		"tokens of a request and a window":  {planted{events: []o{ev(1, "message", "tokens", o{"input": 170000, "output": 200}, "context_window", 200000)}}, []string{long}},
+		"tokens of an answer and a window":  {planted{events: []o{ev(1, "message", "tokens", o{"input": 500, "output": 300000}, "context_window", 200000)}}, nil},
+		"a size and a limit":                {planted{events: []o{ev(1, "message", "context_size", 115000, "context_limit", 128000)}}, []string{long}},
+		"a context as text":                 {planted{events: []o{ev(1, "message", "context", "92%")}}, []string{long}},
+		"a limit of the answer":             {planted{events: []o{ev(1, "message", "context_tokens", 115000, "max_tokens", 4096)}}, nil},
+		"a prompt and the session's window": {planted{events: []o{ev(0, "session_start", "context_window", 1000), ev(1, "message", "prompt_tokens", 900)}}, []string{long}},
+		"a sum beside the session's window": {planted{events: []o{ev(0, "session_start", "context_window", 1000), ev(1, "message", "input_tokens", 9000)}}, nil},
+
 		// Large tasks.
 		"durations of the progress": {planted{progress: "tasks:\n- {task_id: A, status: completed, duration_seconds: 100}\n- {task_id: B, status: completed, duration_seconds: 110}\n- {task_id: C, status: completed, duration_seconds: 120}\n" +
 			"- {task_id: D, status: completed, started_at: '2026-03-01T10:00:00Z', completed_at: '2026-03-01T10:20:00+00:00'}\n"}, []string{big}},
 		"durations from times": {planted{events: append(spans(100, 100, 100, 100), spanned("X", 5000, 400)...)}, []string{big}},
 		"a task over a rest": {planted{events: append(spans(100, 100, 100, 100), ev(5000, "task_start", "task_id", "X"), ev(5050, "message", "role", "user"), ev(90000, "session_start", "kind", "run"),
 			ev(90050, "task_complete", "task_id", "X", "result", "success"))}, nil},
-		"three tasks":      {planted{events: append(spans(100, 100), spanned("X", 5000, 4000)...)}, nil},
+		"two tasks":        {planted{events: append(spans(100), spanned("X", 5000, 4000)...)}, nil},
+		"three tasks":      {planted{events: append(spans(100, 100), spanned("X", 5000, 4000)...)}, []string{big}},
 		"tasks of seconds": {planted{events: append(spans(1, 1, 1, 1), spanned("X", 5000, 9)...)}, nil},
 		"skipped tasks":    {planted{events: append(spans(100, 100, 100, 100), ev(9000, "task_complete", "task_id", "S", "result", "skipped", "duration_seconds", 4000))}, nil},
 		"a task that waited": {planted{events: append(spans(100, 100, 100, 100), ev(4000, "task_start", "task_id", "X"), ev(4900, "decision", "task_id", "X", "decision_type", "permission", "result", "allowed", "duration_seconds", 840),
@@ -174,7 +190,21 @@ func TestSpellings(t *testing.T) {
 			journal: journalOf(o{"type": "permission", "agent": "a", "call_id": "1", "status": "asked", "at": 1.0}, o{"type": "permission", "agent": "a", "call_id": "1", "status": "allowed", "at": 400.0})}, []string{idle}},
 		"a long break of the user": {planted{events: []o{ev(1, "message", "role", "assistant", "text", "done, waiting for your input"), ev(9000, "message", "role", "user", "text", "go on")}}, nil},
 
+		// Requests to a human, by what they call themselves.
+		"a help request":             {planted{events: []o{ev(1, "interrupt", "type", "help_request", "duration_seconds", 1800)}}, []string{idle}},
+		"an intervention":            {planted{events: []o{ev(1, "interrupt", "type", "human_intervention", "duration_seconds", 1900)}}, []string{idle}},
+		"an intervention untold":     {planted{events: []o{ev(1, "interrupt", "task_id", "T", "type", "human_intervention"), ev(1900, "task_complete", "task_id", "T")}}, nil},
+		"a human who speaks":         {planted{events: []o{ev(1, "interrupt", "task_id", "T", "kind", "human_message"), ev(1900, "task_complete", "task_id", "T")}}, nil},
+		"a request and its answer":   {planted{events: []o{ev(1, "interrupt", "task_id", "T", "kind", "approval_request"), ev(1900, "interrupt", "task_id", "T", "kind", "approval_response")}}, []string{idle}},
+		"a question as a message":    {planted{events: []o{ev(1, "message", "role", "assistant", "kind", "question"), ev(1900, "message", "role", "user")}}, []string{idle}},
+		"a question between agents":  {planted{events: []o{ev(1, "message", "from", "a-1", "to", "a-2", "kind", "question"), ev(1900, "message", "role", "user")}}, nil},
+		"a gate that is a human":     {planted{events: []o{ev(1, "gate", "gate", "human approval", "result", "approved", "duration_seconds", 900)}}, []string{idle}},
+		"gates that only sound so":   {planted{events: []o{ev(1, "gate", "name", "human-readable docs", "duration_seconds", 900), ev(2, "gate", "check", "approval tests", "duration_seconds", 900)}}, nil},
+		"a decision to ask":          {planted{events: []o{ev(1, "decision", "action", "ask_human", "duration_seconds", 900)}}, []string{idle}},
+		"what a human asks of Ralph": {planted{events: []o{ev(1, "interrupt", "class", "ask", "kind", "question", "duration_seconds", 900)}}, nil},
+
 		// Stops.
+		"a stop by actions":          {planted{events: []o{ev(1, "interrupt", "action", "stop requested"), ev(13, "interrupt", "action", "stopped")}}, []string{slow}},
 		"latency in ms":              {planted{events: []o{ev(1, "interrupt", "latency_ms", 4200)}}, []string{slow}},
 		"latency in ms, fast":        {planted{events: []o{ev(1, "interrupt", "duration_seconds", 60, "latency_ms", 90)}}, nil},
 		"a stop told by two events":  {planted{events: []o{ev(1, "interrupt", "result", "requested"), ev(4, "interrupt", "result", "stopped")}}, []string{slow}},

@@ -45,7 +45,7 @@ func (s *stops) event(m mark, n int32, e folder.Event, d details) {
 		s.add(x)
 		return
 	}
-	says := e.Result + " " + d.text("how", "state", "status", "phase", "stage")
+	says := e.Result + " " + d.text("how", "state", "status", "phase", "stage", "action")
 	switch {
 	case m.ms == noTime:
 	case anyWord(says, "requested", "request", "received", "pressed", "stopping", "begin", "began", "started", "start") && len(s.begun) < maxFindings:
@@ -68,7 +68,8 @@ func isStop(result string, d details) bool {
 	}
 	for _, s := range says {
 		if anyWord(s, "pause", "paused", "pausing", "resume", "resumed", "go", "conversation", "late", "later", "steer", "urgent", "ask", "message", "timeout", "polite", "graceful", "wait", "waiting", "idle",
-			"question", "help", "approval", "permission") && !anyWord(s, "stop", "stopped", "hard") {
+			"question", "help", "approval", "permission", "intervention", "input", "feedback", "confirmation", "clarification", "review", "answer", "reply", "response", "instruction", "correction",
+			"redirect", "comment", "note", "status") && !anyWord(s, "stop", "stopped", "hard") {
 			return false
 		}
 	}
@@ -85,7 +86,7 @@ func isStop(result string, d details) bool {
 // details say counts more: the event's duration may be how long it rested.
 func stopTook(m mark, duration time.Duration, d details) (float64, bool) {
 	if f, ok := d.seconds("latency", "stoplatency", "interruptlatency", "latencytorest", "presstorest", "timetorest", "timetostop", "stoptime", "stop", "cancellatency", "responselatency", "resttime", "torest",
-		"rest", "stopduration", "stoptook", "took", "settled", "settletime"); ok {
+		"rest", "stopduration", "stoptook", "stoppedafter", "stoppedin", "restafter", "lastprocess", "lastprocessgone", "processesgone", "allgone", "took", "settled", "settletime"); ok {
 		return f, true
 	}
 	at := func(keys ...string) int64 {

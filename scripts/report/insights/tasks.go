@@ -33,6 +33,7 @@ type task struct {
 	kind      int32
 	came      verdict
 	told      bool // its end is in the log
+	sureWell  bool // what sureness is of came out well by itself
 	sureLevel int8 // how much the source of sureness counts
 }
 
@@ -169,10 +170,10 @@ func (b *board) track(list []folder.TaskState) {
 		}
 		t := &b.tasks[n]
 		if !t.told {
-			switch p.Status {
-			case folder.TaskCompleted, "done", "complete", "success":
+			switch p.Status.Meant() {
+			case folder.TaskCompleted:
 				t.came = good
-			case folder.TaskError, "failed":
+			case folder.TaskError:
 				t.came = bad
 			default:
 				continue

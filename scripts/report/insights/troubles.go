@@ -29,10 +29,11 @@ type troubles struct {
 	number  map[string]int32
 	types   []string // as they were written first
 	bundles map[bundle]*proof
+	says    map[int32]string // by type: what the first of them said
 }
 
 func newTroubles(b *board) *troubles {
-	return &troubles{board: b, number: map[string]int32{}, bundles: map[bundle]*proof{}}
+	return &troubles{board: b, number: map[string]int32{}, bundles: map[bundle]*proof{}, says: map[int32]string{}}
 }
 
 // typeNamed returns the number of an error type; −1 when there are too many.
@@ -86,6 +87,16 @@ func (t *troubles) add(m mark, task int32, typ, kind string) {
 func (t *troubles) event(m mark, n int32, e folder.Event, d details) {
 	typ, kind := errorTypes(e.Result, d)
 	t.add(m, n, typ, kind)
+	t.said(typ, cmp.Or(d.text("errormessage", "message", "error", "reason", "text"), e.Result))
+}
+
+// said keeps what the first error of a type says, unless that is the type again.
+func (t *troubles) said(typ, message string) {
+	n := t.typeNamed(typ)
+	if n < 0 || t.says[n] != "" || message == "" || strings.HasPrefix(typ, untold) || errorKey(message) == errorKey(typ) {
+		return
+	}
+	t.says[n] = keep(message)
 }
 
 // errorTypes reads the type of an error and the kind of its task.
@@ -210,10 +221,11 @@ func (t *troubles) findings(failures []folder.Failure) []Finding {
 		return groups[g]
 	}
 	type known struct{ typ, task int32 }
-	told := map[known]int{}
+	told, anywhere := map[known]int{}, map[int32]int{}
 	for _, b := range t.sorted() {
 		p, typ := t.bundles[b], t.resolved(b, failures)
 		told[known{typ, b.task}] += p.n
+		anywhere[typ] += p.n
 		q := in(typ, t.board.kindOf(b.task, b.kind))
 		q.n += p.n
 		q.marks = append(q.marks, p.marks...)
@@ -226,12 +238,18 @@ func (t *troubles) findings(failures []folder.Failure) []Finding {
 		if typ < 0 {
 			continue
 		}
+		t.said(x.ErrorType, x.ErrorMessage)
 		k := known{typ, n}
 		if told[k] == 0 {
 			k.task = none
 		}
-		if told[k] > 0 {
+		if told[k] > 0 && anywhere[typ] > 0 {
 			told[k]--
+			anywhere[typ]--
+			continue
+		}
+		if n == none && anywhere[typ] > 0 { // the file does not say of which task
+			anywhere[typ]--
 			continue
 		}
 		q := in(typ, t.board.kindOf(n, 0))
@@ -279,7 +297,11 @@ func (t *troubles) evidence(g group, p *proof) string {
 			where = fmt.Sprintf(", in %d tasks or more", len(p.tasks))
 		}
 	}
-	return fmt.Sprintf("%d errors of %s in work of kind %s%s%s.", p.n, what, named(g.kind), where, over(p))
+	said := ""
+	if s := t.says[g.typ]; s != "" {
+		said = fmt.Sprintf(": %q", named(s))
+	}
+	return fmt.Sprintf("%d errors of %s in work of kind %s%s%s%s.", p.n, what, named(g.kind), where, over(p), said)
 }
 
 // over says how long something went on.

@@ -63,8 +63,7 @@ func (w *waits) event(m mark, n int32, kind folder.EventType, e folder.Event, d 
 		w.step(step{m, n, stepOf(kind, d)})
 		return false
 	}
-	seconds, stated := d.seconds("wait", "waited", "waiting", "waittime", "humanwait", "humanwaittime", "waitforhuman", "waitedforhuman", "waitingforhuman", "idle", "idletime", "response", "responsetime",
-		"humanresponse", "humanresponsetime", "blocked", "approvalwait", "approvaltime", "humanidle")
+	seconds, stated := d.seconds(waitKeys()...)
 	if e.Duration > 0 {
 		seconds, stated = max(seconds, e.Duration.Seconds()), true
 	} else if !stated {
@@ -91,8 +90,7 @@ func stepOf(kind folder.EventType, d details) int8 {
 	case folder.Interrupted:
 		return byHuman
 	case folder.Message:
-		switch asText(d.own("role", "from", "sender", "author", "by")) {
-		case "user", "human", "operator":
+		if fromHuman(d) {
 			return byHuman
 		}
 		return byOther
@@ -105,9 +103,19 @@ func stepOf(kind folder.EventType, d details) int8 {
 // forHuman says that an event is about a wait for a human, or a question to one.
 func forHuman(kind folder.EventType, e folder.Event, d details) bool {
 	switch kind {
-	case folder.SessionStart, folder.SessionEnd, folder.TaskStart, folder.Retried, folder.GateChecked, folder.Tripped, folder.Errored:
+	case folder.SessionStart, folder.SessionEnd, folder.TaskStart, folder.Retried, folder.Tripped, folder.Errored:
 		return false
+	case folder.GateChecked, folder.Interrupted, folder.Message:
+		if asksHuman(kind, e, d) {
+			return true
+		}
+		if kind == folder.GateChecked {
+			return false
+		}
 	case folder.Decided:
+		if action := d.text("action", "choice"); action != "" && len(words(action)) <= 3 && anyWord(action, "ask", "human", "escalate", "help") && tells(e, d) {
+			return true
+		}
 		if forAnswer(d.text("decisiontype", "kind", "type")) || anyWord(e.Result, "ask", "human", "escalate", "help") && len(words(e.Result)) <= 3 {
 			return true
 		}
@@ -115,7 +123,7 @@ func forHuman(kind folder.EventType, e folder.Event, d details) bool {
 		if human(d.text("to", "target", "receiver", "handoffto")) {
 			return true
 		}
-	case folder.TaskComplete, folder.PhaseStart, folder.PhaseComplete, folder.Message, folder.Checkpoint, folder.Interrupted:
+	case folder.TaskComplete, folder.PhaseStart, folder.PhaseComplete, folder.Checkpoint:
 	default:
 		switch plain(string(e.Type)) {
 		case "helprequest", "humanwait", "waitforhuman", "waitingforhuman", "waiting", "wait", "idle", "humaninput", "humanintervention", "ask", "question", "approval", "approvalrequest", "permission",
@@ -143,6 +151,81 @@ func forHuman(kind folder.EventType, e folder.Event, d details) bool {
 	}
 	waits := strings.Contains(says, "waiting") || strings.Contains(says, "await") || strings.Contains(says, "wait_for") || strings.Contains(says, "wait for")
 	return (waits || kind != folder.Interrupted && (strings.Contains(says, "wait") || strings.Contains(says, "idle"))) && human(says)
+}
+
+// asksHuman says that a gate, an interrupt or a message is a request to a human,
+// or its answer, by what it calls itself.
+func asksHuman(kind folder.EventType, e folder.Event, d details) bool {
+	if len(d.fields) == 0 {
+		return false
+	}
+	switch kind {
+	case folder.GateChecked:
+		for _, k := range []string{"kind", "type", "gate", "gatename", "name", "check"} {
+			// Approval tests are checks like others.
+			s := plain(asText(d.own(k)))
+			if s == "human" || anyPart(s, "approval", "signoff", "humanreview", "humancheck", "humanconfirm") && !strings.Contains(s, "test") {
+				return true
+			}
+		}
+		return false
+	case folder.Message:
+		if fromHuman(d) {
+			_, told := d.seconds(waitKeys()...)
+			return told
+		}
+		to := asText(d.own("to", "target", "receiver"))
+		return (to == "" || human(to)) && forAnswer(asText(d.own("kind", "type", "messagetype", "messagekind", "category")))
+	}
+	switch plain(asText(d.own("class"))) {
+	case "stop", "urgent", "ask", "steer", "later":
+		return false // what a human says to Ralph
+	}
+	says := []string{asText(d.own("class")), asText(d.own("kind")), asText(d.own("type")), asText(d.own("category")), asText(d.own("interrupttype")), asText(d.own("action"))}
+	if len(words(e.Result)) <= 3 {
+		says = append(says, e.Result)
+	}
+	for _, s := range says {
+		switch k := plain(s); {
+		case k == "" || k == "ask" || strings.Contains(k, "stop") || strings.Contains(k, "interrupt"):
+		case strings.Contains(k, "human") || strings.Contains(k, "intervention"):
+			// It may be a human who speaks, too.
+			if tells(e, d) && (forAnswer(strings.ReplaceAll(k, "human", "")) || anyPart(k, "intervention", "wait", "input", "feedback", "review", "response")) {
+				return true
+			}
+		case forAnswer(k):
+			return true
+		}
+	}
+	return false
+}
+
+func anyPart(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
+}
+
+// fromHuman says that a message is one of a human.
+func fromHuman(d details) bool {
+	switch plain(asText(d.own("role", "from", "sender", "author", "by"))) {
+	case "user", "human", "operator":
+		return true
+	}
+	return false
+}
+
+// tells says that an event tells how long it took.
+func tells(e folder.Event, d details) bool {
+	if e.Duration > 0 {
+		return true
+	}
+	_, told := d.seconds(append(waitKeys(), "duration", "elapsed", "took")...)
+	return told
+}
+
+// waitKeys begin the keys of the time that was waited for a human.
+func waitKeys() []string {
+	return []string{"wait", "waited", "waiting", "waittime", "humanwait", "humanwaittime", "waitforhuman", "waitedforhuman", "waitingforhuman", "idle", "idletime", "response", "responsetime",
+		"humanresponse", "humanresponsetime", "blocked", "approvalwait", "approvaltime", "humanidle"}
 }
 
 // forAnswer says that a decision of this type is one that a human makes.
@@ -176,6 +259,9 @@ func pending(e folder.Event, d details) bool {
 		if s := asText(d.own(k)); s != "" && s != "pending" && s != "false" {
 			return false
 		}
+	}
+	if anyPart(plain(asText(d.own("kind", "type", "category"))), "response", "answer", "reply", "granted", "denied", "approved", "received") {
+		return false
 	}
 	says := e.Result
 	if says == "" {

@@ -123,7 +123,7 @@ func TestSameEventsSameTimeline(t *testing.T) {
 		v := c.Result(folder.Data{})
 		return fmt.Sprint(v.taskBars, v.agentBars, v.ended)
 	}
-	if make() != make() {
+	if first, again := make(), make(); first != again {
 		t.Error("the same events make another timeline")
 	}
 }
@@ -230,7 +230,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("seconds(%v) = %q, want %q", in, got, want)
 		}
 	}
-	for in, want := range map[int64]string{0: "0", 999: "999", 9999: "9,999", 12345: "12.3 k", 999_400: "999 k", 999_600: "1.00 M", 1_234_567_890: "1.23 G", -1234: "−1,234"} {
+	for in, want := range map[int64]string{0: "0", 999: "999", 9999: "9,999", 12345: "12.3 k", 999_400: "999 k", 999_600: "1.00 M", 1_234_567_890: "1.23 G", -1234: "-1,234"} {
 		if got := brief(in); got != want {
 			t.Errorf("brief(%d) = %q, want %q", in, got, want)
 		}

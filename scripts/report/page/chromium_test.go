@@ -83,7 +83,7 @@ func (b *browser) run(t *testing.T, file string, args ...string) []byte {
 	var out, diag bytes.Buffer
 	c := exec.CommandContext(ctx, b.bin, append(args, "file://"+file)...)
 	c.Stdout, c.Stderr = &out, &diag
-	// Its helpers end with it.
+	// The processes that it starts end with it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 10 * time.Second
@@ -108,51 +108,59 @@ func store(t *testing.T, name string, data []byte) string {
 	return file
 }
 
-// TestInChromium shows the worst session that there is: its texts are texts,
-// nothing of it runs, and nothing leaves the page.
+// TestInChromium shows the worst sessions that there are, in frames of a page that
+// may do everything: their texts are texts, nothing of them runs, and nothing leaves
+// them. A page that holds what the template would never let through is stopped by
+// its own policy. The frames may see each other, which is more than a file may.
 func TestInChromium(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
-	control := store(t, "control.html", []byte(`<!doctype html><title>before</title><img src="http://recorder.test/pixel"><script>document.title = "owned"</script>`))
-	dom := string(b.run(t, control, "--dump-dom"))
-	if got := b.requests(); !slices.Contains(got, "GET recorder.test/pixel") || !strings.Contains(dom, "<title>owned</title>") {
-		t.Fatalf("the recorder or the browser does not work: %q, %.200s", got, dom)
-	}
-
-	b.mu.Lock()
-	b.asked = nil
-	b.mu.Unlock()
 	const evil = `</style></title></svg><script>document.title="owned"</script><img src=http://recorder.test/a onerror='document.title="owned"'><link rel=stylesheet href=http://recorder.test/b>` +
 		`<a href="javascript:document.title='owned'">x</a><iframe src=http://recorder.test/c></iframe><style>@import "http://recorder.test/d"</style><meta http-equiv=refresh content="0;url=http://recorder.test/e">`
-	for name, data := range map[string][]byte{"poisoned.html": written(t, poisoned(evil)), "hostile.html": written(t, read(t, filepath.Join(sessions, "hostile")))} {
-		dom = string(b.run(t, store(t, name, data), "--dump-dom"))
-		if strings.Contains(dom, "<title>owned") || !strings.Contains(dom, "Ralph session") {
-			t.Errorf("%s: something ran: %.300s", name, dom)
-		}
-		root := parsed(t, []byte(dom))
-		inert(t, root)
-		if name == "poisoned.html" && strings.Count(inner(root), `<script>document.title="owned"`) < 10 {
-			t.Error("the texts do not stand on the page")
-		}
+	planted := bytes.Replace(written(t, read(t, filepath.Join(sessions, "clean"))), []byte("<main>"),
+		[]byte(`<main><script>document.title = "owned"</script><img src="http://recorder.test/f" onerror="document.title='owned'"><iframe src="http://recorder.test/g"></iframe>`), 1)
+	pages := [][]byte{written(t, poisoned(evil)), written(t, read(t, filepath.Join(sessions, "hostile"))), planted}
+	var frames strings.Builder
+	for _, data := range pages {
+		fmt.Fprintf(&frames, `<iframe src="file://%s"></iframe>`, store(t, "page.html", data))
 	}
-	if got := b.requests(); len(got) > 0 {
+	control := store(t, "control.html", []byte(`<!doctype html><title>before</title><img src="http://recorder.test/pixel">`+frames.String()+`<script>
+onload = () => {
+	document.title = "owned";
+	for (const f of document.querySelectorAll("iframe")) {
+		document.body.appendChild(document.createElement("pre")).textContent = f.contentDocument.documentElement.outerHTML;
+	}
+}</script>`))
+	dom := b.run(t, control, "--allow-file-access-from-files", "--dump-dom")
+	got := b.requests()
+	own := func(r string) bool { return r == "GET recorder.test/pixel" }
+	if !slices.ContainsFunc(got, own) || !bytes.Contains(dom, []byte("<title>owned</title>")) {
+		t.Fatalf("the recorder or the browser does not work: %q, %.200s", got, dom)
+	}
+	if got = slices.DeleteFunc(got, own); len(got) > 0 {
 		t.Errorf("the pages asked for %q", got)
 	}
-}
-
-// TestPolicyInChromium plants what the template would never let through: the
-// page's own policy still stops it.
-func TestPolicyInChromium(t *testing.T) {
-	t.Parallel()
-	b := newBrowser(t)
-	data := bytes.Replace(written(t, read(t, filepath.Join(sessions, "clean"))), []byte("<main>"),
-		[]byte(`<main><script>document.title = "owned"</script><img src="http://recorder.test/a" onerror="document.title='owned'"><iframe src="http://recorder.test/b"></iframe>`), 1)
-	dom := string(b.run(t, store(t, "planted.html", data), "--dump-dom"))
-	if strings.Contains(dom, "<title>owned") || !strings.Contains(dom, "http://recorder.test/a") {
-		t.Errorf("the policy let a script run, or nothing was planted: %.200s", dom)
+	var shown []string
+	for n := range parsed(t, dom).Descendants() {
+		if n.Data == "pre" {
+			shown = append(shown, inner(n))
+		}
 	}
-	if got := b.requests(); len(got) > 0 {
-		t.Errorf("the policy let %q out", got)
+	if len(shown) != len(pages) {
+		t.Fatalf("%d pages are shown: %.400s", len(shown), dom)
+	}
+	for i, text := range shown {
+		if strings.Contains(text, "<title>owned") || !strings.Contains(text, "Ralph session") {
+			t.Errorf("page %d: something ran: %.300s", i, text)
+		}
+	}
+	inert(t, parsed(t, []byte(shown[0])))
+	inert(t, parsed(t, []byte(shown[1])))
+	if strings.Count(inner(parsed(t, []byte(shown[0]))), `<script>document.title="owned"`) < 10 {
+		t.Error("the texts do not stand on the page")
+	}
+	if !strings.Contains(shown[2], "http://recorder.test/f") {
+		t.Error("nothing was planted")
 	}
 }
 
@@ -162,39 +170,37 @@ func TestPicturesInChromium(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	file := store(t, "clean.html", written(t, read(t, filepath.Join(sessions, "clean"))))
-	for _, c := range []struct {
-		name   string
-		scheme int // of the browser's settings
-		wide   int
-		dark   bool
-	}{{"light", 1, 1600, false}, {"dark", 0, 1200, true}} {
-		shot := filepath.Join(t.TempDir(), c.name+".png")
-		b.run(t, file, fmt.Sprintf("--blink-settings=preferredColorScheme=%d", c.scheme), fmt.Sprintf("--window-size=%d,900", c.wide), "--screenshot="+shot)
-		img := picture(t, shot)
-		corner := luma(img.At(5, 5))
-		if c.dark != (corner < 80) || !c.dark != (corner > 230) {
-			t.Errorf("%s: the paper has a brightness of %d", c.name, corner)
-		}
-		if n := colours(img); n < 40 {
-			t.Errorf("%s: the picture has %d colours: nothing is drawn", c.name, n)
-		}
-	}
-	pdf := filepath.Join(t.TempDir(), "page.pdf")
-	b.run(t, file, "--no-pdf-header-footer", "--print-to-pdf="+pdf)
+	shot, pdf := filepath.Join(t.TempDir(), "dark.png"), filepath.Join(t.TempDir(), "page.pdf")
+	b.run(t, file, "--blink-settings=preferredColorScheme=0", "--window-size=1200,900", "--screenshot="+shot, "--no-pdf-header-footer", "--print-to-pdf="+pdf)
+	drawn(t, "dark", picture(t, shot), true)
 	data, err := os.ReadFile(pdf)
 	if err != nil || !bytes.HasPrefix(data, []byte("%PDF-")) || len(data) < 10_000 {
 		t.Errorf("the print has %d bytes: %v", len(data), err)
 	}
 	// A frame is as narrow as a phone; the browser's window is not.
-	frame := store(t, "frame.html", []byte(`<!doctype html><body style="margin:0"><iframe style="border:0;width:360px;height:5000px" src="file://`+file+`"></iframe>`))
-	shot := filepath.Join(t.TempDir(), "narrow.png")
-	b.run(t, frame, "--window-size=520,5000", "--blink-settings=preferredColorScheme=1", "--screenshot="+shot)
-	img := picture(t, shot)
-	for y := range img.Bounds().Dy() {
+	frames := store(t, "frames.html", []byte(`<!doctype html><body style="margin:0;white-space:nowrap"><iframe style="border:0;width:360px;height:5000px" src="file://`+file+
+		`"></iframe><iframe style="border:0;width:1600px;height:5000px" src="file://`+file+`"></iframe>`))
+	shot = filepath.Join(t.TempDir(), "light.png")
+	b.run(t, frames, "--blink-settings=preferredColorScheme=1", "--window-size=1960,5000", "--screenshot="+shot)
+	light := picture(t, shot)
+	drawn(t, "light", light, false)
+	for y := range light.Bounds().Dy() {
 		// What is too wide makes the frame scroll, and is cut at its edge.
-		if l := luma(img.At(359, y)); l < 200 {
+		if l := luma(light.At(359, y)); l < 200 {
 			t.Fatalf("at 360 pixels something is cut at the edge, at height %d", y)
 		}
+	}
+}
+
+// drawn says whether the paper is dark or not, and whether anything is on it.
+func drawn(t *testing.T, name string, img image.Image, dark bool) {
+	t.Helper()
+	corner := luma(img.At(5, 5))
+	if dark != (corner < 80) || !dark != (corner > 230) {
+		t.Errorf("%s: the paper has a brightness of %d", name, corner)
+	}
+	if n := colours(img); n < 40 {
+		t.Errorf("%s: the picture has %d colours: nothing is drawn", name, n)
 	}
 }
 

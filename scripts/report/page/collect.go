@@ -36,11 +36,13 @@ func (c *Collector) Event(_ string, e folder.Event) {
 	}
 	c.log.add(at, e)
 	if e.Type == folder.TaskComplete {
-		used, _ := e.Details["usage"].(map[string]any)
-		a := amountOf(number(used, "input"), number(used, "cached_input", "cached"), number(used, "output"))
-		if cost := number(e.Details, "cost_usd", "cost"); cost > 0 {
+		used := e.Within("usage", "tokens")
+		get := func(keys ...string) float64 { n, _ := used.Number(keys...); return n }
+		a := amountOf(get("input", "input_tokens", "prompt_tokens"), get("cached_input", "cachedInput", "cached"), get("output", "output_tokens", "completion_tokens"))
+		if cost, _ := e.Number("cost_usd", "cost"); cost > 0 {
 			a.cost, a.priced = cost, true
 		}
+		a.unpriced = !a.priced && a.tokens() > 0
 		if a != (amount{}) {
 			c.spent.add(timed{at, a})
 		}
@@ -105,8 +107,9 @@ func (c *Collector) Record(r session.Record) {
 	if p.Type == "usage" && p.Usage != nil {
 		a := amountOf(p.Usage.Input, p.Usage.Cached, p.Usage.Output)
 		if p.Cost != nil && *p.Cost >= 0 {
-			a.cost, a.priced = c.agents.of(cmp.Or(p.Agent, "ralph")).cost(p.Turn, *p.Cost), true
+			a.cost, a.priced = c.agents.of(cmp.Or(p.Agent, "ralph")).meter.Cost(p.Turn, *p.Cost), true
 		}
+		a.unpriced = !a.priced && a.tokens() > 0
 		c.tokens.add(timed{at, a})
 	}
 	if e, ok := retell(r.Time, &p); ok {
@@ -198,33 +201,4 @@ func millis(t time.Time) (int64, bool) {
 		return 0, false
 	}
 	return t.UnixMilli(), true
-}
-
-// number finds the first number under the keys of a foreign object; 0 is none.
-func number(o map[string]any, keys ...string) float64 {
-	for _, k := range keys {
-		switch v := o[k].(type) {
-		case float64:
-			return v
-		case int:
-			return float64(v)
-		case int64:
-			return float64(v)
-		case json.Number:
-			if f, err := v.Float64(); err == nil {
-				return f
-			}
-		}
-	}
-	return 0
-}
-
-// word finds the first text under the keys of a foreign object.
-func word(o map[string]any, keys ...string) string {
-	for _, k := range keys {
-		if s, ok := o[k].(string); ok && s != "" {
-			return s
-		}
-	}
-	return ""
 }

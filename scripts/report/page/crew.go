@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"ralph/memory/session/folder"
+	"ralph/scripts/report/analysis"
 )
 
 // worker is one agent while its events go by.
@@ -20,19 +23,7 @@ type worker struct {
 	tools  int
 	tokens int64
 	worked int64
-	turn   int     // the last that used tokens
-	paid   float64 // what the loop had cost by then
-}
-
-// cost is what the request cost: events tell what the agent's loop cost so far,
-// which begins anew with its turns.
-func (w *worker) cost(turn int, sofar float64) float64 {
-	cost := sofar
-	if turn > w.turn && sofar >= w.paid {
-		cost -= w.paid
-	}
-	w.turn, w.paid = turn, sofar
-	return cost
+	meter  analysis.Meter
 }
 
 // crew follows the agents of a journal.
@@ -81,7 +72,7 @@ func (c *crew) event(at int64, p *payload) {
 		w.open, w.child, w.from, w.last, w.state, w.task = true, true, at, at, stateRunning, shorten(cmp.Or(p.TaskID, p.Text))
 		return
 	case "child_end":
-		w.state = outcome(p.Status)
+		w.state = ending(folder.TaskStatus(p.Status).Meant())
 		if p.OK != nil && !*p.OK && w.state == stateDone {
 			w.state = stateFailed
 		}
@@ -91,6 +82,7 @@ func (c *crew) event(at int64, p *payload) {
 		return
 	case "turn_start":
 		w.turns++
+		w.meter.Begins(p.Turn)
 		if w.open && !w.child {
 			c.close(w, w.last)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ralph/memory/wording"
 )
 
 // timeline is the picture of what happened when: strips under one axis.
@@ -132,7 +134,7 @@ func phases(t Timeline, s scale) strip {
 	for _, p := range t.phases {
 		row.Bars = append(row.Bars, s.rect(p.from, p.to, 4, 8, "phase", p.tip()))
 	}
-	row.Foot = thousands(len(t.phases))
+	row.Foot = wording.Grouped(len(t.phases))
 	return row
 }
 
@@ -140,9 +142,9 @@ func phases(t Timeline, s scale) strip {
 func (b bar) tip() string {
 	t := line(b.text, maxTitle)
 	if b.n > 1 {
-		t += " and " + thousands(b.n-1) + " more"
+		t += " and " + wording.Grouped(b.n-1) + " more"
 	} else if b.attempt > 1 {
-		t += ", attempt " + thousands(b.attempt)
+		t += ", attempt " + wording.Grouped(b.attempt)
 	}
 	return t + ": " + b.state.word() + ", " + seconds(float64(b.to-b.from)/1000) + " from " + clock(b.from).Format("15:04:05")
 }
@@ -160,7 +162,7 @@ func (v *timeline) work(t Timeline, s scale) {
 	}
 	if t.manyTasks > 0 {
 		row := packed(t.taskBars, s, "")
-		row.Name, row.Foot = thousands(t.manyTasks)+" tasks", ""
+		row.Name, row.Foot = wording.Grouped(t.manyTasks)+" tasks", ""
 		g.Rows, g.Foot, g.Took = []strip{row}, "", ""
 		v.Groups = append(v.Groups, g)
 		v.states(t.taskBars)
@@ -172,7 +174,7 @@ func (v *timeline) work(t Timeline, s scale) {
 		x := strip{ID: line(r.id, 24), Name: line(r.name, maxTitle), Height: 20, Took: maybe(r.worked), Foot: line(r.status, 40), Tone: cmp.Or(toneOf(r.status), class(r.state))}
 		x.Tip = strings.TrimSpace(x.ID + " " + x.Name)
 		if r.attempts > 1 {
-			x.Foot += ", " + thousands(r.attempts) + " tries"
+			x.Foot += ", " + wording.Grouped(r.attempts) + " tries"
 		}
 		g.Rows = append(g.Rows, x)
 	}
@@ -189,11 +191,11 @@ func (v *timeline) work(t Timeline, s scale) {
 func piled(t Timeline, s scale) strip {
 	const height = 64
 	all, every, most := slots(t.ended, t.endedWidth, s)
-	row := strip{Name: thousands(t.manyTasks) + " tasks: attempts that ended, per " + exactly(every), Height: height + 4, Took: "top: " + brief(most), Tall: true}
+	row := strip{Name: wording.Grouped(t.manyTasks) + " tasks: attempts that ended, per " + exactly(every), Height: height + 4, Took: "top: " + brief(most), Tall: true}
 	for _, x := range all {
-		tip := clock(x.from).Format("15:04:05") + ": " + thousands(x.fresh) + " done, " + thousands(x.output) + " failed"
+		tip := clock(x.from).Format("15:04:05") + ": " + wording.Grouped(x.fresh) + " done, " + wording.Grouped(x.output) + " failed"
 		if x.cached > 0 {
-			tip += ", " + thousands(x.cached) + " other"
+			tip += ", " + wording.Grouped(x.cached) + " other"
 		}
 		row.Bars = append(row.Bars, x.heaped(s, every, most, height, [3]string{"failed", "done", "open"}, tip)...)
 	}
@@ -265,7 +267,7 @@ func (v *timeline) crew(t Timeline, s scale) {
 	g := group{Name: "Agents", Took: "at work", Foot: "requests · tokens"}
 	if t.manyAgents > 0 {
 		row := packed(t.agentBars, s, "agent")
-		row.Name = thousands(t.manyAgents) + " agents"
+		row.Name = wording.Grouped(t.manyAgents) + " agents"
 		g.Rows, g.Took, g.Foot = []strip{row}, "", ""
 		v.Groups = append(v.Groups, g)
 		return
@@ -273,7 +275,7 @@ func (v *timeline) crew(t Timeline, s scale) {
 	at := map[string]int{}
 	for _, r := range t.agents {
 		at[r.id] = len(g.Rows)
-		x := strip{Name: line(r.id, 60), Tip: line(r.id+" "+r.name, maxTitle), Height: 20, Took: maybe(r.worked), Foot: thousands(r.turns)}
+		x := strip{Name: line(r.id, 60), Tip: line(r.id+" "+r.name, maxTitle), Height: 20, Took: maybe(r.worked), Foot: wording.Grouped(r.turns)}
 		if r.tokens > 0 {
 			x.Foot += " · " + brief(r.tokens)
 		}
@@ -305,7 +307,7 @@ func (v *timeline) happened(t Timeline, s scale) {
 			row.Bars = append(row.Bars, s.rect(w.from, w.to, 4, 12, "wait", line(cmp.Or(w.text, "wait"), maxTitle)+": "+seconds(float64(w.to-w.from)/1000)))
 			total, n = total+w.to-w.from, n+w.n
 		}
-		row.Took, row.Foot = seconds(float64(total)/1000), thousands(n)
+		row.Took, row.Foot = seconds(float64(total)/1000), wording.Grouped(n)
 		g.Rows = append(g.Rows, row)
 	}
 	for _, l := range []struct {
@@ -323,9 +325,9 @@ func (v *timeline) happened(t Timeline, s scale) {
 		if total == 0 {
 			continue
 		}
-		row.Foot = thousands(total)
+		row.Foot = wording.Grouped(total)
 		if bad := t.counts[laneGateFailed]; l.name == "Checks" && bad > 0 {
-			row.Foot += ", " + thousands(bad) + " failed"
+			row.Foot += ", " + wording.Grouped(bad) + " failed"
 		}
 		for _, k := range l.lanes {
 			row.Marks = append(row.Marks, signs(t.marks, k, s)...)
@@ -376,7 +378,7 @@ func meaning(l lane) string {
 
 func (m mark) tip() string {
 	if m.n > 1 {
-		return thousands(m.n) + " × " + meaning(m.lane) + ", " + clock(m.at).Format("15:04:05") + " – " + clock(m.last).Format("15:04:05")
+		return wording.Grouped(m.n) + " × " + meaning(m.lane) + ", " + clock(m.at).Format("15:04:05") + " – " + clock(m.last).Format("15:04:05")
 	}
 	return clock(m.at).Format("15:04:05") + " " + meaning(m.lane) + ": " + line(m.text, maxTitle)
 }
@@ -392,7 +394,7 @@ func (v *timeline) tables(t Timeline) {
 		}
 		many := ""
 		if b.n > 1 {
-			many = thousands(b.n)
+			many = wording.Grouped(b.n)
 		}
 		v.Bars = append(v.Bars, cells{short(clock(b.from)), name, seconds(float64(b.to-b.from) / 1000), b.state.word(), many})
 	}
@@ -401,12 +403,12 @@ func (v *timeline) tables(t Timeline) {
 	for _, m := range head(marks) {
 		many := ""
 		if m.n > 1 {
-			many = thousands(m.n)
+			many = wording.Grouped(m.n)
 		}
 		v.Marks = append(v.Marks, cells{short(clock(m.at)), meaning(m.lane), line(m.text, maxTitle), many})
 	}
 	if n := len(list) - len(v.Bars) + len(marks) - len(v.Marks); n > 0 {
-		v.Less = rich("The tables hold the first " + thousands(maxRows) + " of each; `ralph logs` shows all.")
+		v.Less = rich("The tables hold the first " + wording.Grouped(maxRows) + " of each; `ralph logs` shows all.")
 	}
 }
 

@@ -82,7 +82,16 @@ func latencyOf(n int, d analysis.Distribution) Latency {
 }
 
 func spentOf(name string, u analysis.Usage) Spent {
-	return Spent{Name: name, Input: u.Input, Cached: u.Cached, Output: u.Output, Reasoning: u.Reasoning, Total: u.Total, Cost: u.Cost}
+	s := Spent{Name: name, Cost: u.Cost}
+	for _, x := range []struct {
+		to   *int64
+		from *int64
+	}{{&s.Input, u.Input}, {&s.Cached, u.Cached}, {&s.Output, u.Output}, {&s.Reasoning, u.Reasoning}, {&s.Total, u.Total}} {
+		if x.from != nil {
+			*x.to = *x.from
+		}
+	}
+	return s
 }
 
 func calibrationOf(of string, c analysis.Calibration) Calibration {

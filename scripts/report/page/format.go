@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ralph/memory/visible"
+	"ralph/memory/wording"
 )
 
 // seconds words how long something took, with about three digits.
@@ -42,25 +43,12 @@ func maybe(s *float64) string {
 	return seconds(*s)
 }
 
-// thousands writes a count with its digits in groups.
-func thousands[T int | int64](n T) string {
-	s := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "−", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
 // brief writes a count in few letters: 9,999, 12.3 k, 4.56 M.
 func brief(n int64) string {
 	f := float64(n)
 	switch {
 	case f < 1e4:
-		return thousands(n)
+		return wording.Grouped(n)
 	case f < 999_500:
 		return digits(f/1e3) + " k"
 	case f < 999.5e6:
@@ -119,17 +107,6 @@ func fraction(r *float64) string {
 		return "–"
 	}
 	return strconv.FormatFloat(*r, 'f', 2, 64)
-}
-
-// plural counts things.
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	if strings.HasSuffix(one, "y") {
-		return thousands(n) + " " + strings.TrimSuffix(one, "y") + "ies"
-	}
-	return thousands(n) + " " + one + "s"
 }
 
 // How much of a foreign text stands on the page.

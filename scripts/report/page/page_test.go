@@ -75,7 +75,7 @@ func TestThePageOfAnHonestSession(t *testing.T) {
 	in := read(t, filepath.Join(sessions, "clean"))
 	in.Figures = figures()
 	in.Generated = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	in.Findings = []insights.Finding{{Rule: "idle_for_human", Title: "Waited for the human", Severity: insights.Low, Count: 30, Events: []string{"e17", "j341"},
+	in.Findings = []insights.Finding{{Rule: "idle_waiting_for_human", Title: "Waited for the human", Severity: insights.Low, Count: 30, Events: []string{"e17", "j341"},
 		TaskIDs: []string{"T-4"}, Evidence: "One wait of 6 min 10 s.", Suggestion: "Allow what is harmless beforehand."}}
 	got := written(t, in)
 	if again := written(t, in); !bytes.Equal(got, again) {

@@ -96,6 +96,7 @@ func lay(from, to int64, folded []sitting) scale {
 		from = f.to
 	}
 	put(from, to, false)
+	s.parts[len(s.parts)-1].x1 = axisEnd // a sum may be a hair beyond it
 	return s
 }
 
@@ -106,7 +107,7 @@ func (s scale) x(at int64) float64 {
 	}
 	for _, p := range s.parts {
 		if at <= p.to {
-			return p.x0 + (p.x1-p.x0)*float64(max(at, p.from)-p.from)/float64(max(p.to-p.from, 1))
+			return min(p.x1, p.x0+(p.x1-p.x0)*float64(max(at, p.from)-p.from)/float64(max(p.to-p.from, 1)))
 		}
 	}
 	return s.parts[len(s.parts)-1].x1

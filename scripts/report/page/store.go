@@ -186,11 +186,11 @@ func (m *marks) squeeze() {
 type amount struct {
 	fresh, cached, output int64
 	cost                  float64
-	priced                bool
+	priced, unpriced      bool // the cost of some is known, of some is not
 }
 
 func (a *amount) add(b amount) {
-	a.fresh, a.cached, a.output, a.cost, a.priced = a.fresh+b.fresh, a.cached+b.cached, a.output+b.output, a.cost+b.cost, a.priced || b.priced
+	a.fresh, a.cached, a.output, a.cost, a.priced, a.unpriced = a.fresh+b.fresh, a.cached+b.cached, a.output+b.output, a.cost+b.cost, a.priced || b.priced, a.unpriced || b.unpriced
 }
 
 func (a amount) tokens() int64 { return a.fresh + a.cached + a.output }

@@ -63,38 +63,38 @@ func (s *story) event(at int64, e folder.Event) {
 	case folder.TaskComplete:
 		s.complete(at, e)
 	case folder.Errored:
-		s.mark(at, laneError, cmp.Or(word(e.Details, "kind", "error_type", "type"), "error")+": "+cmp.Or(e.Result, word(e.Details, "error_message", "message", "error")), e.TaskID)
+		s.mark(at, laneError, cmp.Or(e.Text("kind", "error_type", "type"), "error")+": "+cmp.Or(e.Result, e.Text("error_message", "message", "error")), e.TaskID)
 		if t := s.tasks[e.TaskID]; t != nil && t.open && e.TaskID != "" {
 			s.end(t, at, stateFailed)
 		}
 	case folder.Retried:
 		s.mark(at, laneRetry, e.Result, e.TaskID)
 	case folder.Interrupted:
-		text := cmp.Or(e.Result, word(e.Details, "how"), "interrupt")
+		text := cmp.Or(e.Result, e.Text("how"), "interrupt")
 		if e.Duration > 0 {
 			text += ", at rest after " + seconds(e.Duration.Seconds())
 		}
 		s.mark(at, laneInterrupt, text, e.TaskID)
 	case folder.GateChecked:
 		l := laneGateFailed
-		if strings.HasPrefix(strings.ToLower(e.Result), "pass") || e.Result == "ok" {
+		if folder.TaskStatus(e.Result).Meant() == folder.TaskCompleted {
 			l = lanePassed
 		}
-		s.mark(at, l, cmp.Or(word(e.Details, "check", "name", "gate", "command"), "check"), e.TaskID)
+		s.mark(at, l, cmp.Or(e.Text("check", "name", "gate", "command"), "check"), e.TaskID)
 	case folder.Tripped:
-		s.mark(at, laneBreaker, strings.Trim(word(e.Details, "condition")+": "+e.Result, ": "), e.TaskID)
+		s.mark(at, laneBreaker, strings.Trim(e.Text("condition")+": "+e.Result, ": "), e.TaskID)
 	case folder.Message:
-		if who := word(e.Details, "role", "from"); who == "user" || who == "human" {
-			s.mark(at, laneSaid, word(e.Details, "text", "content", "message"), e.TaskID)
+		if who := e.Text("role", "from"); who == "user" || who == "human" {
+			s.mark(at, laneSaid, e.Text("text", "content", "message"), e.TaskID)
 		}
 	case folder.Checkpoint:
-		s.mark(at, laneCheckpoint, cmp.Or(e.Result, word(e.Details, "ref"), "checkpoint"), e.TaskID)
+		s.mark(at, laneCheckpoint, cmp.Or(e.Result, e.Text("ref"), "checkpoint"), e.TaskID)
 	case folder.Handoff:
 		s.mark(at, laneHandoff, e.Result, e.TaskID)
 	case folder.Decided:
-		kind := word(e.Details, "decision_type", "type")
+		kind := e.Text("decision_type", "type")
 		if e.Duration > 0 && (kind == folder.DecisionHelp || kind == "permission") {
-			s.waits.add(bar{from: at - e.Duration.Milliseconds(), to: at, text: shorten(strings.TrimSpace(kind + " " + word(e.Details, "about", "text")))})
+			s.waits.add(bar{from: at - e.Duration.Milliseconds(), to: at, text: shorten(strings.TrimSpace(kind + " " + e.Text("about", "text")))})
 		}
 	case folder.PhaseStart, folder.PhaseComplete:
 		s.inPhase(at, e)
@@ -212,7 +212,7 @@ func (s *story) count(at int64, how state) {
 // beginning: then the duration says where it began, and nothing else does when
 // attempts were drawn.
 func (s *story) complete(at int64, e folder.Event) {
-	t, how := s.of(at, e), outcome(e.Result)
+	t, how := s.of(at, e), ending(e.Went())
 	switch {
 	case t.open:
 	case !t.seen:
@@ -226,22 +226,21 @@ func (s *story) complete(at int64, e folder.Event) {
 	s.end(t, at, how)
 }
 
-// outcome reads the result of a task as tools and people word it.
-func outcome(result string) state {
-	r := strings.ToLower(strings.TrimSpace(result))
-	switch r {
-	case "failed", "failure", "error", "aborted", "timeout":
+// ending is the state in which something ended.
+func ending(how folder.TaskStatus) state {
+	switch how {
+	case folder.TaskError:
 		return stateFailed
-	case "skipped", "left out":
+	case folder.TaskSkipped:
 		return stateSkipped
-	case "cancelled", "canceled", "interrupted", "stopped", "paused":
+	case folder.TaskPaused:
 		return stateStopped
 	}
 	return stateDone
 }
 
 func (s *story) inPhase(at int64, e folder.Event) {
-	name := shorten(word(e.Details, "name", "phase", "phase_name"))
+	name := shorten(e.Text("name", "phase", "phase_name"))
 	if name == "" {
 		return
 	}
@@ -256,7 +255,7 @@ func (s *story) inPhase(at int64, e folder.Event) {
 		from = at - e.Duration.Milliseconds()
 	}
 	delete(s.phase, name)
-	s.phases.add(bar{from: from, to: at, row: name, state: outcome(e.Result), text: name})
+	s.phases.add(bar{from: from, to: at, row: name, state: ending(e.Went()), text: name})
 }
 
 // row is a line of the timeline: a task or an agent.
@@ -287,7 +286,7 @@ func (s *story) result(d folder.Data, running bool) (rows []row, list []bar, man
 		if worked := t.worked; t.open {
 			r.state, r.status = open, open.word()
 			r.worked = ptr(float64(worked+max(s.last, t.from)-t.from) / 1000)
-		} else if t.seen {
+		} else if t.seen && (t.attempts > 0 || worked > 0) { // else it was never begun
 			r.worked = ptr(float64(worked) / 1000)
 		}
 		known[t.id] = len(rows)
@@ -333,7 +332,7 @@ func fromProgress(b *bars, p folder.TaskState) {
 	if p.CompletedAt != nil {
 		to, _ = millis(*p.CompletedAt)
 		if how = stateDone; p.Status != folder.TaskCompleted {
-			how = outcome(string(p.Status))
+			how = ending(p.Status.Meant())
 		}
 	}
 	b.add(bar{from: from, to: to, row: p.TaskID, state: how, attempt: 1, text: p.TaskID})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 	"ralph/scripts/report/insights"
 )
 
@@ -139,17 +140,17 @@ func verdict(in Input) string {
 	t := g.Tasks
 	switch {
 	case t.Total > 0:
-		b.WriteString(thousands(t.Done) + " of " + plural(t.Total, "task") + " done")
+		b.WriteString(wording.Grouped(t.Done) + " of " + wording.Count(t.Total, "task") + " done")
 		for _, p := range []struct {
 			n    int
 			what string
 		}{{t.Failed, "failed"}, {t.Skipped, "left out"}, {t.Running, "at work"}, {t.Open, "open"}} {
 			if p.n > 0 {
-				b.WriteString(", " + thousands(p.n) + " " + p.what)
+				b.WriteString(", " + wording.Grouped(p.n) + " " + p.what)
 			}
 		}
 	case in.Data.Log.Events > 0:
-		b.WriteString("No tasks; " + plural(in.Data.Log.Events, "event"))
+		b.WriteString("No tasks; " + wording.Count(in.Data.Log.Events, "event"))
 	default:
 		b.WriteString("The files of this session tell of no work")
 	}
@@ -158,22 +159,22 @@ func verdict(in Input) string {
 	}
 	b.WriteString(".")
 	if g.Errors > 0 {
-		b.WriteString(" " + plural(g.Errors, "error"))
+		b.WriteString(" " + wording.Count(g.Errors, "error"))
 		switch {
 		case g.Resolved == g.Errors:
 			b.WriteString(", all solved")
 		case g.Resolved > 0:
-			b.WriteString(", " + thousands(g.Resolved) + " solved")
+			b.WriteString(", " + wording.Grouped(g.Resolved) + " solved")
 		default:
 			b.WriteString(", none solved")
 		}
 		b.WriteString(".")
 	}
 	if n := len(in.Findings); n > 0 {
-		b.WriteString(" " + plural(n, "finding") + ".")
+		b.WriteString(" " + wording.Count(n, "finding") + ".")
 	}
 	if n := len(in.Differences); n > 0 {
-		b.WriteString(" The files contradict each other in " + plural(n, "point") + ".")
+		b.WriteString(" The files contradict each other in " + wording.Count(n, "point") + ".")
 	}
 	return b.String()
 }
@@ -218,7 +219,7 @@ func (v *view) keys(in Input) {
 		add("worked", seconds(*g.Seconds), "")
 	}
 	if t := g.Tasks; t.Total > 0 {
-		add("tasks done", thousands(t.Done)+" / "+thousands(t.Total), "")
+		add("tasks done", wording.Grouped(t.Done)+" / "+wording.Grouped(t.Total), "")
 		if t.Median != nil {
 			sub := ""
 			if t.P95 != nil {
@@ -230,37 +231,37 @@ func (v *view) keys(in Input) {
 	if g.Tokens.Total > 0 || g.Tokens.Requests > 0 {
 		sub := ""
 		if g.Tokens.Requests > 0 {
-			sub = plural(g.Tokens.Requests, "request")
+			sub = wording.Count(g.Tokens.Requests, "request")
 		}
 		add("tokens", brief(g.Tokens.Total), sub)
 		add("cost", dollars(g.Tokens.Cost), "")
 	}
 	if n := sumOf(g.Gates); n.N > 0 {
-		add("checks passed", percent(n.Done, n.N), thousands(n.Done)+" of "+thousands(n.N))
+		add("checks passed", percent(n.Done, n.N), wording.Grouped(n.Done)+" of "+wording.Grouped(n.N))
 	}
 	if g.Errors > 0 || g.Retries > 0 {
 		sub := ""
 		if g.Retries > 0 {
-			sub = plural(g.Retries, "retry")
+			sub = wording.Count(g.Retries, "retry")
 		}
-		add("errors", thousands(g.Errors), sub)
+		add("errors", wording.Grouped(g.Errors), sub)
 	}
 	if g.Interrupt.N > 0 {
 		sub := ""
 		if g.Interrupt.Median != nil {
 			sub = "at rest after " + seconds(*g.Interrupt.Median)
 		}
-		add("interrupts", thousands(g.Interrupt.N), sub)
+		add("interrupts", wording.Grouped(g.Interrupt.N), sub)
 	}
 	if g.Waits.N > 0 {
 		sub := ""
 		if g.Waits.Max != nil {
 			sub = "longest " + seconds(*g.Waits.Max)
 		}
-		add("waits for you", thousands(g.Waits.N), sub)
+		add("waits for you", wording.Grouped(g.Waits.N), sub)
 	}
 	if g.Breakers > 0 {
-		add("breaker trips", thousands(g.Breakers), "")
+		add("breaker trips", wording.Grouped(g.Breakers), "")
 	}
 }
 
@@ -282,7 +283,7 @@ func (v *view) lists(in Input) {
 		if len(f.Events) > 0 {
 			more := ""
 			if f.Count > len(f.Events) {
-				more = " … of " + thousands(f.Count)
+				more = " … of " + wording.Grouped(f.Count)
 			}
 			where = append(where, "events "+strings.Join(f.Events, ", ")+more)
 		}
@@ -329,7 +330,7 @@ func beyond(all, shown int, what string) string {
 	if all <= shown {
 		return ""
 	}
-	return thousands(all-shown) + " more of " + plural(all, what) + " are in the session's files."
+	return wording.Grouped(all-shown) + " more of " + wording.Count(all, what) + " are in the session's files."
 }
 
 func (v *view) failures(d folder.Data) {
@@ -346,7 +347,7 @@ func (v *view) failures(d folder.Data) {
 			solved += ": " + line(f.RecoveryAction, maxTitle)
 		}
 		if f.RetryCount > 0 {
-			solved += ", " + plural(f.RetryCount, "retry")
+			solved += ", " + wording.Count(f.RetryCount, "retry")
 		}
 		x.Solved = rich(solved)
 		v.Failures = append(v.Failures, x)
@@ -380,13 +381,13 @@ func (v *view) decisions(d folder.Data) {
 
 func (v *view) groups(g Figures) {
 	for _, k := range head(g.Kinds) {
-		v.Kinds = append(v.Kinds, cells{line(k.Name, 60), thousands(k.N), thousands(k.Done), thousands(k.Failed), percent(k.Done, k.Done+k.Failed), maybe(k.Median)})
+		v.Kinds = append(v.Kinds, cells{line(k.Name, 60), wording.Grouped(k.N), wording.Grouped(k.Done), wording.Grouped(k.Failed), percent(k.Done, k.Done+k.Failed), maybe(k.Median)})
 	}
 	for _, w := range head(g.Slowest) {
-		v.Slowest = append(v.Slowest, cells{line(w.ID+" "+w.Name, maxTitle), seconds(w.Seconds), thousands(w.Attempts)})
+		v.Slowest = append(v.Slowest, cells{line(w.ID+" "+w.Name, maxTitle), seconds(w.Seconds), wording.Grouped(w.Attempts)})
 	}
 	for _, k := range head(g.Gates) {
-		v.Checks = append(v.Checks, cells{line(k.Name, maxTitle), thousands(k.N), thousands(k.Done), thousands(k.Failed), maybe(k.Median)})
+		v.Checks = append(v.Checks, cells{line(k.Name, maxTitle), wording.Grouped(k.N), wording.Grouped(k.Done), wording.Grouped(k.Failed), maybe(k.Median)})
 	}
 }
 
