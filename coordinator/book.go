@@ -242,7 +242,7 @@ func (b *book) begin(j Job) {
 	defer b.mu.Unlock()
 	b.dry = b.c.cfg.DryRun || j.DryRun
 	if b.story != nil {
-		b.story.begun(j.Task, b.c.provenBy(j)...)
+		b.story.begun(j, b.c.provenBy(j)...)
 	}
 }
 

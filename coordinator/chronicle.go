@@ -245,15 +245,23 @@ func trackedAs(s markdown.Status) folder.TaskStatus {
 	return folder.TaskPending
 }
 
-// begun tells that a run begins; ended how it ended.
-func (t *chronicle) begun(task string, checks ...string) {
+// begun tells that a piece of work begins, which is no phase of a plan and has no
+// name; ended how it ended.
+func (t *chronicle) begun(j Job, checks ...string) {
 	t.began = t.now()
 	t.validates(false, checks...)
-	t.files.Log(folder.Event{Type: folder.PhaseStart, Details: map[string]any{"task": head(task, maxToldBytes)}})
+	details := map[string]any{"kind": "task"}
+	if j.Loop != nil {
+		details["kind"] = "run"
+	}
+	if j.Task != "" {
+		details["task"] = head(j.Task, maxToldBytes)
+	}
+	t.files.Log(folder.Event{Type: folder.PhaseStart, Details: details})
 }
 
 func (t *chronicle) ended(o Outcome) {
-	if f := o.Failure; f != nil && o.Status != StatusInterrupted {
+	if f := o.Failure; f != nil && !f.told && o.Status != StatusInterrupted {
 		severity := folder.Medium
 		if o.Status == StatusProviderError || o.Status == StatusConfigError {
 			severity = folder.High

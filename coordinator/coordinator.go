@@ -146,7 +146,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if err := c.openTree(); err != nil {
 		return nil, errors.Join(err, c.cassette.close())
 	}
-	c.gate = newGate(rules, o.Config.OnAsk, o.Ask, c.events.emit)
+	c.gate = newGate(rules, o.Config.OnAsk, o.Ask, c.events.emit, c.now)
 	c.gate.taken = c.book.withdrawn
 	if err := c.book.openEarly(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -96,6 +96,7 @@ func (p *piece) children() {
 	used := c.crew.Used()
 	unknown := p.out.CostUSD == nil && p.out.Usage.Total > 0 || used.CostUnknown
 	p.out.Turns += used.Turns
+	p.out.APITime += used.APITime
 	p.out.ToolCalls.Total += used.Calls
 	p.out.ToolCalls.Failed += used.Failed
 	p.out.ToolCalls.Denied += used.Denied

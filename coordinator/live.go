@@ -38,6 +38,9 @@ type Live struct {
 
 	// Loop is the run of a plan that goes on, or was here last; nil for none.
 	Loop *loop.View `json:"loop,omitempty"`
+	// Question is the one that a human has before them, at the terminal of this
+	// Ralph; nil for none.
+	Question *loop.Question `json:"question,omitempty"`
 
 	SessionID string    `json:"session_id,omitempty"`
 	RunID     string    `json:"run_id"`
@@ -119,6 +122,7 @@ func (c *Coordinator) Live() Live {
 	if held := c.pausing.state(); held != "" && l.State != liveStopping {
 		l.State = held
 	}
+	l.Question = c.gate.asks()
 	l.Tasks = c.book.tally()
 	if l.Loop = c.planning.view(); l.Loop != nil && p != nil && p.job.Loop != nil {
 		n := l.Loop.Counts

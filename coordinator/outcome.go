@@ -105,4 +105,6 @@ type Failure struct {
 	Retryable  bool
 	HTTPStatus int
 	RetryAfter time.Duration
+	// told says that what led to it is in the session's files: it is no further error.
+	told bool
 }

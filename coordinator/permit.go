@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
 	"ralph/workers/agent"
 	"ralph/workers/sandbox"
@@ -45,6 +47,7 @@ type gate struct {
 	onAsk  string
 	ask    func(context.Context, Question) (string, error)
 	emit   func(agent.Event)
+	now    func() time.Time
 	// taken is told of a question that was taken back before the human answered; nil
 	// tells nobody.
 	taken func()
@@ -65,10 +68,12 @@ type gate struct {
 	halt error
 	// question is the question that nobody could answer.
 	question string
+	// open is the question that is before the human; it is not changed.
+	open *loop.Question
 }
 
-func newGate(p *policy.Policy, onAsk string, ask func(context.Context, Question) (string, error), emit func(agent.Event)) *gate {
-	return &gate{policy: p, onAsk: onAsk, ask: ask, emit: emit, consents: map[string]bool{}, leaving: map[string]int{}, asking: make(chan struct{}, 1)}
+func newGate(p *policy.Policy, onAsk string, ask func(context.Context, Question) (string, error), emit func(agent.Event), now func() time.Time) *gate {
+	return &gate{policy: p, onAsk: onAsk, ask: ask, emit: emit, now: now, consents: map[string]bool{}, leaving: map[string]int{}, asking: make(chan struct{}, 1)}
 }
 
 // asker is an agent that asks for permissions.
@@ -194,8 +199,10 @@ func (g *gate) human(ctx context.Context, consent string, asked agent.Event, q Q
 		return answerYes, nil
 	}
 	asked.Status = "asked"
+	g.before(&loop.Question{Kind: q.Kind, Agent: q.Agent, TaskID: asked.TaskID, Text: q.Text, Options: append([]string{}, q.Options...), Asked: g.now().UTC()})
 	g.emit(asked)
 	answer, err := g.ask(ctx, q)
+	g.before(nil)
 	if err != nil && asked.Type == agent.EventAsk && g.taken != nil {
 		g.taken()
 	}
@@ -203,6 +210,20 @@ func (g *gate) human(ctx context.Context, consent string, asked agent.Event, q Q
 		return "", context.Cause(ctx)
 	}
 	return answer, err
+}
+
+// before notes the question that the human has before them, nil for none.
+func (g *gate) before(q *loop.Question) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = q
+}
+
+// asks is the question that the human has before them, nil for none.
+func (g *gate) asks() *loop.Question {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open
 }
 
 // mayCheck asks for a check that the repository proposes. A yes holds for the

@@ -122,6 +122,61 @@ func TestWhatARunTells(t *testing.T) {
 	}
 }
 
+// A run that fails with its tasks tells each error once, how long the model worked,
+// and of its beginning only what there is to tell.
+func TestAFailedRunIsNoFurtherError(t *testing.T) {
+	t.Parallel()
+	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: \"false\"\n- [ ] **T-2** Write two\n  - after: T-1\n")
+	p.flags["check_retries"] = []string{"0"}
+	k.part("write_one", put("one.txt", "x\n"), finished("one"))
+	c := p.open()
+	out := c.Run(t.Context(), coordinator.Job{Loop: &loop.Settings{Retries: -1}})
+	p.shut(c)
+	p.want(out, coordinator.StatusFailed)
+	if out.Failure == nil || out.Failure.Kind != "tasks" || out.APITime <= 0 {
+		t.Errorf("the outcome is %+v, with %v at the model", out.Failure, out.APITime)
+	}
+	_, d, events := p.folderOf()
+	if len(d.Failures) != 1 || d.Failures[0].TaskID != "T-1" || len(typed(events, folder.Errored)) != 1 || d.Meta.Errors != 1 {
+		t.Errorf("%d errors in the metadata, the others are %+v and %+v", d.Meta.Errors, d.Failures, typed(events, folder.Errored))
+	}
+	starts, ends := typed(events, folder.PhaseStart), typed(events, folder.PhaseComplete)
+	if len(starts[0].Details) != 1 || starts[0].Details["kind"] != "run" {
+		t.Errorf("the run begins with %+v", starts[0])
+	}
+	if last := ends[len(ends)-1]; last.Details["api_ms"] != float64(out.APITime.Milliseconds()) {
+		t.Errorf("the run ends with %+v", last)
+	}
+}
+
+// Who looks on sees the question that a human has before them, as long as it waits.
+func TestAQuestionShowsToThoseWhoLookOn(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, calls(call("ask_user", m{"question": "which one?", "options": []string{"a", "b"}})), calls(shell("git push")), text("done"))
+	p.session = "new"
+	var c *coordinator.Coordinator
+	var seen []*loop.Question
+	p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+		seen = append(seen, c.Live().Question)
+		return q.Options[0], nil
+	}
+	c = p.open()
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+	if now := c.Live().Question; now != nil {
+		t.Errorf("nothing waits any more, and it shows %+v", now)
+	}
+	p.shut(c)
+	if len(seen) != 2 || seen[0] == nil || seen[1] == nil {
+		t.Fatalf("seen: %v", seen)
+	}
+	if q := seen[0]; q.Kind != "question" || q.Text != "which one?" || len(q.Options) != 2 || q.Asked.IsZero() {
+		t.Errorf("the question is %+v", q)
+	}
+	if q := seen[1]; q.Kind != "permission" || q.Agent != "ralph" || !strings.HasSuffix(q.Text, "git push") {
+		t.Errorf("the permission is %+v", q)
+	}
+}
+
 // How long the human was waited for stands with what they decided.
 func TestHowLongTheHumanTook(t *testing.T) {
 	t.Parallel()

@@ -64,6 +64,9 @@ func Plan(fsys afero.Fs, root string) ([]Part, error) {
 	if common := findGit(fsys, root).common; common != "" {
 		path := filepath.Join(common, "info", "exclude")
 		p := Part{Path: path, What: "the line .ralph/, so that git does not show it", make: func() error { return exclude(fsys, common) }}
+		if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
+			p.Path = filepath.ToSlash(rel)
+		}
 		if data, err := durable.ReadFile(fsys, path, 1<<20); err == nil && excluded(data) {
 			p.Exists = true
 		}

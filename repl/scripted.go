@@ -141,6 +141,9 @@ func (r *scripted) Look(ctx context.Context) (now coordinator.Live, question str
 
 // await has the loop do f, and waits until what it gives to f is closed.
 func (r *scripted) await(ctx context.Context, f func(done chan struct{})) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // also while the loop still does what was posted
+	}
 	done := make(chan struct{})
 	r.s.post(func() { f(done) })
 	select {

@@ -218,6 +218,9 @@ func (m *monitor) ended(ctx context.Context) error {
 	if caller, err := m.inv.reach(ctx); err == nil {
 		if caller.live.RunID == run {
 			m.caller = caller
+			if err := m.again(); err != nil {
+				return err
+			}
 			return m.begin(ctx)
 		}
 		caller.close()
@@ -230,6 +233,7 @@ func (m *monitor) ended(ctx context.Context) error {
 
 // again looks who works in the session now.
 func (m *monitor) again() error {
+	m.fresh = false // what was read before is of another look
 	if m.session.dir == "" {
 		return nil
 	}

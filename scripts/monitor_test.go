@@ -37,6 +37,9 @@ func TestPictureFits(t *testing.T) {
 		for _, state := range []string{"running", "failed"} {
 			d := statusDocument{State: state, Session: optional("001"), Task: &hostile, Tool: &hostile, Model: &hostile, Since: &now, CostUSD: &cost, Run: busy(n, now), About: &statusSession{Name: hostile}}
 			d.Usage.Total = 12_345_678
+			if n > 0 {
+				d.Question = &loop.Question{Kind: "question", Agent: hostile, Text: hostile, Asked: now}
+			}
 			if state == "failed" {
 				d.Last = &statusLast{Status: state, Reason: &hostile}
 			}
@@ -66,6 +69,24 @@ func TestPictureFits(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A question that waits is seen by who looks on, in the status and in the picture.
+func TestWhatWaitsForAnAnswer(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	var d statusDocument
+	d.fill(coordinator.Live{State: "running", Task: "fix it", Question: &loop.Question{Kind: "permission", Agent: "auth", Text: "push always asks. May shell run this?\ngit push", Asked: now.Add(-12 * time.Second)}})
+	const want = "auth: push always asks. May shell run this? git push (waits for your answer there, 12s)"
+	if text := statusReport(d, now); !strings.Contains(text, "\nasks       "+want+"\n") {
+		t.Errorf("the status is\n%s", text)
+	}
+	if lines := strings.Join((picture{doc: d, now: now}).lines(100, 20), "\n"); !strings.Contains(lines, "\nasks: "+want) {
+		t.Errorf("the picture is\n%s", lines)
+	}
+	d.Question = nil
+	if text := statusReport(d, now) + strings.Join((picture{doc: d, now: now}).lines(100, 20), "\n"); strings.Contains(text, "asks") {
+		t.Errorf("nothing waits:\n%s", text)
 	}
 }
 
@@ -310,5 +331,27 @@ func TestMonitorForgets(t *testing.T) {
 	m.hangUp()
 	if m.mute {
 		t.Error("one that is gone is said not to answer")
+	}
+}
+
+// TestAQuestionOfARunIsShownOnce: below its bar, and not in the head as well.
+func TestAQuestionOfARunIsShownOnce(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	q := loop.Question{Text: "Work the plan?", Asked: now}
+	run := busy(3, now)
+	for _, whose := range []*loop.Question{&q, nil} {
+		run.Question = whose
+		text := strings.Join(picture{doc: statusDocument{State: "running", Session: optional("001"), Run: run, Question: &q}, now: now}.lines(80, 40), "\n")
+		if strings.Count(text, q.Text) != 1 {
+			t.Errorf("not once:\n%s", text)
+		}
+	}
+}
+
+// TestEventsOfAPhaseNameIt: which phase began or ended is told.
+func TestEventsOfAPhaseNameIt(t *testing.T) {
+	s := statusSession{LastEvents: []logLine{{ID: "e2", Type: "phase_start", Details: map[string]any{"phase": "planning"}}, {ID: "e3", Type: "phase_complete", Result: "completed", Details: map[string]any{"name": "Planning", "phase": "planning"}}}}
+	if got := strings.Join(s.recent(), "\n"); got != "-         e2   phase start planning\n-         e3   phase complete Planning: completed" {
+		t.Error(got)
 	}
 }

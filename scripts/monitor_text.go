@@ -126,6 +126,9 @@ func (p picture) head(columns int) []string {
 	out := []string{strings.Join(words, " · ")}
 	if d.Task != nil && (d.Run == nil || len(d.Run.Active) == 0) {
 		text := oneLine(*d.Task, 400)
+		if d.Last != nil && d.Run != nil {
+			text = "last at " + text
+		}
 		if d.Turn > 0 {
 			text += " (" + plural(d.Turn, "turn") + ")"
 		}
@@ -133,6 +136,9 @@ func (p picture) head(columns int) []string {
 	}
 	if d.Tool != nil {
 		out = append(out, "  "+oneLine(*d.Tool, 400))
+	}
+	if d.Question != nil && (d.Run == nil || d.Run.Question == nil) { // below its bar
+		out = append(out, painted(p.colour, colourWarn, "asks: "+questionText(*d.Question, p.now)))
 	}
 	if l := d.Last; l != nil && l.Reason != nil && *l.Reason != l.Status {
 		out = append(out, oneLine(*l.Reason, 400))
@@ -339,7 +345,11 @@ func (a statusSession) recent() []string {
 			stamp = e.Time.UTC().Format(time.TimeOnly)
 		}
 		text := strings.ReplaceAll(oneLine(string(e.Type), 40), "_", " ")
-		for _, more := range []string{oneLine(e.TaskID, 40), oneLine(e.TaskName, 60)} {
+		phase := ""
+		if e.Type == folder.PhaseStart || e.Type == folder.PhaseComplete {
+			phase = e.Text("name", "phase", "kind")
+		}
+		for _, more := range []string{oneLine(e.TaskID, 40), oneLine(e.TaskName, 60), oneLine(phase, 40)} {
 			if more != "" {
 				text += " " + more
 			}

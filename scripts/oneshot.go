@@ -296,6 +296,7 @@ const holderUndo = "undo"
 
 // open opens the project's coordinator.
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
+	inv.out.keeps = true
 	runner := proc.New(proc.Options{Method: inv.Getenv("RALPH_PROC")})
 	ask := inv.alarm.alarmed(inv.newAsker(p.suspend))
 	p.asks = ask != nil

@@ -39,6 +39,7 @@ type output struct {
 	events   *eventWriter // nil unless the form is jsonl and the work has begun
 
 	resultFile  string
+	keeps       bool // what is written is a result, which a file can keep
 	lastMessage string
 
 	told bool // the answer stands there already, as part of a conversation
@@ -116,7 +117,11 @@ func (o *output) trouble() error {
 	if o.err == nil || o.left() {
 		return nil
 	}
-	return broken("io", "make room where standard output goes, or let --result-file keep the document", nil, "write standard output: %s", reason(o.err))
+	hint := "make room where standard output goes"
+	if o.keeps {
+		hint += ", or let --result-file keep the document"
+	}
+	return broken("io", hint, nil, "write standard output: %s", reason(o.err))
 }
 
 // printJSON writes one document of a command that has its own.
@@ -145,6 +150,7 @@ func (inv *invocation) finish() int {
 		return r.ExitCode // the user left at once, and the result is out
 	}
 	inv.stamp()
+	o.keeps = true
 	if o.lastMessage != "" {
 		if text := r.answer(); text != "" {
 			inv.keep("last message", o.lastMessage, []byte(text))

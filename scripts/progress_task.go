@@ -52,13 +52,23 @@ func (p *progress) taskEnd(e agent.Event) {
 	if e.Attempt > 1 {
 		facts = append(facts, plural(e.Attempt, "attempt"))
 	}
-	if e.DurationMS != nil {
-		facts = append(facts, spanText(time.Duration(*e.DurationMS)*time.Millisecond))
+	if took := taskTook(e); took > 0 {
+		facts = append(facts, spanText(took))
 	}
 	if len(facts) > 0 {
 		text += " (" + strings.Join(facts, ", ") + ")"
 	}
 	p.line("ralph: %s", text)
+}
+
+// taskTook is how long was worked on a task that is over, else on the attempt that
+// has ended.
+func taskTook(e agent.Event) time.Duration {
+	took := e.WorkedMS
+	if e.DurationMS != nil {
+		took = max(took, *e.DurationMS)
+	}
+	return time.Duration(took) * time.Millisecond
 }
 
 // retry shows that a request, or a task of a plan, is tried again.

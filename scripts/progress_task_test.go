@@ -34,7 +34,7 @@ func TestTasksTellThemselvesOnce(t *testing.T) {
 		{Type: agent.EventChildEnd, Agent: "resolve_auth", Status: "done", Text: "both are kept", OK: &yes},
 		{Type: agent.EventChildEnd, TaskID: "T-1", Agent: "auth", Status: "done", Text: "wrote it", OK: &yes},
 		{Type: agent.EventChildEnd, TaskID: "T-1", Agent: "auth", Status: "merged", Ref: "0123456789abcdef", OK: &yes},
-		{Type: agent.EventTaskEnd, TaskID: "T-1", Status: "done", Text: "ログイン", Output: "merged 01234567, check passed", OK: &yes, Attempt: 3, DurationMS: &took},
+		{Type: agent.EventTaskEnd, TaskID: "T-1", Status: "done", Text: "ログイン", Output: "merged 01234567, check passed", OK: &yes, Attempt: 3, DurationMS: &took, WorkedMS: 130_000},
 		// One that an earlier process had begun.
 		{Type: agent.EventTaskStart, TaskID: "T-2", Text: "two", Attempt: 2},
 		{Type: agent.EventChildStart, TaskID: "T-2", Agent: "two", Text: "T-2 two", Reason: "ralph"},
@@ -48,7 +48,7 @@ func TestTasksTellThemselvesOnce(t *testing.T) {
 		"ralph: T-1 try 2 failed: the quota is used up; tried again by codex\n" +
 		"ralph: agent resolve_auth begins: a conflict of auth\n" +
 		"ralph: agent resolve_auth done: both are kept\n" +
-		"ralph: T-1 done: ログイン (merged 01234567, check passed, 3 attempts, 1m05s)\n" +
+		"ralph: T-1 done: ログイン (merged 01234567, check passed, 3 attempts, 2m10s)\n" +
 		"ralph: T-2 begins: two, try 2\n" +
 		"ralph: T-3 skipped: three: it needs T-9, which has failed\n" +
 		"ralph: T-2 needs input: two: which colour?\n"

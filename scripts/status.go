@@ -51,7 +51,9 @@ type statusDocument struct {
 	CostUSD    *float64                 `json:"cost_usd"`
 
 	// Run is the run of a plan that goes on, or the last one.
-	Run      *loop.View      `json:"run"`
+	Run *loop.View `json:"run"`
+	// Question waits for a human at the terminal of the running Ralph; nil for none.
+	Question *loop.Question  `json:"question"`
 	Last     *statusLast     `json:"last"`
 	Recovery *statusRecovery `json:"recovery"`
 	// About is the session that was named; nil when none was.
@@ -212,7 +214,7 @@ func (d *statusDocument) fill(l coordinator.Live) {
 	d.Session, d.RunID, d.Task, d.Tool = optional(l.SessionID), optional(l.RunID), optional(l.Task), optional(l.Tool)
 	d.Mode, d.Model, d.Method = optional(l.Mode), optional(l.Model), optional(l.Method)
 	d.Since, d.Turn = instant(l.Since), l.Turn
-	d.Agents, d.Background, d.Queue = l.Agents, l.Background, l.Queue
+	d.Agents, d.Background, d.Queue, d.Question = l.Agents, l.Background, l.Queue, l.Question
 	d.Usage, d.CostUSD, d.Tasks, d.Run = l.Usage, l.CostUSD, l.Tasks, l.Loop
 	if l.Loop != nil && l.Loop.Recovery != nil {
 		r := l.Loop.Recovery

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/loop"
 )
 
 // shownItems bounds the agents, calls and messages that the text of a status
@@ -26,6 +27,9 @@ func statusReport(d statusDocument, now time.Time) string {
 	}
 	if d.Task != nil {
 		add("task", "%s", oneLine(*d.Task, 120))
+	}
+	if d.Question != nil {
+		add("asks", "%s", questionText(*d.Question, now))
 	}
 	if a := d.About; a != nil {
 		add("session", "%s", strings.Join(nonEmpty(orNothing(d.Session), oneLine(a.Name, 60), "("+aboutSession(*a)+")"), " "))
@@ -77,6 +81,16 @@ func statusReport(d statusDocument, now time.Time) string {
 		add("recovery", "%s", recoveryText(*r))
 	}
 	return b.String()
+}
+
+// questionText is a question that waits for the person at the terminal of the Ralph
+// that runs.
+func questionText(q loop.Question, now time.Time) string {
+	text := oneLine(strings.ReplaceAll(q.Text, "\n", " "), 200)
+	if who := strings.TrimSpace(oneLine(q.TaskID, 40) + " " + oneLine(q.Agent, 40)); who != "" && q.Agent != mainAgent {
+		text = who + ": " + text
+	}
+	return text + " (" + strings.Join(nonEmpty("waits for your answer there", ago(q.Asked, now)), ", ") + ")"
 }
 
 // aboutSession is the kind of a session and how it stands, in a few words.

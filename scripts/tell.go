@@ -115,7 +115,7 @@ func (inv *invocation) compareCommand() *cobra.Command {
 
 // leanBytes is from where on memory is collected eagerly while sessions are read:
 // a log of a million events is to be answered within 100 MiB.
-const leanBytes = 60 << 20
+const leanBytes = 74 << 20
 
 // told reads the session that a command is about.
 func (inv *invocation) told(c *cobra.Command, args []string, wants report.Wants) (*report.Session, watched, error) {
@@ -292,7 +292,14 @@ func (inv *invocation) insights(c *cobra.Command, args []string, f *tellFlags) e
 		if inv.cfg.DryRun {
 			how = "would be added to"
 		}
-		inv.note(fmt.Sprintf("%s %s %s", plural(kept, "finding"), how, memory.AgentFile))
+		switch {
+		case len(list) == 0:
+			inv.note("nothing was found, so nothing is kept")
+		case kept == 0:
+			inv.note(memory.AgentFile + " has all of it already")
+		default:
+			inv.note(fmt.Sprintf("%s %s %s", plural(kept, "finding"), how, memory.AgentFile))
+		}
 	}
 	if inv.form != outputText {
 		return inv.out.printJSON(report.NewInsightsDocument(s, kept, orEmpty(inv.result.Warnings)))

@@ -160,6 +160,7 @@ func (c *Crew) Used() Tally {
 		sum.Calls, sum.Failed, sum.Denied = sum.Calls+d.Calls, sum.Failed+d.Failed, sum.Denied+d.Denied
 		sum.Commands, sum.Refused = append(sum.Commands, d.Commands...), append(sum.Refused, d.Refused...)
 		sum.Turns += m.Turns - m.before.Turns
+		sum.APITime += d.APITime
 		sum.Usage = sum.Usage.Add(minus(m.Usage, m.before.Usage))
 		switch cost := Grown(m.CostUSD, m.before.CostUSD); {
 		case cost != nil && sum.CostUSD != nil:

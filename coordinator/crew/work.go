@@ -287,6 +287,7 @@ func (c *Crew) absorb(m *member, end agent.End) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	m.did.APITime += max(0, end.Spent.APITime-m.spent.APITime) // a run goes on with what the last one had spent
 	m.spent, m.Turns = end.Spent, end.Spent.Turns
 	m.did.add(end)
 	if answer != "" {

@@ -101,6 +101,7 @@ type ending struct {
 	after    time.Duration
 	question *Question
 	err      error
+	told     bool // by the errors of the tasks
 }
 
 func newEngine(l *Loop) *engine {
@@ -135,13 +136,13 @@ func (e *engine) start(ctx context.Context) error {
 	e.since = e.now()
 	e.started = e.since
 	s := newState(e.o.Settings)
-	lost := ""
+	lost, was := "", 0.0
 	if from := e.o.Resume; from != nil {
 		var err error
 		if s, lost, err = restored(from); err != nil {
 			return err
 		}
-		s.Settings = e.o.Settings
+		was, s.Settings = s.Settings.LearningRate, e.o.Settings
 		e.started, e.finished = from.StartedAt, slices.Clone(from.Iterations)
 	}
 	p, err := e.tracker.Load(ctx)
@@ -151,9 +152,8 @@ func (e *engine) start(ctx context.Context) error {
 	if s.Settings, err = s.Settings.complete(p); err != nil {
 		return err
 	}
-	rate := max(0, s.Settings.LearningRate)
-	s.History.LearningRate = &rate
 	e.s = s
+	e.learnAt(was)
 	if err := e.adopt(p); err != nil {
 		return err
 	}
@@ -174,6 +174,15 @@ func (e *engine) start(ctx context.Context) error {
 	e.advance(ctx)
 	e.approve()
 	return nil
+}
+
+// learnAt begins to learn at the rate of the settings. A rate that outcomes have
+// moved goes on as it is, unless the setting is another than it was.
+func (e *engine) learnAt(was float64) {
+	if rate := e.s.Settings.LearningRate; e.s.History.LearningRate == nil || rate != was {
+		rate = max(0, rate)
+		e.s.History.LearningRate = &rate
+	}
 }
 
 // alone says that no human is ever asked.
@@ -398,6 +407,7 @@ func (e *engine) replan(ctx context.Context, s Settings) {
 		if err = e.adopt(p); err == nil {
 			before := e.tracker
 			e.tracker, e.dirty = tracker, true
+			e.learnAt(old.LearningRate)
 			e.compare(was, p)
 			if before != tracker {
 				if _, err := before.Release(ctx, e.o.Actor); err != nil {

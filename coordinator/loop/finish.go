@@ -94,10 +94,17 @@ func (e *engine) held() []string {
 // conclusion is how a run ends of which nothing can be worked any more.
 func (e *engine) conclusion() *ending {
 	var failed, left, stuck, later []string
+	errored, unsaid := 0, 0 // of the tasks that were given up
 	for i := range e.p.Tasks {
 		t := &e.p.Tasks[i]
 		if !e.scope[t.ID] {
 			continue
+		}
+		switch k := e.s.known(t.ID); {
+		case k.Failures > 0 && (k.Over == plan.Failed || k.Over == plan.Skipped):
+			errored++
+		case e.stands[t.ID] == plan.Failed:
+			unsaid++
 		}
 		switch s := e.stands[t.ID]; {
 		case s == plan.Failed:
@@ -125,7 +132,7 @@ func (e *engine) conclusion() *ending {
 	}
 	end := &ending{status: feature.Completed, reason: strings.Join(append([]string{done}, parts...), "; ")}
 	if len(failed)+len(left)+len(stuck) > 0 {
-		end.status = failedRun
+		end.status, end.told = failedRun, errored > 0 && unsaid == 0
 	}
 	return end
 }
@@ -236,7 +243,7 @@ func (e *engine) report() {
 
 // outcome is how the run stands.
 func (e *engine) outcome() Outcome {
-	out := Outcome{Status: e.end.status, Reason: e.end.reason, Counts: e.counts, Limit: e.end.limit, RetryAfter: e.end.after, Question: e.end.question, Err: e.end.err,
+	out := Outcome{Status: e.end.status, Reason: e.end.reason, Counts: e.counts, Limit: e.end.limit, RetryAfter: e.end.after, Question: e.end.question, Err: e.end.err, Told: e.end.told && e.end.err == nil,
 		Iterations: e.s.Iteration, Phase: e.phaseNow()}
 	mine, verified := 0, 0
 	for i := range e.p.Tasks {

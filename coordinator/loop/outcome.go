@@ -52,12 +52,17 @@ type Outcome struct {
 	Phase      string
 	// Err is why the run could not go on, where that is an error.
 	Err error
+	// Told says that a run failed for nothing but its tasks, whose errors are in the
+	// session's files.
+	Told bool
 }
 
 // Question is what a human is to decide.
 type Question struct {
-	// Kind is approval, confidence, error, breaker, gate, plan, agent or save.
+	// Kind is approval, confidence, error, breaker, gate, plan, agent or save; of what
+	// is not asked by a run, permission, check or question.
 	Kind   string `json:"kind"`
+	Agent  string `json:"agent,omitempty"` // who asks, where that is not the run
 	TaskID string `json:"task_id,omitempty"`
 	Text   string `json:"text"`
 	// Options are answers that mean something; any other is an instruction.

@@ -194,11 +194,15 @@ func (e *engine) enter(p *phase) {
 	if p.status = phaseRunning; p.start == nil {
 		p.start = &now
 	}
-	e.dirty = true
+	if e.s.Entered == nil {
+		e.s.Entered = map[string]time.Duration{}
+	}
+	e.s.Entered[p.id], e.dirty = e.worked(), true
 	e.o.Files.Log(folder.Event{Type: folder.PhaseStart, Details: map[string]any{"phase": p.id, "name": p.name, "tasks": len(p.tasks)}})
 }
 
-// leavePhase ends a phase.
+// leavePhase ends a phase. It took as long as the run worked meanwhile: neither a
+// pause nor the time in which no Ralph was there counts.
 func (e *engine) leavePhase(p *phase, lost bool) {
 	now := e.now()
 	result := phaseDone
@@ -206,9 +210,11 @@ func (e *engine) leavePhase(p *phase, lost bool) {
 		result = phaseFailed
 	}
 	p.status, p.end, e.dirty = result, &now, true
-	var took time.Duration
-	if p.start != nil {
-		took = now.Sub(*p.start)
+	took := e.worked()
+	if since, ok := e.s.Entered[p.id]; ok {
+		took = max(0, took-since)
+	} else if p.start != nil { // an older Ralph began it
+		took = min(took, now.Sub(*p.start))
 	}
 	e.o.Files.Log(folder.Event{Type: folder.PhaseComplete, Result: result, Duration: took, Details: map[string]any{"phase": p.id, "name": p.name, "tasks": len(p.tasks)}})
 }

@@ -101,6 +101,10 @@ const (
 	askAlways = "always"
 )
 
+// explicitZero stands for a rate or a bound that was set to 0: a plain 0 is one that
+// nobody has set.
+const explicitZero = -1
+
 // complete sets what is not set, from the plan where that says it. A value that
 // cannot be is an error.
 func (s Settings) complete(p *plan.Plan) (Settings, error) {
@@ -129,7 +133,7 @@ func (s Settings) complete(p *plan.Plan) (Settings, error) {
 		name  string
 		value float64
 	}{{"confidence threshold", s.ConfidenceThreshold}, {"learning rate", s.LearningRate}, {"risk tolerance", s.RiskTolerance}} {
-		if !(n.value >= 0 && n.value <= 1) {
+		if n.value != explicitZero && !(n.value >= 0 && n.value <= 1) {
 			return s, fmt.Errorf("%s %v: it is a number from 0 to 1", n.name, n.value)
 		}
 	}

@@ -35,6 +35,8 @@ type state struct {
 	CostUnknown bool          `json:"cost_unknown,omitempty"`
 	Turns       int           `json:"turns"`
 	Worked      time.Duration `json:"worked_ns"`
+	// Entered says how long the run had worked when each phase began last.
+	Entered map[string]time.Duration `json:"entered_ns,omitempty"`
 
 	Tally    tally                `json:"tally"`
 	Breaker  breaker.State        `json:"breaker"`

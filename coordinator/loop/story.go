@@ -183,7 +183,7 @@ func (e *engine) tellEnd(w *worker, r Report, j judgement, k *taskState) {
 		e.o.Files.Log(folder.Event{Type: folder.TaskComplete, TaskID: id, TaskName: t.Title, Result: how, Duration: took, Details: evidence(w, r, j)})
 	}
 	e.emit(agent.Event{Type: agent.EventTaskEnd, TaskID: id, Text: t.Title, Status: how, Reason: j.why, OK: yes(j.end == endDone), Attempt: w.order.Attempt,
-		Output: proof(r, j), Ref: r.Agent, DurationMS: millis(e.now().Sub(w.since)), Turn: w.order.Iteration})
+		Output: proof(r, j), Ref: r.Agent, DurationMS: millis(e.now().Sub(w.since)), WorkedMS: took.Milliseconds(), Turn: w.order.Iteration})
 	if over || j.end == endInterrupted {
 		e.ends = append(e.ends, TaskEnd{ID: id, Title: t.Title, Status: how, Why: j.why, Verified: j.verified, Iteration: w.order.Iteration, Attempts: w.order.Attempt, Report: r})
 	}

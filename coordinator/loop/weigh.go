@@ -23,8 +23,8 @@ func (e *engine) weigh(ctx context.Context, t *plan.Task) (decide.Choice, bool) 
 	count.Confidence, count.Confidences, count.Decided = c.Sum.Value, count.Confidences+c.Sum.Value, count.Decided+1
 	k = e.s.task(t.ID)
 	k.Sure, e.dirty = c.Sum.Value, true
-	answer, why := decide.Verdict(c.Sum, decide.Rules{Mode: decide.Mode(e.s.Settings.HumanIntervention), Threshold: e.s.Settings.ConfidenceThreshold,
-		Asked: k.Asked, Risk: c.Risk, RiskTolerance: e.s.Settings.RiskTolerance})
+	answer, why := decide.Verdict(c.Sum, decide.Rules{Mode: decide.Mode(e.s.Settings.HumanIntervention), Threshold: max(0, e.s.Settings.ConfidenceThreshold),
+		Asked: k.Asked, Risk: c.Risk, RiskTolerance: max(0, e.s.Settings.RiskTolerance)})
 	switch {
 	case k.Permitted:
 		answer, why = decide.Act, "the user said so"
@@ -70,7 +70,7 @@ func (e *engine) facts(ctx context.Context, t *plan.Task, k *taskState) decide.F
 		}
 	}
 	f.History, f.Like = e.s.History.Like(t.Kind, e.phaseOf(t), t.Labels)
-	f.Attempts, f.Agents, f.RiskTolerance = k.Failures, 1, e.s.Settings.RiskTolerance
+	f.Attempts, f.Agents, f.RiskTolerance = k.Failures, 1, max(0, e.s.Settings.RiskTolerance)
 	if other := e.s.Settings.Fallback; other != "" && other != e.s.Settings.Agent {
 		f.Agents++
 	}

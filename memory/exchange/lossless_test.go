@@ -365,3 +365,24 @@ func TestManyTasks(t *testing.T) {
 		t.Errorf("%d differences", len(d))
 	}
 }
+
+// TestSideBySideIterations: iterations that overlapped give a log in order; times
+// that are wrong stay as the document has them.
+func TestSideBySideIterations(t *testing.T) {
+	iteration := func(id, from, to string) tuiIteration {
+		return tuiIteration{TaskID: id, TaskCompleted: true, StartedAt: "2026-11-20T09:00:" + from + "Z", EndedAt: "2026-11-20T09:00:" + to + "Z"}
+	}
+	for want, list := range map[string][]tuiIteration{
+		"A+ B+ B- A-": {iteration("A", "01", "09"), iteration("B", "02", "04")},
+		"A+ A- B+ B-": {iteration("A", "05", "09"), iteration("B", "02", "04")},
+	} {
+		events, _ := tuiEvents(&folder.Progress{}, tuiSession{StartedAt: "2026-11-20T09:00:00Z", Iterations: list})
+		var got []string
+		for _, e := range events[1:] {
+			got = append(got, e.TaskID+map[folder.EventType]string{folder.TaskStart: "+", folder.TaskComplete: "-"}[e.Type])
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s instead of %s", text, want)
+		}
+	}
+}

@@ -199,12 +199,15 @@ func tuiStatus(status string) string {
 
 func tuiEvents(p *folder.Progress, t tuiSession) (events []folder.Event, failures []folder.Failure) {
 	events = append(events, folder.Event{Time: moment(t.StartedAt), Type: folder.SessionStart})
+	last, sound := moment(t.StartedAt), true // the times of the iterations
 	at := map[string][]int{}
 	for i, task := range p.Tasks {
 		at[task.TaskID] = append(at[task.TaskID], i)
 	}
 	for _, it := range t.Iterations {
 		details := map[string]any{"iteration": it.Iteration}
+		sound = sound && !moment(it.StartedAt).Before(last) && !moment(it.EndedAt).Before(moment(it.StartedAt))
+		last = moment(it.StartedAt)
 		took := time.Duration(it.DurationMS * float64(time.Millisecond))
 		events = append(events, folder.Event{Time: moment(it.StartedAt), Type: folder.TaskStart, TaskID: it.TaskID, TaskName: it.TaskTitle, Details: details})
 		if it.Error != "" {
@@ -223,6 +226,9 @@ func tuiEvents(p *folder.Progress, t tuiSession) (events []folder.Event, failure
 				task.CompletedAt, task.DurationSeconds = &end, &seconds
 			}
 		}
+	}
+	if sound { // iterations that went on side by side; times that are wrong stay as they are
+		slices.SortStableFunc(events, func(a, b folder.Event) int { return a.Time.Compare(b.Time) })
 	}
 	return events, failures
 }

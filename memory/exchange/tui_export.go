@@ -263,11 +263,13 @@ func first(texts ...string) string {
 
 // leftOut notes what of the session a form has no place for, one a line.
 func (v *view) leftOut(form Format) {
-	say := func(n int, noun string) {
+	say := func(n int, noun string, of ...string) {
+		them := "them"
 		if n == 1 {
-			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place for it: 1 %s", form, noun))
-		} else if n > 1 {
-			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place for them: %d %ss", form, n, noun))
+			them = "it"
+		}
+		if n > 0 {
+			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place for %s: %s", form, them, strings.Join(append([]string{wording.Count(n, noun)}, of...), " ")))
 		}
 	}
 	sayNumber := func(n int, noun string) {
@@ -291,13 +293,13 @@ func (v *view) leftOut(form Format) {
 	say(artifacts, "artifact")
 	say(len(v.data.Decisions), "decision")
 	say(len(v.data.Failures), "error")
-	say(len(v.data.Trips), "trip of the breaker")
+	say(len(v.data.Trips), "trip", "of the breaker")
 	say(len(v.data.Metrics), "metric")
 	say(len(v.data.Inventory.Features), "feature")
 	say(len(v.data.Progress.Milestones), "milestone")
 	say(len(v.data.Progress.QualityGates), "quality gate")
 	if v.data.Log.Events > 0 && v.origin == nil {
-		say(v.data.Log.Events, "event of the log")
+		say(v.data.Log.Events, "event", "of the log")
 	}
 	if len(v.files["conversation.md"]) > 0 {
 		v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place for it: the conversation", form))

@@ -19,6 +19,7 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/session/folder"
 	"ralph/memory/visible"
+	"ralph/memory/wording"
 )
 
 const (
@@ -217,7 +218,7 @@ func section(fsys afero.Fs, stateDir string, s Session) (string, error) {
 	fmt.Fprintf(&b, "## %s %s\n\n", s.ID, words(s.Name))
 	line := fmt.Sprintf("- %s: %s", s.Start.Format("2006-01-02 15:04"), s.Status)
 	if d := s.Duration(); d > 0 {
-		line += " after " + d.Round(time.Second).String()
+		line += " after " + wording.Length(d.Round(time.Second).Seconds())
 	}
 	if reason := words(s.ExitReason); reason != "" {
 		line += " (" + reason + ")"

@@ -1,4 +1,4 @@
-// Package wording says numbers as people read them, the same wherever a report, a
+// Package wording says numbers and lengths of time as people read them, the same wherever a report, a
 // page, a check or a rule tells of them.
 //
 // It owns how things are counted and how digits are written. It refuses
@@ -8,6 +8,7 @@
 package wording
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -53,3 +54,38 @@ func Times(n int) string {
 // Decimal writes a number with as many digits behind the point as it has, and
 // four at most.
 func Decimal(f float64) string { return strconv.FormatFloat(math.Round(f*1e4)/1e4, 'f', -1, 64) }
+
+// Length says how long something took, in seconds: 340 ms, 4.2 s, 42 s,
+// 1 min 05 s, 2 h 05 min, 3 d 4 h. What is no length is "unknown".
+func Length(seconds float64) string {
+	switch s := seconds; {
+	case math.IsNaN(s) || s < 0 || s >= 1e10:
+		return "unknown"
+	case s == 0:
+		return "0 s"
+	case s < 0.9995:
+		return strconv.FormatFloat(math.Max(1, math.Round(s*1000)), 'f', 0, 64) + " ms"
+	case s < 9.95:
+		return strconv.FormatFloat(math.Round(s*10)/10, 'f', -1, 64) + " s"
+	case s < 59.5:
+		return strconv.FormatFloat(s, 'f', 0, 64) + " s"
+	case s < 3599.5:
+		return parts(s, 60, " min", " s")
+	case s < 86400-30:
+		return parts(s/60, 60, " h", " min")
+	}
+	return parts(seconds/3600, 24, " d", " h")
+}
+
+// parts writes n in wholes of size and what is left, which is left out when it
+// is nothing.
+func parts(n float64, size int, whole, rest string) string {
+	i := int(math.Round(n))
+	switch {
+	case i%size == 0:
+		return strconv.Itoa(i/size) + whole
+	case size == 60:
+		return fmt.Sprintf("%d%s %02d%s", i/size, whole, i%size, rest)
+	}
+	return fmt.Sprintf("%d%s %d%s", i/size, whole, i%size, rest)
+}

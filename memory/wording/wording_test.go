@@ -24,6 +24,22 @@ func TestWording(t *testing.T) {
 		{wording.Times(1000), "1,000 times"},
 		{wording.Decimal(3), "3"},
 		{wording.Decimal(0.123456), "0.1235"},
+		{wording.Length(0), "0 s"},
+		{wording.Length(0.0001), "1 ms"},
+		{wording.Length(0.34), "340 ms"},
+		{wording.Length(0.9996), "1 s"},
+		{wording.Length(4.24), "4.2 s"},
+		{wording.Length(9.96), "10 s"},
+		{wording.Length(59.4), "59 s"},
+		{wording.Length(59.6), "1 min"},
+		{wording.Length(65), "1 min 05 s"},
+		{wording.Length(3599.6), "1 h"},
+		{wording.Length(2*3600 + 5*60), "2 h 05 min"},
+		{wording.Length(86399), "1 d"},
+		{wording.Length(76 * 3600), "3 d 4 h"},
+		{wording.Length(-1), "unknown"},
+		{wording.Length(math.NaN()), "unknown"},
+		{wording.Length(math.Inf(1)), "unknown"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

@@ -60,6 +60,11 @@ func (m *markdown) rows(block string, number int) []string {
 	if len(block) > maxBlockBytes || tooWide(block) || tooDeep(block) {
 		return m.unrendered(block)
 	}
+	if cols, width := tableSize(block); cols > 1 && width > m.width && m.width > 0 {
+		if narrow, ok := narrowed(block, m.width); ok {
+			block = narrow
+		}
+	}
 	term, fits, err := m.renderer(block)
 	if err != nil || term == nil {
 		return m.unrendered(block)

@@ -310,8 +310,12 @@ func (r *Renderer) taskEnd(e agent.Event, id, text string) string {
 	if e.Attempt > 1 {
 		facts = append(facts, fmt.Sprintf("try %d", e.Attempt))
 	}
-	if e.DurationMS != nil {
-		facts = append(facts, Duration(time.Duration(*e.DurationMS)*time.Millisecond))
+	if e.WorkedMS > 0 || e.DurationMS != nil { // on all tries, or on the one that ended
+		took := e.WorkedMS
+		if e.DurationMS != nil {
+			took = max(took, *e.DurationMS)
+		}
+		facts = append(facts, Duration(time.Duration(took)*time.Millisecond))
 	}
 	if len(facts) > 0 {
 		line += "  " + r.dim(strings.Join(facts, r.pick(" · ", " - ")))

@@ -286,7 +286,11 @@ func writeConfidence(t *text, a analysis.Analysis) {
 		rows = append(rows, []string{fmt.Sprintf("%.0f%% to %.0f%%", b.From*100, b.To*100), wording.Grouped(b.N), percent(b.SuccessRate), wording.Grouped(g.N), percent(g.SuccessRate)})
 	}
 	t.table([]string{"claimed", "decisions", "came true", "agents", "came true"}, 1, rows)
-	t.line("Decisions claim before the work, agents after it. Brier score: 0 is perfect, 0.25\na coin. Off by: how far claims and outcomes are apart on average.")
+	t.items([]string{
+		"Decisions claim before the work, agents after it.",
+		"Brier: the score of that name; 0 is perfect, 0.25 is a coin.",
+		"Off by: how far claims and outcomes are apart on average.",
+	})
 }
 
 func writeTrouble(t *text, a analysis.Analysis) {

@@ -125,7 +125,7 @@ func CompareText(sessions []*Session) string {
 	}
 	t.table([]string{"session", "name", "status", "began (UTC)"}, 4, rows)
 	for _, n := range c.Notes {
-		t.line("%s.\n", strings.ToUpper(n[:1])+inline(n[1:]))
+		t.line("%s.\n", inline(strings.ToUpper(n[:1])+n[1:]))
 	}
 	t.section("Figures")
 	for from := 1; from < len(c.Sessions) || from == 1; from += maxColumns - 1 {
@@ -178,6 +178,8 @@ func value(unit string, v *float64) string {
 	case "usd":
 		return money(v)
 	case "rate":
+		return percent(v)
+	case "score":
 		return strconv.FormatFloat(math.Round(*v*1000)/1000, 'f', -1, 64)
 	}
 	return wording.Grouped(int64(math.Round(*v)))
@@ -231,7 +233,12 @@ func writeSettings(t *text, c analysis.Comparison, names []string) {
 
 func writeChanges(t *text, c analysis.Comparison, names []string) {
 	if len(c.Tasks) == 0 {
-		t.line("None of the %s that two of them know.\n", wording.Count(c.Common, "task"))
+		switch c.Common {
+		case 0:
+			t.line("None: they have no task in common.\n")
+		default:
+			t.line("None: %s in common, with the same outcome.\n", wording.Count(c.Common, "task"))
+		}
 		return
 	}
 	listed := c.Tasks[:min(len(c.Tasks), 4*maxRows)]

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,7 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-var update = flag.Bool("update", false, "write the golden files and the schemas anew")
+var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 // ordered is a JSON object that keeps its order.
 type ordered []struct {
@@ -222,7 +221,7 @@ func TestSchemas(t *testing.T) {
 	} {
 		path := filepath.Join("..", x.name+".schema.json")
 		want := made(t, "ralph "+x.name, "urn:ralph:"+x.name+":1", x.about, x.types...)
-		if *update {
+		if update {
 			if err := os.WriteFile(path, want, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +231,7 @@ func TestSchemas(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(text, want) {
-			t.Errorf("%s is not what the Go types say; -update writes it anew", path)
+			t.Errorf("%s is not what the Go types say; RALPH_TEST_UPDATE=1 writes it anew", path)
 		}
 		var schema jsonschema.Schema
 		if err := json.Unmarshal(text, &schema); err != nil {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mattn/go-runewidth"
 
@@ -83,28 +82,10 @@ const unknown = "–"
 
 // length writes seconds as a person says them.
 func length(s *float64) string {
-	if s == nil || math.IsNaN(*s) || *s < 0 || *s > 1e11 {
+	if s == nil || math.IsNaN(*s) || *s < 0 || *s >= 1e10 {
 		return unknown
 	}
-	switch v := *s; {
-	case v == 0:
-		return "0 s"
-	case v < 1:
-		return strconv.FormatFloat(math.Max(1, math.Round(v*1000)), 'f', -1, 64) + " ms"
-	case v < 10:
-		return strconv.FormatFloat(v, 'f', 2, 64) + " s"
-	case v < 60:
-		return strconv.FormatFloat(v, 'f', 1, 64) + " s"
-	}
-	whole := time.Duration(math.Round(*s)) * time.Second
-	days, hours, minutes := int(whole.Hours())/24, int(whole.Hours())%24, int(whole.Minutes())%60
-	switch {
-	case days > 0:
-		return fmt.Sprintf("%d d %02d h", days, hours)
-	case hours > 0:
-		return fmt.Sprintf("%d h %02d m", hours, minutes)
-	}
-	return fmt.Sprintf("%d m %02d s", minutes, int(whole.Seconds())%60)
+	return wording.Length(*s)
 }
 
 // tokens writes a count that may be unknown.

@@ -63,6 +63,7 @@ type Event struct {
 	Denied     bool            `json:"denied,omitempty"`
 	ExitCode   *int            `json:"exit_code,omitempty"`
 	DurationMS *int64          `json:"duration_ms,omitempty"`
+	WorkedMS   int64           `json:"worked_ms,omitempty"` // of a task that is over: in all its attempts
 	Attempt    int             `json:"attempt,omitempty"`
 	WaitMS     int64           `json:"wait_ms,omitempty"`
 	Reason     string          `json:"reason,omitempty"`

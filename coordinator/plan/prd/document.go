@@ -72,9 +72,6 @@ type Warning struct {
 	Text string
 }
 
-// String is the warning in one line: "line 12: skipped: …".
-func (w Warning) String() string { return fmt.Sprintf("line %d: %s", w.Line, w.Text) }
-
 // Check returns what makes a plan of the document impossible: a document without
 // stories, an id that is given twice, a dependency on itself, on what is not
 // there or in a circle.

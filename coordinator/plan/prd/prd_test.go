@@ -52,7 +52,7 @@ func TestGolden(t *testing.T) {
 			doc, warnings := prd.Parse(data)
 			var told strings.Builder
 			for _, w := range append(warnings, doc.Check()...) {
-				told.WriteString(w.String() + "\n")
+				fmt.Fprintf(&told, "line %d: %s\n", w.Line, w.Text)
 			}
 			golden(t, name+".warnings", []byte(told.String()))
 			out, err := doc.JSON()
@@ -261,7 +261,7 @@ func TestCheck(t *testing.T) {
 		"## EPIC-1: e", "### US-7: in it", "### US-8: of it", "Depends on: EPIC-1")
 	var got []string
 	for _, w := range doc.Check() {
-		got = append(got, w.String())
+		got = append(got, fmt.Sprintf("line %d: %s", w.Line, w.Text))
 	}
 	want := []string{
 		"line 2: story US-1: depends on itself", `line 4: story US-2: depends on "US-9", which does not exist`, "line 5: us-1: the id is given to another heading on line 1 already",

@@ -202,8 +202,11 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// history has learned nothing and begins with a learning rate.
+func history(rate float64) decide.History { return decide.History{LearningRate: &rate} }
+
 func TestLearningRate(t *testing.T) {
-	h := decide.NewHistory(.1)
+	h := history(.1)
 	h.Learn("bug", "", nil, true)
 	if !near(h.Rate(), .11) {
 		t.Errorf("after a success %v", h.Rate())
@@ -228,7 +231,7 @@ func TestLearningRate(t *testing.T) {
 	if zero.Rate() != .1 {
 		t.Errorf("the default is %v", zero.Rate())
 	}
-	off := decide.NewHistory(0)
+	off := history(0)
 	off.Learn("bug", "", nil, true)
 	if rate, n := off.Like("bug", "", nil); rate != .5 || n != 1 || off.Rate() != 0 {
 		t.Errorf("rate 0 has learned: %v of %d, rate %v", rate, n, off.Rate())
@@ -236,7 +239,7 @@ func TestLearningRate(t *testing.T) {
 }
 
 func TestLike(t *testing.T) {
-	h := decide.NewHistory(.1)
+	h := history(.1)
 	if rate, n := h.Like("bug", "planning", []string{"api"}); rate != .5 || n != 0 {
 		t.Errorf("nothing learned: %v of %d", rate, n)
 	}
@@ -263,7 +266,7 @@ func TestLike(t *testing.T) {
 
 func TestLearningStaysInBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := decide.NewHistory(rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64(), rapid.Just(math.NaN())).Draw(t, "rate"))
+		h := history(rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64(), rapid.Just(math.NaN())).Draw(t, "rate"))
 		if rapid.Bool().Draw(t, "spoilt") {
 			h.Rates = map[string]decide.Estimate{"kind:bug": {Rate: rapid.Float64().Draw(t, "r"), N: rapid.Int().Draw(t, "n")}}
 		}
@@ -289,7 +292,7 @@ func TestLearningStaysInBounds(t *testing.T) {
 }
 
 func TestLabelsDoNotFillTheSnapshot(t *testing.T) {
-	h := decide.NewHistory(.1)
+	h := history(.1)
 	for i := range 5000 {
 		h.Learn("bug", "", []string{strings.Repeat("x", i%4000)}, true)
 	}

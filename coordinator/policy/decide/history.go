@@ -31,13 +31,6 @@ type Estimate struct {
 	N    int     `json:"n"`    // outcomes it was learned from
 }
 
-// NewHistory is a history that has learned nothing and begins with the setting
-// learning_rate.
-func NewHistory(rate float64) History {
-	rate = clamp(rate)
-	return History{LearningRate: &rate}
-}
-
 // Rate is the learning rate as it is now, 0..1; after any outcome it is 0 or in
 // .01 to .5.
 func (h *History) Rate() float64 {

@@ -265,7 +265,7 @@ func base(file string) string {
 // values tells numbers that cannot be.
 func (c *checker) values() {
 	var odd, late marks
-	for i, d := range c.data.Decisions {
+	for i, d := range c.data.EachDecision() {
 		if v := d.Decision.Confidence; v < 0 || v > 1 {
 			odd.mark("d"+strconv.Itoa(i+1), wording.Decimal(v))
 		}
@@ -273,7 +273,7 @@ func (c *checker) values() {
 	if odd.n > 0 {
 		c.add("confidence", decisionsFile, odd.values(), format, "0 to 1", odd.ids...)
 	}
-	for i, e := range c.data.Failures {
+	for i, e := range c.data.EachFailure() {
 		if e.ResolutionTimeSeconds != nil && (*e.ResolutionTimeSeconds < 0 || !e.Resolved) {
 			say := "not resolved"
 			if e.Resolved {

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +50,7 @@ func (c *checker) words() {
 		}
 	}
 	var odd marks
-	for i, f := range c.data.Failures {
+	for i, f := range c.data.EachFailure() {
 		switch folder.Severity(strings.ToLower(string(f.Severity))) {
 		case "", folder.Low, folder.Medium, folder.High, folder.Critical:
 		default:
@@ -63,7 +65,7 @@ func (c *checker) words() {
 // ranges tells numbers out of their range.
 func (c *checker) ranges() {
 	var risks, retries marks
-	for i, d := range c.data.Decisions {
+	for i, d := range c.data.EachDecision() {
 		for _, v := range []float64{d.Context.Risk.Execution, d.Context.Risk.Resource, d.Context.Risk.Dependency} {
 			if v < 0 || v > 1 {
 				risks.mark("d"+strconv.Itoa(i+1), wording.Decimal(v))
@@ -73,7 +75,7 @@ func (c *checker) ranges() {
 	if risks.n > 0 {
 		c.add("risk_assessment", decisionsFile, risks.values(), format, "0 to 1", risks.ids...)
 	}
-	for i, f := range c.data.Failures {
+	for i, f := range c.data.EachFailure() {
 		if f.RetryCount < 0 {
 			retries.mark("x"+strconv.Itoa(i+1), strconv.Itoa(f.RetryCount))
 		}
@@ -122,20 +124,21 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 // session's own.
 func (c *checker) moments() {
 	d := c.data
-	c.sequence(decisionsFile, "d", len(d.Decisions), func(i int) time.Time { return d.Decisions[i].Time })
-	c.sequence(errorsFile, "x", len(d.Failures), func(i int) time.Time { return d.Failures[i].Time })
-	c.sequence(metricsFile, "m", len(d.Metrics), func(i int) time.Time { return d.Metrics[i].MeasuredAt })
+	sequence(c, decisionsFile, "d", d.EachDecision(), func(x folder.Decision) time.Time { return x.Time })
+	sequence(c, errorsFile, "x", d.EachFailure(), func(x folder.Failure) time.Time { return x.Time })
+	sequence(c, metricsFile, "m", slices.All(d.Metrics), func(x folder.Metric) time.Time { return x.MeasuredAt })
 }
 
-func (c *checker) sequence(file, mark string, n int, at func(i int) time.Time) {
+func sequence[T any](c *checker, file, mark string, list iter.Seq2[int, T], at func(T) time.Time) {
 	var before, outside marks
 	var last time.Time
 	begin, end := c.data.Meta.Start, c.data.Meta.End
-	for i := range n {
-		t, id := at(i), mark+strconv.Itoa(i+1)
+	for i, x := range list {
+		t := at(x)
 		if t.IsZero() {
 			continue
 		}
+		id := mark + strconv.Itoa(i+1)
 		if t.Before(last.Add(-slack)) {
 			before.mark(id, "")
 		}

@@ -274,12 +274,12 @@ func (c *checker) logTasks(l *logFacts) {
 		ids               func(each func(i int, id string))
 	}{
 		{decisionsFile, "task_id", "d", func(each func(int, string)) {
-			for i, d := range c.data.Decisions {
+			for i, d := range c.data.EachDecision() {
 				each(i, d.TaskID)
 			}
 		}},
 		{errorsFile, "task_id", "x", func(each func(int, string)) {
-			for i, e := range c.data.Failures {
+			for i, e := range c.data.EachFailure() {
 				each(i, e.TaskID)
 			}
 		}},
@@ -310,7 +310,7 @@ func (c *checker) logCounts(l *logFacts) {
 	for _, x := range []struct {
 		field, file string
 		n, listed   int
-	}{{"errors", errorsFile, l.errors, len(c.data.Failures)}, {"decisions", decisionsFile, l.decisions, len(c.data.Decisions)},
+	}{{"errors", errorsFile, l.errors, c.data.NFailures()}, {"decisions", decisionsFile, l.decisions, c.data.NDecisions()},
 		{"circuit_breaker_trips", errorsFile, l.trips, len(c.data.Trips)}} {
 		if x.n != x.listed && c.has(x.file) && x.n > 0 && x.listed > 0 {
 			c.add(x.field, logFile, strconv.Itoa(x.n), x.file, strconv.Itoa(x.listed))

@@ -180,8 +180,8 @@ func (d Data) compareCounts(f *differ) {
 	if d.has(metadataFile) && m.Completed > m.Total {
 		f.add("tasks_completed", metadataFile, strconv.Itoa(m.Completed), metadataFile, fmt.Sprintf("%d in all", m.Total))
 	}
-	if d.has(metadataFile) && d.has(errorsFile) && !(d.cutOff() && m.Errors <= len(d.Failures)) {
-		f.numbers("error_count", metadataFile, float64(m.Errors), errorsFile, float64(len(d.Failures)), 0)
+	if d.has(metadataFile) && d.has(errorsFile) && !(d.cutOff() && m.Errors <= d.NFailures()) {
+		f.numbers("error_count", metadataFile, float64(m.Errors), errorsFile, float64(d.NFailures()), 0)
 	}
 	if len(d.Progress.Tasks) > 0 {
 		f.numbers("overall_progress", progressFile, d.Progress.Progress.OverallProgress, progressFile+" (tasks)", percent(n[TaskCompleted], len(d.Progress.Tasks)), 1)

@@ -175,7 +175,7 @@ func (f *Folder) Log(e Event) {
 	if f.closed {
 		return
 	}
-	if e.Type == Interrupted {
+	if e.Type == Interrupted && byHuman(e.Result) {
 		f.counts.Interventions++
 	}
 	if e.Time.Before(f.last) && !f.now(time.Time{}).Before(f.last) { // else the clock was set back

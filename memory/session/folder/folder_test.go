@@ -3,7 +3,6 @@ package folder
 import (
 	"bufio"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -24,7 +23,7 @@ import (
 	"ralph/memory/durable/faultfs"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -96,7 +95,7 @@ func golden(t *testing.T, fsys afero.Fs, name string) {
 	got, err := afero.ReadFile(fsys, filepath.Join(dir, name))
 	must(t, err)
 	path := filepath.Join("testdata", name)
-	if *update {
+	if update {
 		must(t, os.MkdirAll("testdata", 0o755))
 		must(t, os.WriteFile(path, got, 0o644))
 	}
@@ -458,4 +457,23 @@ func BenchmarkTaskOf10000(b *testing.B) {
 		f.Task(TaskState{TaskID: fmt.Sprint("T-", n%10_000), Status: TaskInProgress})
 	}
 	must(b, f.Close())
+}
+
+// What the system ends is no intervention of a human, and neither is a result that
+// came late.
+func TestHumanInterventions(t *testing.T) {
+	f := opened1(t, afero.NewMemMapFs())
+	for _, result := range []string{"interrupted by SIGTERM", "interrupted by SIGHUP", "late"} {
+		f.Log(Event{Type: Interrupted, Result: result})
+	}
+	if n := f.Counts().Interventions; n != 0 {
+		t.Errorf("%d interventions of nobody", n)
+	}
+	for _, result := range []string{"interrupted by SIGINT", "stopped by the user", "stopped by the user: SIGTERM is what it needs", "paused", ""} {
+		f.Log(Event{Type: Interrupted, Result: result})
+	}
+	if n := f.Counts().Interventions; n != 5 {
+		t.Errorf("%d interventions, want 5", n)
+	}
+	must(t, f.Close())
 }

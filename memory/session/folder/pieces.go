@@ -220,9 +220,11 @@ func (d *Data) inPieces(fsys afero.Fs, dir, name string) (odd int, ok bool, err 
 	switch o, is := v.(object); {
 	case errors.Is(err, errOtherwise):
 		*d = before
+		d.packed.number = nil // of words that are gone
 		return 0, false, nil
 	case err != nil:
 		*d = before
+		d.packed.number = nil
 		return 0, true, fmt.Errorf("parse: %w", err)
 	case is:
 		d.says(name, o)
@@ -246,13 +248,18 @@ func (d *Data) takePieces(name string, r io.Reader, size int64, odd *int) (any, 
 	case decisionsFile:
 		return fromLists(r, "decisions", map[string]func(any){"decisions": entry(func(o object) {
 			d.takeDecision(o)
-			same.decision(d.Decisions)
+			if same.decision(d.Decisions); d.lean {
+				d.Decisions = d.packed.decision(d.Decisions)
+			}
 		})})
 	case errorsFile:
 		return fromLists(r, "errors", map[string]func(any){"circuit_breaker_trips": entry(d.takeTrip), "errors": entry(func(o object) {
 			d.takeError(o)
 			x := &d.Failures[len(d.Failures)-1]
 			same.of(&x.TaskID, &x.ErrorType, (*string)(&x.Severity), &x.RecoveryAction)
+			if d.lean {
+				d.Failures = d.packed.failure(d.Failures)
+			}
 		})})
 	}
 	data := make([]byte, size)

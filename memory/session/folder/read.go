@@ -55,6 +55,8 @@ type Data struct {
 	imported   string
 	iterations map[int]string // the files of the iterations, by their number
 	others     []string       // further files of Ralph's that are there
+	lean       bool           // very many decisions and errors are packed
+	packed     packing
 }
 
 // Meta is session-metadata.yaml, as far as it can be read.
@@ -121,14 +123,15 @@ func Read(fsys afero.Fs, dir string) (Data, error) { return read(fsys, dir, 0, n
 
 // ReadEach is Read that also calls each for the events of the log, as Events
 // does, in the one pass that it makes over it; id is what the event is called:
-// e17 is the 17th. An error of each ends it and is returned.
+// e17 is the 17th. An error of each ends it and is returned. Of very many decisions
+// and errors the lists hold the first: EachDecision and EachFailure show all.
 func ReadEach(fsys afero.Fs, dir string, each func(id string, e Event) error) (Data, error) {
 	return read(fsys, dir, 0, each)
 }
 
 // read leaves out a log beyond maxLog bytes; 0 means no bound.
 func read(fsys afero.Fs, dir string, maxLog int64, each func(id string, e Event) error) (Data, error) {
-	d := Data{Dir: filepath.Base(dir), ids: map[string]string{}}
+	d := Data{Dir: filepath.Base(dir), ids: map[string]string{}, lean: each != nil}
 	if fsys == nil {
 		fsys = afero.NewOsFs()
 	}
@@ -162,6 +165,7 @@ func read(fsys afero.Fs, dir string, maxLog int64, each func(id string, e Event)
 			d.problem(file.name, fmt.Errorf("%d entries are none", odd))
 		}
 	}
+	d.packed.number = nil // all is packed
 	if err := d.readLog(fsys, dir, names, maxLog, each); err != nil {
 		return d, err
 	}

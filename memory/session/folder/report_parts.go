@@ -69,9 +69,9 @@ func (d Data) writeMetrics(p *page) {
 		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	if d.has(metadataFile) {
-		add("Duration", "%s", length(m.TotalDuration))
+		add("Duration", "%s", wording.Length(m.TotalDuration))
 		if m.AverageTask > 0 {
-			add("Average task", "%s", length(m.AverageTask))
+			add("Average task", "%s", wording.Length(m.AverageTask))
 		}
 		if m.Total > 0 {
 			add("Success rate", "%s %%", wording.Decimal(100*min(m.SuccessRate, 1)))
@@ -99,7 +99,7 @@ func (d Data) writeMetrics(p *page) {
 		add("Help requests", "%d", m.HelpRequests)
 		add("Human interventions", "%d", m.Interventions)
 	}
-	if n := len(d.Decisions); n > 0 {
+	if n := d.NDecisions(); n > 0 {
 		add("Decisions", "%d", n)
 	}
 	switch {
@@ -213,7 +213,7 @@ func (d Data) challenges() []string {
 	}
 	sums := map[key]*sum{}
 	var order []key
-	for _, e := range d.Failures {
+	for _, e := range d.EachFailure() {
 		k := key{e.Severity, e.ErrorType, e.TaskID, e.ErrorMessage, "", e.Resolved, e.Resolved && e.ResolutionTimeSeconds != nil}
 		if e.Resolved {
 			k.action = e.RecoveryAction
@@ -231,6 +231,10 @@ func (d Data) challenges() []string {
 	}
 	var items []string
 	for _, k := range order {
+		if len(items) > maxListed { // they are only counted
+			items = append(items, "")
+			continue
+		}
 		s := sums[k]
 		item := fmt.Sprintf("**%s** %s", inline(cmp.Or(string(k.severity), "unknown")), inline(k.kind))
 		if k.task != "" {
@@ -240,10 +244,14 @@ func (d Data) challenges() []string {
 			item += fmt.Sprintf(", %d times", s.n)
 		}
 		item += ": " + inline(k.text) + " — "
+		if d.Log.heard {
+			items = append(items, item+"whether it was resolved is not recorded")
+			continue
+		}
 		if !k.resolved {
 			item += "not resolved"
 		} else if item += "resolved"; k.measured {
-			item += " after " + length(s.seconds)
+			item += " after " + wording.Length(s.seconds)
 		}
 		if item += ", " + wording.Count(s.retries, "retry"); k.resolved {
 			item += ": " + inline(cmpText(k.action, "no action recorded"))
@@ -253,7 +261,7 @@ func (d Data) challenges() []string {
 	for _, t := range d.Trips {
 		state := "still open"
 		if t.Resolved {
-			state = "closed again after " + length(t.DurationSeconds)
+			state = "closed again after " + wording.Length(t.DurationSeconds)
 		}
 		items = append(items, fmt.Sprintf("Circuit breaker: %s, so %s; %s", inline(t.Condition), inline(t.ActionTaken), state))
 	}

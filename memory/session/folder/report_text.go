@@ -2,7 +2,6 @@ package folder
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -79,7 +78,8 @@ func code(s string) string {
 }
 
 func (d Data) render(lessons []string) []byte {
-	p := &page{}
+	p, differences := &page{}, d.Differences()
+	d = d.filled()
 	p.line("# Session Final Report: session-%s\n", inline(d.number()))
 	date := "unknown"
 	if !d.Meta.Start.IsZero() {
@@ -90,7 +90,6 @@ func (d Data) render(lessons []string) []byte {
 		name = inline(d.Dir)
 	}
 	p.line("**Session Name:** %s\n\n**Date:** %s\n\n**Status:** %s", name, date, titled(d.Meta.Status))
-	differences := d.Differences()
 	p.section("Executive Summary")
 	p.line("%s", d.summary())
 	if n := len(differences); n > 0 {
@@ -142,17 +141,6 @@ func titled(status string) string {
 	return "Unknown"
 }
 
-// length writes a duration for people.
-func length(seconds float64) string {
-	switch {
-	case seconds < 10:
-		return strconv.FormatFloat(seconds, 'f', min(1, len(wording.Decimal(seconds))-1), 64) + " s"
-	case seconds < 60:
-		return strconv.FormatFloat(seconds, 'f', 0, 64) + " s"
-	}
-	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
-}
-
 func (d Data) summary() string {
 	m := d.Meta
 	var s []string
@@ -160,7 +148,7 @@ func (d Data) summary() string {
 	if !m.Start.IsZero() {
 		when = "The session began at " + moment(m.Start)
 		if !m.End.IsZero() {
-			when += " and ended at " + moment(m.End) + fmt.Sprintf(" (%s)", length(max(0, m.End.Sub(m.Start).Seconds())))
+			when += " and ended at " + moment(m.End) + fmt.Sprintf(" (%s)", wording.Length(max(0, m.End.Sub(m.Start).Seconds())))
 		} else {
 			when += " and has no end yet"
 		}
@@ -176,7 +164,7 @@ func (d Data) summary() string {
 	}
 	n := d.tally()
 	switch total := len(d.Progress.Tasks); {
-	case total > 0:
+	case total > 0 && (m.Total <= total || !d.Log.fills):
 		text := fmt.Sprintf("Of %s %s completed", wording.Count(total, "task"), were(n[TaskCompleted]))
 		for _, x := range []struct {
 			n    int
@@ -193,20 +181,22 @@ func (d Data) summary() string {
 		s = append(s, "No tasks were recorded.")
 	}
 	open := 0
-	for _, e := range d.Failures {
+	for _, e := range d.EachFailure() {
 		if !e.Resolved {
 			open++
 		}
 	}
 	switch {
-	case len(d.Failures) == 0:
+	case d.NFailures() == 0:
 		s = append(s, "No errors were recorded.")
+	case d.Log.heard:
+		s = append(s, "The log tells of "+wording.Count(d.Log.ByType[Errored], "error")+".")
 	case open == 0:
-		s = append(s, wording.Count(len(d.Failures), "error")+", all resolved.")
-	case open == len(d.Failures):
+		s = append(s, wording.Count(d.NFailures(), "error")+", all resolved.")
+	case open == d.NFailures():
 		s = append(s, wording.Count(open, "error")+", none resolved.")
 	default:
-		s = append(s, fmt.Sprintf("%s, %d not resolved.", wording.Count(len(d.Failures), "error"), open))
+		s = append(s, fmt.Sprintf("%s, %d not resolved.", wording.Count(d.NFailures(), "error"), open))
 	}
 	return strings.Join(s, " ")
 }
@@ -231,9 +221,9 @@ func (d Data) writeProgress(p *page) {
 	for _, t := range d.Progress.Tasks {
 		took := "–"
 		if t.DurationSeconds != nil {
-			took = length(*t.DurationSeconds)
+			took = wording.Length(*t.DurationSeconds)
 		}
-		rows = append(rows, []string{strings.TrimSpace(cell(t.TaskID) + " " + cell(d.Log.names[t.TaskID])), cell(string(t.Status)), took, d.linked(t.TaskID), cell(t.Result)})
+		rows = append(rows, []string{strings.TrimSpace(cell(t.TaskID) + " " + cell(d.Log.tasks[t.TaskID].name)), cell(string(t.Status)), took, d.linked(t.TaskID), cell(t.Result)})
 	}
 	p.table([]string{"Task", "Status", "Time", "Iterations", "Result"}, rows)
 	var items []string

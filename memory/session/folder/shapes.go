@@ -250,3 +250,14 @@ func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // inSeconds is a duration as the files hold it.
 func inSeconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+
+// byHuman says whether what stopped or held the work up, by its result, is the doing
+// of a human: the system ends a process with SIGTERM, a line that is lost with
+// SIGHUP, and a late result only comes after a stop.
+func byHuman(result string) bool {
+	switch result {
+	case "interrupted by SIGTERM", "interrupted by SIGHUP", "late":
+		return false
+	}
+	return true
+}

@@ -38,9 +38,12 @@ type Log struct {
 	// Cut says that the log was too large for the occasion and not read.
 	Cut bool
 
-	spent spending
-	names map[string]string // of the tasks
-	tries map[string][]int  // the iterations that worked on a task
+	spent  spending
+	tasks  map[string]logged // by their id
+	tries  map[string][]int  // the iterations that worked on a task
+	errors []Failure         // the first maxListed
+	fills  bool              // the tasks of the report are those of the log
+	heard  bool              // its errors are
 }
 
 // spending is what the runs of a session used, as the ends of their phases tell.
@@ -70,7 +73,7 @@ func (d *Data) readLog(fsys afero.Fs, dir string, names []string, maxLog int64, 
 		l.Cut = true
 		return nil
 	}
-	l.ByType, l.Completed, l.names, l.tries = map[EventType]int{}, map[string]bool{}, map[string]string{}, map[string][]int{}
+	l.ByType, l.Completed, l.tasks, l.tries = map[EventType]int{}, map[string]bool{}, map[string]logged{}, map[string][]int{}
 	var stop error
 	id, err := Events(fsys, dir, func(e Event) error {
 		l.add(e)
@@ -102,6 +105,8 @@ func (l *Log) add(e Event) {
 		if l.begun(e); e.TaskID != "" && e.Went() == TaskCompleted {
 			l.Completed[e.TaskID] = true
 		}
+	case Errored:
+		l.failed(e)
 	case PhaseStart:
 		l.spent.open = l.spent.open || e.Text("phase", "name") == ""
 	case PhaseComplete:
@@ -125,14 +130,13 @@ func (l *Log) add(e Event) {
 	}
 }
 
-// begun notes what a task is called and which iteration works on it.
+// begun notes what a task is called, how it stands and which iteration works on
+// it.
 func (l *Log) begun(e Event) {
 	if e.TaskID == "" {
 		return
 	}
-	if _, known := l.names[e.TaskID]; !known && len(l.names) < maxNamed && e.TaskName != "" {
-		l.names[e.TaskID] = clipped(e.TaskName, maxInline)
-	}
+	l.stands(e)
 	n := int(e.figure("iteration"))
 	if list := l.tries[e.TaskID]; n > 0 && len(list) < maxListed && (list != nil || len(l.tries) < maxNamed) && !slices.Contains(list, n) {
 		l.tries[e.TaskID] = append(list, n)

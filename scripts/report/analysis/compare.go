@@ -30,7 +30,7 @@ type Comparison struct {
 type Figure struct {
 	Group    string     `json:"group"`
 	Name     string     `json:"name"`
-	Unit     string     `json:"unit"` // seconds, usd, rate; empty for a count
+	Unit     string     `json:"unit"` // seconds, usd, rate (0 to 1), score; empty for a count
 	Values   []*float64 `json:"values"`
 	Deltas   []*float64 `json:"deltas"`
 	Percents []*float64 `json:"percents"`
@@ -126,8 +126,8 @@ func figures() []row {
 		{"trouble", "breaker trips", "", func(a Analysis) *float64 { return whole64(a.Trips) }},
 		{"trouble", "interrupts", "", func(a Analysis) *float64 { return whole64(a.Interrupts.N) }},
 		{"trouble", "stop latency p95", "seconds", func(a Analysis) *float64 { return a.Interrupts.Latency.P95 }},
-		{"confidence", "Brier, decisions", "rate", func(a Analysis) *float64 { return a.Confidence.Decisions.Brier }},
-		{"confidence", "Brier, agents", "rate", func(a Analysis) *float64 { return a.Confidence.Agents.Brier }},
+		{"confidence", "Brier, decisions", "score", func(a Analysis) *float64 { return a.Confidence.Decisions.Brier }},
+		{"confidence", "Brier, agents", "score", func(a Analysis) *float64 { return a.Confidence.Agents.Brier }},
 	}
 }
 

@@ -116,7 +116,7 @@ func (c *Collector) retriesOf(d folder.Data) Retries {
 	}
 	r := Retries{N: c.retried, ByType: c.retries}
 	if r.N == 0 { // the errors may tell of them
-		for _, f := range d.Failures {
+		for _, f := range d.EachFailure() {
 			if f.RetryCount <= 0 {
 				continue
 			}
@@ -132,7 +132,7 @@ func (c *Collector) retriesOf(d folder.Data) Retries {
 }
 
 func (c *Collector) errorsOf(d folder.Data) Errors {
-	if len(d.Failures) == 0 {
+	if d.NFailures() == 0 {
 		e := Errors{N: c.failed, ByType: c.failures, BySeverity: c.severities}
 		if c.failed > 0 {
 			e.Source = optional(logFile)
@@ -141,9 +141,9 @@ func (c *Collector) errorsOf(d folder.Data) Errors {
 		}
 		return e
 	}
-	e := Errors{N: len(d.Failures), Source: optional(errorsFile), ByType: words{}, BySeverity: words{}, Resolved: new(int), Unresolved: new(int)}
+	e := Errors{N: d.NFailures(), Source: optional(errorsFile), ByType: words{}, BySeverity: words{}, Resolved: new(int), Unresolved: new(int)}
 	var took sample
-	for _, f := range d.Failures {
+	for _, f := range d.EachFailure() {
 		words(e.ByType).add(f.ErrorType, 1)
 		words(e.BySeverity).add(string(f.Severity), 1)
 		if !f.Resolved {
@@ -270,7 +270,7 @@ func (c *Collector) tokensOf(done int) Tokens {
 // of them, else as the log does, and the agents against those of their attempts.
 func (c *Collector) confidenceOf(d folder.Data) (decisions, agents Calibration) {
 	var told calibration
-	for _, x := range d.Decisions {
+	for _, x := range d.EachDecision() {
 		if well, known := outcomeOf(x.Outcome); known && predicts(x.DecisionType) {
 			told.add(x.Decision.Confidence, well)
 		}
@@ -286,15 +286,15 @@ func (c *Collector) confidenceOf(d folder.Data) (decisions, agents Calibration) 
 }
 
 func (c *Collector) decisionsOf(d folder.Data) Decisions {
-	if len(d.Decisions) == 0 {
+	if d.NDecisions() == 0 {
 		r := Decisions{N: c.deeds.n, ByType: c.deeds.types, ByAction: c.deeds.action}
 		if r.N > 0 {
 			r.Source = optional(logFile)
 		}
 		return r
 	}
-	r := Decisions{N: len(d.Decisions), Source: optional(decisionsFile), ByType: words{}, ByAction: words{}}
-	for _, x := range d.Decisions {
+	r := Decisions{N: d.NDecisions(), Source: optional(decisionsFile), ByType: words{}, ByAction: words{}}
+	for _, x := range d.EachDecision() {
 		words(r.ByType).add(x.DecisionType, 1)
 		words(r.ByAction).add(x.Decision.Action, 1)
 	}

@@ -115,7 +115,7 @@ func (t *tasks) get(id string) *task {
 		return nil
 	}
 	made := &task{claimed: -1, seconds: -1}
-	t.byID[strings.Clone(id)] = made
+	t.byID[id] = made
 	return made
 }
 

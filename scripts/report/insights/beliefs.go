@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ralph/memory/session/folder"
 )
@@ -58,12 +59,12 @@ func acts(kind, action string) bool {
 }
 
 // findings are the successes in which was less confidence than the threshold.
-func (b *beliefs) findings(tasks *board, decisions []folder.Decision, threshold float64) (found []Finding) {
+func (b *beliefs) findings(tasks *board, d *folder.Data, threshold float64) (found []Finding) {
 	low := func(f float64) bool { return f >= 0 && f < threshold-1e-6 }
 	say := func(p *proof, id string, f float64, whose string) {
 		found = append(found, p.finding(lowConfidence, fmt.Sprintf("%s succeeded although %s was %.2f, below the threshold of %.2f.", shownTask(id), whose, f, threshold)))
 	}
-	history, alone := b.history(tasks, decisions, low)
+	history, alone := b.history(tasks, d, low)
 	for i := range tasks.tasks {
 		if len(found) >= maxFindings {
 			return found
@@ -99,31 +100,35 @@ func (b *beliefs) findings(tasks *board, decisions []folder.Decision, threshold 
 		}
 		p := newProof()
 		p.add(x.m, "")
-		found = append(found, p.finding(lowConfidence, fmt.Sprintf("The decision %q succeeded although its confidence was %.2f, below the threshold of %.2f.", named(x.what), x.confidence, threshold)))
+		found = append(found, p.finding(lowConfidence, fmt.Sprintf("The decision “%s” succeeded although its confidence was %.2f, below the threshold of %.2f.", named(x.what), x.confidence, threshold)))
 	}
 	return found
 }
 
 // history finds the low decisions of decision-history.json that came out well, by
 // their tasks; and alone those without a task of which the log does not tell.
-func (b *beliefs) history(tasks *board, decisions []folder.Decision, low func(float64) bool) (by map[int32]belief, alone []belief) {
+func (b *beliefs) history(tasks *board, d *folder.Data, low func(float64) bool) (by map[int32]belief, alone []belief) {
 	by = map[int32]belief{}
-	last := map[int32]int{} // the last decision of a task that acts
-	for i, x := range decisions {
+	type place struct {
+		i  int
+		at time.Time
+	}
+	last := map[int32]place{} // the last decision of a task that acts
+	for i, x := range d.EachDecision() {
 		if n := tasks.of(x.TaskID); n >= 0 && acts(x.DecisionType, x.Decision.Action) {
-			if j, ok := last[n]; !ok || !x.Time.Before(decisions[j].Time) {
-				last[n] = i
+			if j, ok := last[n]; !ok || !x.Time.Before(j.at) {
+				last[n] = place{i, x.Time}
 			}
 		}
 	}
-	for i, x := range decisions {
+	for i, x := range d.EachDecision() {
 		f, ok := share(x.Decision.Confidence)
 		if !ok || f == 0 || !low(f) || !acts(x.DecisionType, x.Decision.Action) {
 			continue // 0 is what a decision has that states none
 		}
 		n := tasks.of(x.TaskID)
 		came := outcome(x.Outcome)
-		if (came == unknown || came == other) && n >= 0 && last[n] == i {
+		if (came == unknown || came == other) && n >= 0 && last[n].i == i {
 			came = tasks.tasks[n].came
 		}
 		if came != good {

@@ -149,7 +149,7 @@ func flaky(both [2]*checks, b *board) (found []Finding) {
 			if i == 0 {
 				trees[x.tree] = true
 			}
-			found = append(found, x.finding(flakyCheck, fmt.Sprintf("The check %q passed %s and failed %s on the same tree %s.",
+			found = append(found, x.finding(flakyCheck, fmt.Sprintf("The check “%s” passed %s and failed %s on the same tree %s.",
 				named(cmp.Or(x.check, "(without a name)")), times(x.passed), times(x.failed), named(x.tree))))
 		}
 	}

@@ -3,6 +3,7 @@ package insights
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,16 @@ type details struct {
 // reader reads details; the spellings of a key are few.
 type reader struct {
 	spelled map[string]string
-	fields  []field // of the event at hand
+	// lists are the fields of the event at hand and of the mappings in it, used
+	// again for the next; each mapping is read once.
+	lists [][]field
+	maps  []inside
+}
+
+// inside are the details of a mapping, by where it is.
+type inside struct {
+	at uintptr
+	d  details
 }
 
 func newReader() *reader { return &reader{spelled: map[string]string{}} }
@@ -38,13 +48,23 @@ func newReader() *reader { return &reader{spelled: map[string]string{}} }
 const maxSpellings = 4096
 
 func (r *reader) event(m map[string]any) details {
-	d := r.read(r.fields[:0], m)
-	r.fields = d.fields
-	return d
+	clear(r.maps)
+	r.maps = r.maps[:0]
+	return r.read(m)
 }
 
-func (r *reader) read(into []field, m map[string]any) details {
-	d := details{fields: into, reader: r}
+func (r *reader) read(m map[string]any) details {
+	at := reflect.ValueOf(m).Pointer()
+	for i := range r.maps {
+		if r.maps[i].at == at {
+			return r.maps[i].d
+		}
+	}
+	n := len(r.maps)
+	if n == len(r.lists) {
+		r.lists = append(r.lists, nil)
+	}
+	d := details{fields: r.lists[n][:0], reader: r}
 	for raw, v := range m {
 		if v == nil {
 			continue
@@ -66,11 +86,13 @@ func (r *reader) read(into []field, m map[string]any) details {
 			d.fields[i].v = v // the plain spelling counts
 		}
 	}
+	r.lists[n] = d.fields
+	r.maps = append(r.maps, inside{at, d})
 	return d
 }
 
 // in reads a mapping that is a detail.
-func (d details) in(m map[string]any) details { return d.reader.read(nil, m) }
+func (d details) in(m map[string]any) details { return d.reader.read(m) }
 
 func (d details) index(key string) int {
 	for i := range d.fields {
@@ -165,14 +187,17 @@ func asText(v any) string {
 
 // number returns the first of the keys that has a number.
 func (d details) number(keys ...string) (float64, bool) {
-	for _, find := range []func(...string) any{d.own, d.find} {
-		for _, k := range keys {
-			if f, ok := asNumber(find(k)); ok {
-				return f, true
-			}
+	for _, k := range keys {
+		if f, ok := asNumber(d.own(k)); ok {
+			return f, true
 		}
+	}
+	for _, k := range keys {
 		if !d.deep {
 			break
+		}
+		if f, ok := asNumber(d.find(k)); ok {
+			return f, true
 		}
 	}
 	return 0, false

@@ -102,10 +102,10 @@ func (f *Finder) Result(d folder.Data) []Finding {
 	f.board.track(d.Progress.Tasks)
 	var found []Finding
 	for _, list := range [][]Finding{
-		f.troubles.findings(d.Failures),
-		f.storms(d.Failures),
+		f.troubles.findings(&d),
+		f.storms(&d),
 		flaky(f.checks, f.board),
-		f.beliefs.findings(f.board, d.Decisions, threshold),
+		f.beliefs.findings(f.board, &d, threshold),
 		f.contexts.findings(),
 		f.board.tooBig(f.gaps),
 		f.waits.findings(),

@@ -65,14 +65,14 @@ func TestSentences(t *testing.T) {
 	}
 	s.events = byTime(s.events)
 	got := texts(s.find(t))
-	want := `retry_storm [e47 e48 e49 e50 e51] [T-5]: 5 retries within 7 min.
-flaky_check [e52 e53] []: The check "make e2e" passed once and failed once on the same tree same.
+	want := `retry_storm [e47 e48 e49 e50 e51] [T-5]: 5 retries within 6 min 40 s.
+flaky_check [e52 e53] []: The check “make e2e” passed once and failed once on the same tree same.
 slow_stop [e60] []: The stop (stopped by the user) took 1.3 s until everything was at rest.
-repeated_error [e43 e45 e46] [T-2]: 3 errors of type compile_error in work of kind bug within 23 min: "line 0".
+repeated_error [e43 e45 e46] [T-2]: 3 errors of type compile_error in work of kind bug within 23 min 20 s: “line 0”.
 low_confidence_success [e55] [L]: Task L succeeded although the confidence that was declared was 0.55, below the threshold of 0.70.
 over_long_context [e56] []: The context reached 80 % of the window (160000 of 200000 tokens).
-task_too_big [e58] [B]: Task B took 25 min, 3.3 times the median of 8 min over 8 finished tasks.
-idle_waiting_for_human [e59] [T-3]: 5 min of waiting for a human in task T-3.
+task_too_big [e58] [B]: Task B took 25 min, 3.3 times the median of 7 min 30 s over 8 finished tasks.
+idle_waiting_for_human [e59] [T-3]: 5 min 01 s of waiting for a human in task T-3.
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -130,25 +130,6 @@ func named(s string) string {
 	return s
 }
 
-// long says a duration as people do: 4.2 s, 12 min, 3 h 5 min.
-func long(seconds float64) string {
-	switch {
-	case seconds < 1:
-		return strconv.FormatFloat(math.Round(seconds*1000), 'f', -1, 64) + " ms"
-	case seconds < 10:
-		return strconv.FormatFloat(math.Round(seconds*10)/10, 'f', -1, 64) + " s"
-	case seconds < 120:
-		return strconv.FormatFloat(math.Round(seconds), 'f', -1, 64) + " s"
-	case seconds < 2*3600:
-		return strconv.FormatFloat(math.Round(seconds/60), 'f', -1, 64) + " min"
-	}
-	m := int64(math.Round(min(seconds, 1e12) / 60))
-	if m%60 == 0 {
-		return strconv.FormatInt(m/60, 10) + " h"
-	}
-	return strconv.FormatInt(m/60, 10) + " h " + strconv.FormatInt(m%60, 10) + " min"
-}
-
 func times(n int) string {
 	switch n {
 	case 1:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 // maxRetries bounds the retries that are looked at, from one file.
@@ -39,9 +40,9 @@ type storm struct {
 
 // storms finds where too much was tried again. What the journal or the errors
 // say is asked where the log says nothing of it.
-func (f *Finder) storms(failures []folder.Failure) []Finding {
+func (f *Finder) storms(d *folder.Data) []Finding {
 	found := f.retries[0].storms()
-	for _, more := range [][]storm{f.retries[1].storms(), f.counted(failures).storms()} {
+	for _, more := range [][]storm{f.retries[1].storms(), f.counted(d).storms()} {
 		for _, s := range more {
 			known := slices.ContainsFunc(found, func(k storm) bool {
 				return s.first <= k.last+stormSpan.Milliseconds() && k.first <= s.last+stormSpan.Milliseconds()
@@ -62,7 +63,7 @@ func (f *Finder) storms(failures []folder.Failure) []Finding {
 		}
 		within := "at the same moment"
 		if s.last > s.first {
-			within = "within " + long(float64(s.last-s.first)/1000)
+			within = "within " + wording.Length(float64(s.last-s.first)/1000)
 		}
 		list = append(list, s.finding(retryStorm, fmt.Sprintf("%d retries%s %s.", s.n, where, within)))
 	}
@@ -81,7 +82,7 @@ func sortedTasks(m map[int32]bool) []int32 {
 // counted are the retries that errors-and-retries.json counts, of tasks of whose
 // retries the log does not tell. The count of a task and an error grows with each
 // entry; from the first time to the resolution they are taken as even.
-func (f *Finder) counted(failures []folder.Failure) *retries {
+func (f *Finder) counted(d *folder.Data) *retries {
 	told := map[int32]bool{}
 	for _, list := range f.retries {
 		for _, x := range list.list {
@@ -93,7 +94,7 @@ func (f *Finder) counted(failures []folder.Failure) *retries {
 		typ  string
 	}
 	r, before := retries{file: 'x'}, map[same]int{}
-	for i, x := range failures {
+	for i, x := range d.EachFailure() {
 		k := same{f.board.of(x.TaskID), errorKey(x.ErrorType)}
 		if x.Time.IsZero() || told[k.task] {
 			continue

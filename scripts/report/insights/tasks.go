@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 const (
@@ -66,7 +67,6 @@ func (b *board) of(id string) int32 {
 		return none
 	}
 	n := int32(len(b.tasks))
-	id = strings.Clone(id)
 	b.number[id] = n
 	b.ids = append(b.ids, id)
 	b.tasks = append(b.tasks, task{begun: noTime, done: mark{ms: noTime}, sure: mark{ms: noTime}, sureness: -1, declared: -1, seconds: -1})
@@ -251,7 +251,7 @@ func (b *board) tooBig(gaps []gap) (found []Finding) {
 		}
 		p.in(b.id(s.n))
 		found = append(found, p.finding(taskTooBig, fmt.Sprintf("%s took %s, %s times the median of %s over %d finished tasks.",
-			shownTask(b.id(s.n)), long(s.seconds), factor(s.seconds/median), long(median), len(sizes))))
+			shownTask(b.id(s.n)), wording.Length(s.seconds), factor(s.seconds/median), wording.Length(median), len(sizes))))
 	}
 	return found
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 const (
@@ -210,7 +211,7 @@ type group struct {
 
 // findings counts the errors of the log, and those of errors-and-retries.json
 // that the log does not tell.
-func (t *troubles) findings(failures []folder.Failure) []Finding {
+func (t *troubles) findings(d *folder.Data) []Finding {
 	groups := map[group]*proof{}
 	in := func(typ int32, kind string) *proof {
 		g := group{typ, kind}
@@ -223,7 +224,7 @@ func (t *troubles) findings(failures []folder.Failure) []Finding {
 	type known struct{ typ, task int32 }
 	told, anywhere := map[known]int{}, map[int32]int{}
 	for _, b := range t.sorted() {
-		p, typ := t.bundles[b], t.resolved(b, failures)
+		p, typ := t.bundles[b], t.resolved(b, d)
 		told[known{typ, b.task}] += p.n
 		anywhere[typ] += p.n
 		q := in(typ, t.board.kindOf(b.task, b.kind))
@@ -233,7 +234,7 @@ func (t *troubles) findings(failures []folder.Failure) []Finding {
 		q.span(p.last)
 		q.in(t.board.id(b.task))
 	}
-	for i, x := range failures {
+	for i, x := range d.EachFailure() {
 		typ, n := t.typeNamed(cmp.Or(x.ErrorType, untold+gist(x.ErrorMessage))), t.board.of(x.TaskID)
 		if typ < 0 {
 			continue
@@ -288,7 +289,7 @@ func (t *troubles) sorted() []bundle {
 func (t *troubles) evidence(g group, p *proof) string {
 	what := "type " + named(t.types[g.typ])
 	if m, ok := strings.CutPrefix(t.types[g.typ], untold); ok {
-		what = fmt.Sprintf("the same message (%q)", named(m))
+		what = fmt.Sprintf("the same message (“%s”)", named(m))
 	}
 	where := ""
 	if len(p.tasks) > 1 {
@@ -299,7 +300,7 @@ func (t *troubles) evidence(g group, p *proof) string {
 	}
 	said := ""
 	if s := t.says[g.typ]; s != "" {
-		said = fmt.Sprintf(": %q", named(s))
+		said = fmt.Sprintf(": “%s”", named(s))
 	}
 	return fmt.Sprintf("%d errors of %s in work of kind %s%s%s%s.", p.n, what, named(g.kind), where, over(p), said)
 }
@@ -309,18 +310,21 @@ func over(p *proof) string {
 	if p.first == noTime || p.last <= p.first {
 		return ""
 	}
-	return " within " + long(float64(p.last-p.first)/1000)
+	return " within " + wording.Length(float64(p.last-p.first)/1000)
 }
 
 // resolved is the type of the errors of a bundle. Where the log states none, the
 // entry of errors-and-retries.json with the same message, or of the same task
 // and time, does.
-func (t *troubles) resolved(b bundle, failures []folder.Failure) int32 {
+func (t *troubles) resolved(b bundle, d *folder.Data) int32 {
 	message, is := strings.CutPrefix(t.types[b.typ], untold)
 	if !is {
 		return b.typ
 	}
-	for _, x := range failures[:min(len(failures), 10_000)] {
+	for i, x := range d.EachFailure() {
+		if i == 10_000 {
+			break
+		}
 		same := message != "" && gist(x.ErrorMessage) == message
 		if !same && t.board.id(b.task) == x.TaskID {
 			at := millis(x.Time)

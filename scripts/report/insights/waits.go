@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 const (
@@ -366,9 +367,9 @@ func (w *waits) findings() (found []Finding) {
 		}
 		about := ""
 		if x.what != "" {
-			about = fmt.Sprintf(": %q", named(x.what))
+			about = fmt.Sprintf(": “%s”", named(x.what))
 		}
-		found = append(found, x.finding(idleForHuman, fmt.Sprintf("%s of waiting for a human%s%s.", long(x.seconds), in, about)))
+		found = append(found, x.finding(idleForHuman, fmt.Sprintf("%s of waiting for a human%s%s.", wording.Length(x.seconds), in, about)))
 	}
 	return found
 }

@@ -225,11 +225,6 @@ func TestFolds(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	for in, want := range map[float64]string{0: "0 s", 0.0001: "1 ms", 0.9994: "999 ms", 0.9996: "1.0 s", 9.94: "9.9 s", 9.96: "10 s", 59.6: "1 min 00 s", 3599.6: "1 h 00 min", 86399: "1 d 0 h", 1.9e6: "22 d 0 h", -1: "unknown", math.Inf(1): "unknown"} {
-		if got := seconds(in); got != want {
-			t.Errorf("seconds(%v) = %q, want %q", in, got, want)
-		}
-	}
 	for in, want := range map[int64]string{0: "0", 999: "999", 9999: "9,999", 12345: "12.3 k", 999_400: "999 k", 999_600: "1.00 M", 1_234_567_890: "1.23 G", -1234: "-1,234"} {
 		if got := brief(in); got != want {
 			t.Errorf("brief(%d) = %q, want %q", in, got, want)

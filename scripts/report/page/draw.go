@@ -101,7 +101,7 @@ func newTimeline(t Timeline) *timeline {
 	}
 	for _, p := range s.parts {
 		if p.folded {
-			v.Folds = append(v.Folds, rect{X: pct(p.x0), W: pct(p.x1 - p.x0), Tip: seconds(float64(p.to-p.from)/1000) + " in which nothing happened are left out"})
+			v.Folds = append(v.Folds, rect{X: pct(p.x0), W: pct(p.x1 - p.x0), Tip: wording.Length(float64(p.to-p.from)/1000) + " in which nothing happened are left out"})
 		}
 	}
 	if len(v.Folds) > 0 {
@@ -146,7 +146,7 @@ func (b bar) tip() string {
 	} else if b.attempt > 1 {
 		t += ", attempt " + wording.Grouped(b.attempt)
 	}
-	return t + ": " + b.state.word() + ", " + seconds(float64(b.to-b.from)/1000) + " from " + clock(b.from).Format("15:04:05")
+	return t + ": " + b.state.word() + ", " + wording.Length(float64(b.to-b.from)/1000) + " from " + clock(b.from).Format("15:04:05")
 }
 
 func (v *timeline) work(t Timeline, s scale) {
@@ -304,10 +304,10 @@ func (v *timeline) happened(t Timeline, s scale) {
 		total := int64(0)
 		n := 0
 		for _, w := range t.waits {
-			row.Bars = append(row.Bars, s.rect(w.from, w.to, 4, 12, "wait", line(cmp.Or(w.text, "wait"), maxTitle)+": "+seconds(float64(w.to-w.from)/1000)))
+			row.Bars = append(row.Bars, s.rect(w.from, w.to, 4, 12, "wait", line(cmp.Or(w.text, "wait"), maxTitle)+": "+wording.Length(float64(w.to-w.from)/1000)))
 			total, n = total+w.to-w.from, n+w.n
 		}
-		row.Took, row.Foot = seconds(float64(total)/1000), wording.Grouped(n)
+		row.Took, row.Foot = wording.Length(float64(total)/1000), wording.Grouped(n)
 		g.Rows = append(g.Rows, row)
 	}
 	for _, l := range []struct {
@@ -396,7 +396,7 @@ func (v *timeline) tables(t Timeline) {
 		if b.n > 1 {
 			many = wording.Grouped(b.n)
 		}
-		v.Bars = append(v.Bars, cells{short(clock(b.from)), name, seconds(float64(b.to-b.from) / 1000), b.state.word(), many})
+		v.Bars = append(v.Bars, cells{short(clock(b.from)), name, wording.Length(float64(b.to-b.from) / 1000), b.state.word(), many})
 	}
 	marks := slices.Clone(t.marks)
 	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
@@ -437,7 +437,7 @@ func newWhereabouts(list []Share, worked *float64) *whereabouts {
 	}
 	v, x := &whereabouts{}, 0.0
 	if worked != nil && total > 1.02**worked {
-		v.More = seconds(*worked)
+		v.More = wording.Length(*worked)
 	}
 	for _, p := range head(list) {
 		if !(p.Seconds > 0) || math.IsInf(p.Seconds, 0) {
@@ -452,7 +452,7 @@ func newWhereabouts(list []Share, worked *float64) *whereabouts {
 		if how == "human" {
 			name = "waiting for the human"
 		}
-		v.Parts = append(v.Parts, portion{pct(x), pct(w), how, name, seconds(p.Seconds), rate(w / 100)})
+		v.Parts = append(v.Parts, portion{pct(x), pct(w), how, name, wording.Length(p.Seconds), rate(w / 100)})
 		x += w
 	}
 	return v

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -10,37 +9,11 @@ import (
 	"ralph/memory/wording"
 )
 
-// seconds words how long something took, with about three digits.
-func seconds(s float64) string {
-	switch {
-	case math.IsNaN(s) || math.IsInf(s, 0) || s < 0:
-		return "unknown"
-	case s == 0:
-		return "0 s"
-	case s < 0.9995:
-		return strconv.FormatFloat(math.Max(1, math.Round(s*1000)), 'f', 0, 64) + " ms"
-	case s < 9.95:
-		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
-	case s < 59.5:
-		return strconv.FormatFloat(s, 'f', 0, 64) + " s"
-	case s < 3599.5:
-		n := int(math.Round(s))
-		return fmt.Sprintf("%d min %02d s", n/60, n%60)
-	case s < 86400-30:
-		n := int(math.Round(s / 60))
-		return fmt.Sprintf("%d h %02d min", n/60, n%60)
-	case s < 1e10:
-		n := int(math.Round(s / 3600))
-		return fmt.Sprintf("%d d %d h", n/24, n%24)
-	}
-	return "unknown"
-}
-
 func maybe(s *float64) string {
 	if s == nil {
 		return "–"
 	}
-	return seconds(*s)
+	return wording.Length(*s)
 }
 
 // brief writes a count in few letters: 9,999, 12.3 k, 4.56 M.

@@ -1,8 +1,6 @@
 package page
 
 import (
-	"container/heap"
-
 	"ralph/memory/session/folder"
 )
 
@@ -21,20 +19,39 @@ type told struct {
 // stand in the file.
 type queue []told
 
-func (q queue) Len() int      { return len(q) }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q queue) Less(i, j int) bool {
+func (q queue) less(i, j int) bool {
 	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].n < q[j].n
 }
 
-// Push is for package heap.
-func (q *queue) Push(x any) { *q = append(*q, x.(told)) }
+func (q *queue) push(x told) {
+	*q = append(*q, x)
+	h := *q
+	for i := len(h) - 1; i > 0 && h.less(i, (i-1)/2); i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+}
 
-// Pop is for package heap.
-func (q *queue) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
+// pop takes out the first.
+func (q *queue) pop() told {
+	h := *q
+	x, last := h[0], len(h)-1
+	h[0], h[last] = h[last], told{}
+	h = h[:last]
+	for i := 0; ; {
+		next := 2*i + 1
+		if next >= last {
+			break
+		}
+		if next+1 < last && h.less(next+1, next) {
+			next++
+		}
+		if !h.less(next, i) {
+			break
+		}
+		h[i], h[next] = h[next], h[i]
+		i = next
+	}
+	*q = h
 	return x
 }
 
@@ -47,14 +64,14 @@ type order struct {
 
 func (o *order) add(at int64, e folder.Event) {
 	o.n++
-	heap.Push(&o.held, told{at, o.n, small(e)})
+	o.held.push(told{at, o.n, small(e)})
 	if len(o.held) > maxHeld {
 		o.next()
 	}
 }
 
 func (o *order) next() {
-	x := heap.Pop(&o.held).(told)
+	x := o.held.pop()
 	o.story.event(x.at, x.Event)
 }
 

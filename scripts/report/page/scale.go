@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"ralph/memory/wording"
 )
 
 // scale maps times to places on the axis, in percent of its width. Long
@@ -171,7 +173,7 @@ func (s scale) ticks() (list []tick) {
 	days := clock(s.from()).Format("2 Jan") != clock(s.to()).Format("2 Jan")
 	for _, p := range s.parts {
 		if p.folded {
-			list = append(list, tick{X: (p.x0 + p.x1) / 2, Text: seconds(float64(p.to-p.from) / 1000), Fold: true})
+			list = append(list, tick{X: (p.x0 + p.x1) / 2, Text: wording.Length(float64(p.to-p.from) / 1000), Fold: true})
 			continue
 		}
 		base := int64(0)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ralph/memory/session/folder"
+	"ralph/memory/wording"
 )
 
 // sitting is a time in which a Ralph worked on the session.
@@ -72,7 +73,7 @@ func (s *story) event(at int64, e folder.Event) {
 	case folder.Interrupted:
 		text := cmp.Or(e.Result, e.Text("how"), "interrupt")
 		if e.Duration > 0 {
-			text += ", at rest after " + seconds(e.Duration.Seconds())
+			text += ", at rest after " + wording.Length(e.Duration.Seconds())
 		}
 		s.mark(at, laneInterrupt, text, e.TaskID)
 	case folder.GateChecked:

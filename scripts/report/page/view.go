@@ -88,6 +88,9 @@ func newView(in Input) *view {
 	v.Status, v.Tone = standing(cmp.Or(g.Standing, d.Meta.Status))
 	v.Verdict = verdict(in)
 	v.Reason = line(d.Meta.ExitReason, maxText)
+	if answer := line(d.Log.Answer, maxText); v.Reason != "" && strings.HasPrefix(answer, strings.TrimSuffix(v.Reason, "…")) {
+		v.Reason = "" // what was said at the end begins with it
+	}
 	v.Answer = block(g.Answer, maxLong)
 	v.head(in)
 	v.keys(in)
@@ -155,7 +158,7 @@ func verdict(in Input) string {
 		b.WriteString("The files of this session tell of no work")
 	}
 	if g.Seconds != nil && *g.Seconds > 0 {
-		b.WriteString(", in " + seconds(*g.Seconds))
+		b.WriteString(", in " + wording.Length(*g.Seconds))
 	}
 	b.WriteString(".")
 	if g.Errors > 0 {
@@ -216,16 +219,16 @@ func (v *view) keys(in Input) {
 	g := in.Figures
 	add := func(name, value, sub string) { v.Keys = append(v.Keys, fact{name, value, sub}) }
 	if g.Seconds != nil {
-		add("worked", seconds(*g.Seconds), "")
+		add("worked", wording.Length(*g.Seconds), "")
 	}
 	if t := g.Tasks; t.Total > 0 {
 		add("tasks done", wording.Grouped(t.Done)+" / "+wording.Grouped(t.Total), "")
 		if t.Median != nil {
 			sub := ""
 			if t.P95 != nil {
-				sub = "95 % within " + seconds(*t.P95)
+				sub = "95 % within " + wording.Length(*t.P95)
 			}
-			add("median task", seconds(*t.Median), sub)
+			add("median task", wording.Length(*t.Median), sub)
 		}
 	}
 	if g.Tokens.Total > 0 || g.Tokens.Requests > 0 {
@@ -249,14 +252,14 @@ func (v *view) keys(in Input) {
 	if g.Interrupt.N > 0 {
 		sub := ""
 		if g.Interrupt.Median != nil {
-			sub = "at rest after " + seconds(*g.Interrupt.Median)
+			sub = "at rest after " + wording.Length(*g.Interrupt.Median)
 		}
 		add("interrupts", wording.Grouped(g.Interrupt.N), sub)
 	}
 	if g.Waits.N > 0 {
 		sub := ""
 		if g.Waits.Max != nil {
-			sub = "longest " + seconds(*g.Waits.Max)
+			sub = "longest " + wording.Length(*g.Waits.Max)
 		}
 		add("waits for you", wording.Grouped(g.Waits.N), sub)
 	}
@@ -340,7 +343,7 @@ func (v *view) failures(d folder.Data) {
 		if f.Resolved {
 			solved, x.Tone = "solved", "done"
 			if f.ResolutionTimeSeconds != nil {
-				solved += " after " + seconds(*f.ResolutionTimeSeconds)
+				solved += " after " + wording.Length(*f.ResolutionTimeSeconds)
 			}
 		}
 		if f.RecoveryAction != "" {
@@ -352,13 +355,13 @@ func (v *view) failures(d folder.Data) {
 		x.Solved = rich(solved)
 		v.Failures = append(v.Failures, x)
 	}
-	v.Failed = beyond(len(d.Failures), len(v.Failures), "error")
+	v.Failed = beyond(d.NFailures(), len(v.Failures), "error")
 	for _, t := range head(d.Trips) {
 		x := failure{At: short(t.Time), Type: line(t.Condition, maxTitle), Text: line(t.ActionTaken, maxText), Tone: "failed"}
 		solved := "still open"
 		if t.Resolved {
 			if solved, x.Tone = "closed again", "done"; t.DurationSeconds > 0 {
-				solved += " after " + seconds(t.DurationSeconds)
+				solved += " after " + wording.Length(t.DurationSeconds)
 			}
 		}
 		x.Solved = rich(solved)
@@ -376,7 +379,7 @@ func (v *view) decisions(d folder.Data) {
 		}
 		v.Choices = append(v.Choices, c)
 	}
-	v.Chosen = beyond(len(d.Decisions), len(v.Choices), "decision")
+	v.Chosen = beyond(d.NDecisions(), len(v.Choices), "decision")
 }
 
 func (v *view) groups(g Figures) {
@@ -384,7 +387,7 @@ func (v *view) groups(g Figures) {
 		v.Kinds = append(v.Kinds, cells{line(k.Name, 60), wording.Grouped(k.N), wording.Grouped(k.Done), wording.Grouped(k.Failed), percent(k.Done, k.Done+k.Failed), maybe(k.Median)})
 	}
 	for _, w := range head(g.Slowest) {
-		v.Slowest = append(v.Slowest, cells{line(w.ID+" "+w.Name, maxTitle), seconds(w.Seconds), wording.Grouped(w.Attempts)})
+		v.Slowest = append(v.Slowest, cells{line(w.ID+" "+w.Name, maxTitle), wording.Length(w.Seconds), wording.Grouped(w.Attempts)})
 	}
 	for _, k := range head(g.Gates) {
 		v.Checks = append(v.Checks, cells{line(k.Name, maxTitle), wording.Grouped(k.N), wording.Grouped(k.Done), wording.Grouped(k.Failed), maybe(k.Median)})
