@@ -43,6 +43,9 @@ func fromTasks(data []byte, each func(any)) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, twice := o["tasks"]; twice {
+		return nil, errOtherwise
+	}
 	list := data[at+len(begin):]
 	for bytes.HasPrefix(list, []byte("- ")) {
 		n := endOfPiece(list)
@@ -70,7 +73,7 @@ func fromTasks(data []byte, each func(any)) (object, error) {
 		}
 		o[k] = v
 	}
-	if _, twice := o["tasks"]; twice {
+	if _, twice := tail["tasks"]; twice {
 		return nil, errOtherwise
 	}
 	return o, err
