@@ -253,11 +253,15 @@ func (inv *invocation) writePage(s *report.Session, w watched, to string, own bo
 	return path, nil
 }
 
+// drawPage draws the page; what a session of somebody else brought along of the
+// user's keys is taken out, as everywhere.
 func (inv *invocation) drawPage(w io.Writer, s *report.Session) error {
-	if err := s.WritePage(w, inv.Now()); err != nil {
+	var b strings.Builder
+	if err := s.WritePage(&b, inv.Now()); err != nil {
 		return broken("internal", "", err, "draw the page")
 	}
-	return nil
+	_, err := io.WriteString(w, redact.New(inv.cfg.Secrets()).String(b.String()))
+	return err
 }
 
 func (inv *invocation) insights(c *cobra.Command, args []string, f *tellFlags) error {
