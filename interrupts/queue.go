@@ -227,7 +227,8 @@ func (q *Queue) preempt(e *entry) (ended []*Guard, cause error) {
 // Take gives the waiting messages that want chooses, in order of class and then
 // number, into the hands of the caller, who settles each or puts it back. want
 // is called without a lock held; a message that changes meanwhile is left for
-// the next Take, and Changed has told of it. A stop that comes settles what was
+// the next Take, with what its sender said in that class after it, and Changed has
+// told of it. A stop that comes settles what was
 // taken, too: then Settle says ErrSettled, and the message is not delivered.
 func (q *Queue) Take(want func(Message) bool) []Message {
 	var wanted []*change
@@ -244,14 +245,26 @@ func (q *Queue) Take(want func(Message) bool) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var ms []Message
+	changed := map[line]bool{}
 	for _, c := range wanted {
-		if e := c.e; e.now == c && !e.taken && !q.closed {
+		e, l := c.e, line{c.m.Class, c.m.From}
+		switch {
+		case e.taken || q.closed || changed[l]:
+		case e.now == c:
 			e.taken = true
 			ms = append(ms, e.message())
+		case e.now.m.State == Queued && e.now.m.Class == c.m.Class:
+			changed[l] = true
 		}
 	}
 	q.prune()
 	return ms
+}
+
+// line is what one sender says in a class: it is delivered in order.
+type line struct {
+	class Class
+	from  string
 }
 
 // offer is a waiting message as Take shows it.

@@ -345,9 +345,12 @@ func TestNobodysMessagesAreNotReturned(t *testing.T) {
 // What changes while Take asks want is left alone.
 func TestTakeAsksWithoutALock(t *testing.T) {
 	q, _ := open(t, interrupts.Options{})
-	for _, text := range []string{"amended", "taken by another", "settled", "as it was"} {
+	for _, text := range []string{"amended", "taken by another", "settled"} {
 		q.Push(say(steer, text))
 	}
+	other := say(steer, "as it was")
+	other.From = "another" // what the same one said next waits for the first
+	q.Push(other)
 	text := "new"
 	asked := false
 	got := q.Take(func(interrupts.Message) bool {
@@ -612,4 +615,38 @@ func TestWaitingOfAnEarlierProcess(t *testing.T) {
 	release()
 	flush(t, q)
 	same(t, "told", d.heard(), "m-4 stop delivered kept", "m-10 steer queued kept", "m-2 urgent queued kept edited two")
+}
+
+// TestTakeInOrder: a message that is edited while it is being taken is not passed
+// by what its sender said after it.
+func TestTakeInOrder(t *testing.T) {
+	q := interrupts.NewQueue(interrupts.Options{})
+	defer func() { _ = q.Close(t.Context()) }()
+	for _, m := range []interrupts.Message{{From: "a", Text: "1"}, {From: "b", Text: "2"}, {From: "a", Text: "3"}, {From: "a", Text: "4", Class: interrupts.ClassUrgent}} {
+		if m.Class == 0 {
+			m.Class = interrupts.ClassLater
+		}
+		q.Push(m)
+	}
+	text := "one"
+	texts := func(want func(interrupts.Message) bool) (all []string) {
+		for _, m := range q.Take(want) {
+			all = append(all, m.Text)
+		}
+		return all
+	}
+	first := texts(func(m interrupts.Message) bool {
+		if m.Text == "1" {
+			if _, err := q.Amend(m.ID(), interrupts.Amendment{Text: &text}); err != nil {
+				t.Error(err)
+			}
+		}
+		return true
+	})
+	if got := strings.Join(first, " "); got != "4 2" {
+		t.Errorf("taken while it was edited: %q", got)
+	}
+	if got := strings.Join(texts(func(interrupts.Message) bool { return true }), " "); got != "one 3" {
+		t.Errorf("taken then: %q", got)
+	}
 }

@@ -207,7 +207,7 @@ func TestTmuxKilled(t *testing.T) {
 	p.types("half a line")
 	p.has("❯ half a line")
 	drafts := func() string {
-		out, _ := exec.Command("grep", "-rl", "half a line", r.home).Output()
+		out, _ := exec.Command("grep", "-rl", "--exclude=*.new-*", "half a line", r.home).Output()
 		return string(out)
 	}
 	until(t, "the draft on the disk", drafts, func(s string) bool { return s != "" })
