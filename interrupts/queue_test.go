@@ -204,7 +204,9 @@ func TestOneFinalState(t *testing.T) {
 		}
 	}
 	q.PutBack("m-7", "m-8")
-	same(t, "waiting", show(slices.DeleteFunc(q.Waiting(), func(m interrupts.Message) bool { return m.N == 10 })...)[:1], show(q.Waiting()[0])...)
+	if ms := q.Waiting(); len(ms) != 2 || ms[0].N != 9 || ms[1].N != 10 { // whether they are kept already is the disk's affair
+		t.Errorf("waiting: %v", show(ms...))
+	}
 	flush(t, q)
 	same(t, "told", d.heard(), "m-7 ask queued kept", "m-8 ask queued kept", "m-9 ask queued kept", "m-10 ask queued kept",
 		"m-7 ask answered kept", "m-8 ask delivered kept")
