@@ -114,6 +114,9 @@ func typeOf(payload []byte) string {
 func (c *Collector) Record(r session.Record) {
 	j := &c.journal
 	j.records++
+	if r.Kind == "import" || r.Kind == "handoff" {
+		return // that somebody brought the session here, or told it something, is none of its time
+	}
 	j.before = j.last
 	if !r.Time.IsZero() {
 		if j.first.IsZero() || r.Time.Before(j.first) {
