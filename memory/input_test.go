@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,14 +21,16 @@ import (
 	"ralph/memory/markdown"
 )
 
-// denied is the real disk, on which some files cannot be opened, whoever asks.
+// denied is the real disk, on which one file cannot be opened while it is shut,
+// by any user. The Store's goroutine reads it while a test shuts it.
 type denied struct {
 	afero.Fs
-	path *string
+	path string
+	shut *atomic.Bool
 }
 
 func (d denied) OpenFile(name string, flag int, perm fs.FileMode) (afero.File, error) {
-	if name == *d.path {
+	if name == d.path && d.shut.Load() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EACCES}
 	}
 	return d.Fs.OpenFile(name, flag, perm)
@@ -39,8 +42,8 @@ func (d denied) LstatIfPossible(name string) (fs.FileInfo, bool, error) {
 }
 
 func (d denied) Rename(from, to string) error {
-	if from == *d.path {
-		*d.path = ""
+	if from == d.path {
+		d.shut.Store(false) // the next file of that name is another one
 	}
 	return d.Fs.Rename(from, to)
 }
@@ -179,14 +182,15 @@ func TestBrokenAtFirst(t *testing.T) {
 func TestUnreadableFile(t *testing.T) {
 	t.Parallel()
 	for _, running := range []bool{false, true} {
-		root, path := t.TempDir(), ""
-		fsys := denied{afero.NewOsFs(), &path}
+		root := t.TempDir()
+		path := filepath.Join(root, TasksFile)
+		fsys := denied{afero.NewOsFs(), path, new(atomic.Bool)}
 		s, _ := open(t, Options{Root: root, FS: fsys})
 		want := fill(t, s)
 		if !running {
 			must(t, s.Close())
 		}
-		path = filepath.Join(root, TasksFile)
+		fsys.shut.Store(true)
 		must(t, os.Chmod(path, 0))
 		if running {
 			if lost(s) == "" {
