@@ -142,6 +142,75 @@ func TestFollowReplaced(t *testing.T) {
 	}
 }
 
+// growing is the real disk on which somebody writes right before a read that
+// begins at or behind an offset.
+type growing struct {
+	afero.Fs
+	from  int64
+	write func()
+}
+
+func (g *growing) LstatIfPossible(name string) (os.FileInfo, bool, error) {
+	info, err := os.Lstat(name)
+	return info, true, err
+}
+
+func (g *growing) OpenFile(name string, flag int, perm os.FileMode) (afero.File, error) {
+	f, err := g.Fs.OpenFile(name, flag, perm)
+	return growingFile{f, g}, err
+}
+
+type growingFile struct {
+	afero.File
+	g *growing
+}
+
+func (f growingFile) ReadAt(b []byte, off int64) (int, error) {
+	if f.g.write != nil && off >= f.g.from {
+		f.g.write()
+		f.g.write = nil
+	}
+	return f.File.ReadAt(b, off)
+}
+
+// TestFollowHalfWritten: an append that the kernel shows in two parts, since the
+// closing brackets lie on two pages, loses no event, wherever the pages meet.
+func TestFollowHalfWritten(t *testing.T) {
+	before, whole := listOf("a", "b"), listOf("a", "b", "c", "d")
+	brackets := len(before) - len("\n  ]\n}\n")
+	for split := brackets; split <= len(before); split++ {
+		f := follow(t, before)
+		must(t, f.r.Close())
+		g := &growing{Fs: afero.NewOsFs(), from: int64(len(before))}
+		var err error
+		f.r, err = OpenLog(g, f.dir)
+		must(t, err)
+		f.says("a b", false, false)
+		f.put(whole[:split] + before[split:])
+		g.write = func() { must(t, os.WriteFile(f.path, []byte(whole), 0o600)) }
+		var names []string
+		for range 20 { // the second part comes with the reader's next look behind the end
+			e, id, err := f.r.Next()
+			if errors.Is(err, io.EOF) {
+				if g.write != nil {
+					g.write()
+					g.write = nil
+				}
+				continue
+			}
+			must(t, err)
+			if id != fmt.Sprint("e", len(names)+3) || f.r.Restarted() {
+				t.Errorf("split at %d: %s, restarted %t", split-brackets, id, f.r.Restarted())
+			}
+			names = append(names, string(e.Type))
+		}
+		if got := strings.Join(names, " "); got != "c d" || f.r.Broken() != nil {
+			t.Errorf("split at %d: %q, %v", split-brackets, got, f.r.Broken())
+		}
+		must(t, f.r.Close())
+	}
+}
+
 // TestFollowWriter: a reader sees each event of a log once and in order while
 // Ralph writes it, wherever its reads fall.
 func TestFollowWriter(t *testing.T) {

@@ -22,16 +22,21 @@ var errOdd = errors.New("it is no JSON")
 func (r *LogReader) next() ([]byte, error) {
 	for tries := 0; ; {
 		raw, wrong, err := r.step()
-		if !errors.Is(err, errOdd) {
+		odd := errors.Is(err, errOdd)
+		if !odd && !errors.Is(err, io.EOF) {
 			return raw, err
 		}
-		// What looks odd may be two states of a file that is being written.
+		// The file may have grown since it was opened, and what looks odd may be
+		// two states of a file that is being written.
 		if tries++; tries <= 3 {
 			if changed, err := r.again(); err != nil {
 				return nil, err
 			} else if changed {
 				continue
 			}
+		}
+		if !odd {
+			return nil, err
 		}
 		r.at.skipped++
 		found, err := r.resync(wrong, false)

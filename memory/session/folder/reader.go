@@ -240,8 +240,12 @@ func (r *LogReader) pass() {
 	r.behind = r.at
 }
 
-// fill reads more of the file behind what is there; false says that there is no
-// more. What stands before i is forgotten.
+// fill reads more of the file behind what is there, up to the size it had when it
+// was opened; false says that there is no more. What stands before i is forgotten.
+//
+// A write that appends replaces the closing brackets first, and the kernel shows it
+// page by page. A read beyond the size at the open could join the brackets of
+// before with the middle of an event. Within that size only the brackets differ.
 func (r *LogReader) fill() (bool, error) {
 	r.keepAnchor()
 	if r.i > 0 {
@@ -251,10 +255,14 @@ func (r *LogReader) fill() (bool, error) {
 	}
 	have := len(r.buf)
 	left := r.info.Size() - r.base - int64(have)
+	if left <= 0 {
+		return false, nil
+	}
 	if room := int(min(max(left+1, readBytes/64), readBytes/2)); cap(r.buf)-have < room {
 		r.buf = append(make([]byte, 0, have+max(2*room, have)), r.buf...)
 	}
-	n, err := r.file.ReadAt(r.buf[have:cap(r.buf)], r.base+int64(have))
+	end := have + int(min(left, int64(cap(r.buf)-have)))
+	n, err := r.file.ReadAt(r.buf[have:end], r.base+int64(have))
 	if err != nil && !ends(err) {
 		return false, err
 	}
