@@ -19,7 +19,7 @@ func (s *Sandbox) environ(temp string, o Call) []string {
 		// A virtual environment in the tree is the repository's, like an entry of PATH.
 		return name == "PATH" || name == "VIRTUAL_ENV" && within(s.o.Root, s.o.Project, value)
 	})
-	if path := s.path(); path != "" {
+	if path := s.tools().path; path != "" {
 		env = append(env, "PATH="+path)
 	}
 	env = append(env, "TMPDIR="+s.tempAsSeen(temp))

@@ -100,15 +100,15 @@ func covered(path string) bool {
 	return false
 }
 
-// reading are places that tools read, as far as they lie where everything is
-// covered: the home, the programs, the modules.
+// reading returns places that tools read, as far as they lie where a command sees
+// nothing: the toolchains, and the home.
 func (s *Sandbox) reading() []string {
-	paths := append(filepath.SplitList(s.path()), s.home)
-	for _, name := range []string{"GOPATH", "GOROOT", "GOMODCACHE", "CARGO_HOME", "RUSTUP_HOME", "JAVA_HOME", "NVM_DIR", "PYENV_ROOT", "VIRTUAL_ENV", "CONDA_PREFIX",
-		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
-		paths = append(paths, s.o.Getenv(name))
+	paths := slices.Clone(s.tools().shown)
+	for _, p := range existing([]string{s.home, s.o.Getenv("XDG_CONFIG_HOME"), s.o.Getenv("XDG_DATA_HOME")}) {
+		if covered(p) && (p == s.home || !below(p, s.o.Root)) && !below(s.o.Root, p) {
+			paths = append(paths, p)
+		}
 	}
-	paths = slices.DeleteFunc(existing(paths), func(p string) bool { return !covered(p) || below(p, s.o.Root) && p != s.home || below(s.o.Root, p) })
 	return paths
 }
 
@@ -249,10 +249,18 @@ func (s *Sandbox) hiding() []string {
 	return slices.Clone(s.hidden)
 }
 
-// secretPlaces are where secrets of users usually are, and the sockets of
-// programs that would do for a command what it may not do itself. What holds the
-// project stays visible.
+// secretPlaces returns the hidden places that exist, with the credentials of the
+// toolchains. What holds the project stays visible.
 func (s *Sandbox) secretPlaces() []string {
+	return slices.DeleteFunc(existing(append(s.hiddenPlaces(), s.tools().secrets...)), func(p string) bool {
+		holds := func(path string) bool { return path != "" && below(p, path) }
+		return p == "/" || p == s.home || holds(s.o.Root) || holds(s.o.Project) || s.o.Git != nil && (holds(s.o.Git.GitDir) || holds(s.o.Git.CommonDir))
+	})
+}
+
+// hiddenPlaces returns where secrets of users usually are, the homes of other users,
+// and the sockets of programs that would do for a command what it may not do itself.
+func (s *Sandbox) hiddenPlaces() []string {
 	var all []string
 	add := func(base string, names ...string) {
 		if !filepath.IsAbs(base) {
@@ -291,12 +299,7 @@ func (s *Sandbox) secretPlaces() []string {
 	add("/", strings.Fields(`etc/shadow etc/gshadow etc/ssh/ssh_host_*_key etc/sudoers etc/sudoers.d var/spool/cron var/mail
  run/docker.sock run/docker run/podman run/containerd run/crio run/libvirt run/lxd run/snapd.socket run/dbus run/systemd/private run/screen run/tmux
  run/user run/secrets var/run/secrets var/lib/docker var/lib/kubelet var/lib/lxd var/snap/lxd`)...)
-	all = append(all, s.otherHomes()...)
-	out := existing(all)
-	return slices.DeleteFunc(out, func(p string) bool {
-		holds := func(path string) bool { return path != "" && below(p, path) }
-		return p == "/" || p == home || holds(s.o.Root) || holds(s.o.Project) || s.o.Git != nil && (holds(s.o.Git.GitDir) || holds(s.o.Git.CommonDir))
-	})
+	return append(all, s.otherHomes()...)
 }
 
 func secretsOfHome() []string {
@@ -307,6 +310,8 @@ func secretsOfHome() []string {
  .bash_history .zsh_history .zhistory .sh_history .histfile .python_history .node_repl_history .psql_history .mysql_history .sqlite_history .rediscli_history
  .irb_history .lesshst .viminfo .wget-hsts .mozilla .thunderbird .pki .electrum .bitcoin .ethereum .monero .Xauthority .ICEauthority .dbus .putty .cert
  .claude .claude.json .codex .gemini .ollama/id_ed25519 .openai .anthropic .continue .cursor .aider* .env .envrc .authinfo .authinfo.gpg .msmtprc .mbsyncrc .fetchmailrc
+ .foundry/keystores .hex/hex.config .julia/logs .julia/servers .local/share/uv/credentials .luarocks/upload_config.lua .nimble/github_api_token .platformio/appstate.json
+ .pub-cache/credentials.json .pulumi/credentials.json .stack/upload .cabal/config .vscode-server/data .config/composer/auth.json
  .local/share/ralph .ralph Library/Keychains Library/Cookies Library/Safari Library/Messages Library/Mail snap/firefox snap/chromium .var/app`)
 }
 

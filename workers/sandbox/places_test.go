@@ -229,23 +229,27 @@ func TestOutsideAndOff(t *testing.T) {
 // The tools that people build with must work: they read what the user has, and
 // write into the caches of the project.
 func TestToolchains(t *testing.T) {
-	have := func(t *testing.T, name string) {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip(name, " is not here")
-		}
-	}
-	userHome := os.Getenv("HOME")
-	start := func(t *testing.T) (*world, *sandbox.Sandbox) {
+	// start skips where a program does not work outside either.
+	start := func(t *testing.T, programs ...string) (*world, *sandbox.Sandbox) {
 		w := newWorld(t, true)
 		// The user's real home, read-only, is what tools find modules and toolchains in.
-		w.env["HOME"] = userHome
+		for _, name := range []string{"HOME", "GOFLAGS", "GOPATH", "GOMODCACHE", "GOPROXY", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "PYENV_ROOT", "NVM_DIR"} {
+			if v, set := os.LookupEnv(name); set {
+				w.env[name] = v
+			}
+		}
 		w.env["XDG_CACHE_HOME"] = filepath.Join(w.home, "cache")
-		w.env["GOFLAGS"] = os.Getenv("GOFLAGS")
+		for _, p := range programs {
+			cmd := exec.Command("/bin/sh", "-c", p)
+			cmd.Dir, cmd.Env = w.root, w.environ()
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Skipf("%s does not work here: %v\n%s", p, err, out)
+			}
+		}
 		return w, w.open(nil)
 	}
 	t.Run("go", func(t *testing.T) {
-		have(t, "go")
-		w, s := start(t)
+		w, s := start(t, "go version")
 		sum, err := os.ReadFile(filepath.Join("..", "..", "go.sum"))
 		if err != nil {
 			t.Fatal(err)
@@ -283,32 +287,27 @@ func TestToolchains(t *testing.T) {
 		w.works(s, build+" && go env GOMODCACHE | grep go-mod")
 	})
 	t.Run("npm", func(t *testing.T) {
-		have(t, "npm")
-		w, s := start(t)
+		w, s := start(t, "npm --version")
 		w.file(filepath.Join(w.root, "package.json"), `{"name":"m","version":"1.0.0","scripts":{"test":"node -e 'console.log(6*7)'"}}`)
 		if out := w.works(s, "npm test && npm install --offline --no-audit"); !strings.Contains(out, "42") {
 			t.Error(out)
 		}
 	})
 	t.Run("python", func(t *testing.T) {
-		have(t, "python3")
-		w, s := start(t)
+		w, s := start(t, "python3 --version")
 		w.works(s, "python3 -m venv --without-pip .venv && .venv/bin/python -c 'import tempfile; tempfile.NamedTemporaryFile()'")
 	})
 	t.Run("make and cc", func(t *testing.T) {
-		have(t, "make")
-		have(t, "cc")
-		w, s := start(t)
+		w, s := start(t, "make --version", "cc --version")
 		w.file(filepath.Join(w.root, "m.c"), "int main(void) { return 0; }\n")
 		w.file(filepath.Join(w.root, "Makefile"), "m: m.c\n\tcc -o m m.c\n\t./m\n")
 		w.works(s, "make -j2")
 	})
 	t.Run("cargo", func(t *testing.T) {
-		have(t, "cargo")
 		if testing.Short() {
 			t.Skip("it compiles")
 		}
-		w, s := start(t)
+		w, s := start(t, "cargo --version")
 		w.file(filepath.Join(w.root, "Cargo.toml"), "[package]\nname = \"m\"\nversion = \"0.1.0\"\nedition = \"2021\"\n")
 		w.file(filepath.Join(w.root, "src", "lib.rs"), "pub fn f() -> i32 { 42 }\n")
 		w.works(s, "cargo check --offline -q")

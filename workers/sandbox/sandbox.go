@@ -74,7 +74,7 @@ type Sandbox struct {
 	o      Options
 	home   string
 	layers func() Status
-	path   func() string   // PATH, cleaned once
+	tools  func() tools    // found once
 	caches func() caches   // made once
 	nested func() []string // see nestedRepos
 	seen   func() []string // see reading
@@ -127,7 +127,7 @@ func Open(o Options) (*Sandbox, error) {
 		}
 	}
 	s.layers = sync.OnceValue(func() Status { return Check(o.Proc) })
-	s.path = sync.OnceValue(func() string { return cleanPath(o.Getenv("PATH"), o.Root, o.Project) })
+	s.tools = sync.OnceValue(s.findTools)
 	s.nested = sync.OnceValue(s.nestedRepos)
 	s.seen = sync.OnceValue(s.reading)
 	s.caches = sync.OnceValue(s.makeCaches)
