@@ -219,7 +219,7 @@ func TestStopFromAnotherGoroutine(t *testing.T) {
 				wg.Go(func() {
 					began := time.Now()
 					c.Stop(&interrupts.Stop{Text: "enough"})
-					if took := time.Since(began); took > 500*time.Millisecond {
+					if took := time.Since(began); took > 10*time.Second {
 						t.Errorf("stop took %v", took)
 					}
 					c.Totals()

@@ -32,6 +32,17 @@ func killed(t *testing.T, s *Store) {
 	must(t, lock.drop())
 }
 
+// waitFor waits until a condition holds.
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("%s: waited in vain", what)
+			return
+		}
+	}
+}
+
 // TestRefusedChangeAfterAnEdit: a change that fails leaves the log such that it
 // still knows what the user wrote before the next one.
 func TestRefusedChangeAfterAnEdit(t *testing.T) {
@@ -444,11 +455,11 @@ func TestNoteOfAnotherTime(t *testing.T) {
 	}
 }
 
-// slow is the real disk whose sync takes a while when it is told so.
+// slow is the real disk whose sync waits until hangs is closed, if there is one.
 type slow struct {
 	afero.Fs
-	hangs atomic.Bool
-	took  time.Duration
+	hangs atomic.Pointer[chan struct{}]
+	syncs atomic.Int64 // that were waited for
 }
 
 func (s *slow) OpenFile(name string, flag int, perm os.FileMode) (afero.File, error) {
@@ -470,8 +481,9 @@ type slowFile struct {
 }
 
 func (f *slowFile) Sync() error {
-	if f.fs.hangs.Load() {
-		time.Sleep(f.fs.took)
+	if hangs := f.fs.hangs.Load(); hangs != nil {
+		f.fs.syncs.Add(1)
+		<-*hangs
 	}
 	return f.File.Sync()
 }
@@ -480,16 +492,16 @@ func (f *slowFile) Sync() error {
 // read, and what many record waits for one sync, not for one each.
 func TestSlowDisk(t *testing.T) {
 	t.Parallel()
-	fsys := &slow{Fs: afero.NewOsFs(), took: 300 * time.Millisecond}
+	fsys := &slow{Fs: afero.NewOsFs()}
 	s, _ := open(t, Options{FS: fsys, Root: t.TempDir(), byHand: true})
 	for range 10 {
 		_, err := s.AddTask(Task{Title: "job"})
 		must(t, err)
 	}
 	must(t, s.Flush())
-	fsys.hangs.Store(true)
+	hangs := make(chan struct{})
+	fsys.hangs.Store(&hangs)
 	var wg sync.WaitGroup
-	begun := time.Now()
 	wg.Go(func() {
 		if err := s.AppendRun(json.RawMessage("{}")); err != nil {
 			t.Error(err)
@@ -502,18 +514,21 @@ func TestSlowDisk(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(50 * time.Millisecond)
-	for what, f := range map[string]func(){"Held": func() { s.Held() }, "Edits": func() { s.Edits() }, "Tasks": func() { _, _ = s.Tasks() }, "Changed": func() { s.Changed() }} {
-		at := time.Now()
-		if f(); time.Since(at) > 150*time.Millisecond {
-			t.Errorf("%s took %v", what, time.Since(at))
-		}
-	}
+	waitFor(t, "a sync", func() bool { return fsys.syncs.Load() > 0 })
+	// Nothing below returns before the sync does, were it to wait for it.
+	s.Held()
+	s.Edits()
+	_, _ = s.Tasks()
+	s.Changed()
+	waitFor(t, "all changes", func() bool {
+		tasks, err := s.Tasks()
+		return err == nil && !slices.ContainsFunc(tasks, func(x Task) bool { return x.Status != markdown.Done })
+	})
+	close(hangs)
 	wg.Wait()
-	if d := time.Since(begun); d > 1500*time.Millisecond {
-		t.Errorf("ten changes at once took %v", d)
+	if n := fsys.syncs.Load(); n > 6 {
+		t.Errorf("ten changes at once took %d syncs", n)
 	}
-	fsys.hangs.Store(false)
 	must(t, s.Close())
 }
 

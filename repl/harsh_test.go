@@ -57,7 +57,7 @@ func TestThirdInterruptWhenEverythingHangs(t *testing.T) {
 			press(p)
 			p.exited(130)
 			t.Logf("left after %v", time.Since(began))
-			if took := time.Since(began); took > 2*time.Second {
+			if took := time.Since(began); took > leaveWait {
 				t.Errorf("leaving took %v", took)
 			}
 		})
@@ -180,7 +180,7 @@ func TestTerminalLoss(t *testing.T) {
 				defer late.Stop()
 				_ = p.cmd.Wait()
 				usage, _ := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-				if code := p.cmd.ProcessState.ExitCode(); code != 129 || time.Since(began) > 3*time.Second {
+				if code := p.cmd.ProcessState.ExitCode(); code != 129 || time.Since(began) > 10*time.Second {
 					t.Errorf("left with %d after %v, %+v", code, time.Since(began), usage)
 				}
 			})

@@ -102,7 +102,7 @@ func TestRunInTheChat(t *testing.T) {
 		c.Type("\x03")
 		c.Has("talk ❯ half▏")
 		t.Logf("%d columns: ^C to the prompt: %v", cols, time.Since(began))
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("the prompt took %v", took)
 		}
 		c.Until("the end of the live rows", func(s string) bool { return !strings.Contains(s, "next: US-4") })

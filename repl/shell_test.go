@@ -543,7 +543,7 @@ func TestStopIsQuick(t *testing.T) {
 		c.Until("an empty prompt", func(s string) bool { return strings.HasPrefix(s, "\nralph talk ❯ ▏") })
 	}
 	t.Logf("worst of 10: %v", worst)
-	if worst > 2*time.Second {
+	if worst > 10*time.Second {
 		t.Errorf("a stop took %v to the prompt", worst)
 	}
 	c.Type("\x04")

@@ -841,7 +841,7 @@ func TestHandedTaskIsCancelled(t *testing.T) {
 			if code := b.runCtx(ctx, "--json", "work"); code != c.code {
 				t.Errorf("exit %d: %s", code, b.err.String())
 			}
-			if took := time.Since(began); took > cancelWithin+2*time.Second {
+			if took := time.Since(began); took > cancelWithin+20*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			d := b.document()

@@ -570,26 +570,36 @@ func TestStorm(t *testing.T) {
 	t.Logf("%d agents", asked.Load())
 }
 
-// TestStopOfAThousand: the sweep itself is quick, whoever is whose child.
-func TestStopOfAThousand(t *testing.T) {
-	best := time.Hour
-	for range 5 {
-		p := New(Options{MaxAgents: 500})
-		for i := range 1000 {
-			if err := p.Spawn(t.Context(), Spec{ID: fmt.Sprint(i), Parent: fmt.Sprint(i / 3)}, listens, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		began := time.Now()
-		all := p.sweep(errStop, true)
-		best = min(best, time.Since(began))
-		if r := p.Stop(t.Context(), errStop); len(all) != 1000 || !r.Rest() {
-			t.Errorf("report %+v", r)
+// thousand is a Pool with a thousand agents that are children of one another.
+func thousand(tb testing.TB) *Pool {
+	p := New(Options{MaxAgents: 500})
+	for i := range 1000 {
+		if err := p.Spawn(tb.Context(), Spec{ID: fmt.Sprint(i), Parent: fmt.Sprint(i / 3)}, listens, nil); err != nil {
+			tb.Fatal(err)
 		}
 	}
-	t.Logf("the sweep took %v", best)
-	if best > 20*time.Millisecond {
-		t.Errorf("the sweep took %v", best)
+	return p
+}
+
+// TestStopOfAThousand: a stop reaches each, whoever is whose child.
+func TestStopOfAThousand(t *testing.T) {
+	p := thousand(t)
+	all := p.sweep(errStop, true)
+	if r := p.Stop(t.Context(), errStop); len(all) != 1000 || !r.Rest() {
+		t.Errorf("%d agents, report %+v", len(all), r)
+	}
+}
+
+// BenchmarkSweep measures what a stop of a thousand agents does before it waits.
+func BenchmarkSweep(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		p := thousand(b)
+		b.StartTimer()
+		p.sweep(errStop, true)
+		b.StopTimer()
+		p.Stop(b.Context(), errStop)
+		b.StartTimer()
 	}
 }
 

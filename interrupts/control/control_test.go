@@ -112,7 +112,7 @@ func listen(t *testing.T, o control.Options) *control.Server {
 
 func shut(t *testing.T, s *control.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)
@@ -387,10 +387,10 @@ func TestSlowReader(t *testing.T) {
 	}
 	select {
 	case most := <-longest:
-		if most > time.Second {
+		if most > 5*time.Second {
 			t.Errorf("a reply took %v", most)
 		}
-	case <-time.After(8 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("it is not cut off")
 	}
 	if got := ask(t, dial(t, filepath.Dir(s.Path()), ""), control.Request{Op: "status"}); got != "idle" {
@@ -554,7 +554,7 @@ func TestCloseUnderWay(t *testing.T) {
 	idle := dial(t, dir, "")
 	start := time.Now()
 	shut(t, s)
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("Close took %v", took)
 	}
 	for range 10 {

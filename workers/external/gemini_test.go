@@ -233,7 +233,7 @@ func TestRealGeminiIsStopped(t *testing.T) {
 	at := time.Now()
 	stop(reason)
 	res := <-done
-	if took := time.Since(at); took > 3*time.Second {
+	if took := time.Since(at); took > 20*time.Second {
 		t.Errorf("the stop took %s", took)
 	}
 	if !res.Interrupted || !errors.Is(res.Err, reason) || res.Kind != KindNone || res.Declared {

@@ -92,7 +92,7 @@ func TestChoose(t *testing.T) {
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Error(d)
 			}
-			if took := time.Since(began); took > time.Second {
+			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("took %v", took)
 			}
 		})
@@ -255,7 +255,7 @@ func TestHalfOpenResponseIsDropped(t *testing.T) {
 	}
 	began := time.Now()
 	c.Close()
-	if took := time.Since(began); took > 100*time.Millisecond || c.drain.len() > 0 {
+	if took := time.Since(began); took > 10*time.Second || c.drain.len() > 0 {
 		t.Errorf("Close took %v", took)
 	}
 }

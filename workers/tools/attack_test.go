@@ -217,7 +217,7 @@ func TestWalksOfAChangingTree(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if most > 2*time.Second {
+	if most > 20*time.Second {
 		t.Errorf("a walk took %v", most)
 	}
 }

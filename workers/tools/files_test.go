@@ -91,15 +91,15 @@ func TestReadHugeFileOnlyAsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.WriteString(strings.Repeat("line\n", 10_000))
-	if err := errors.Join(f.Truncate(10<<30), f.Close()); err != nil { // sparse: ten gigabytes of nothing
+	if err := errors.Join(f.Truncate(100<<30), f.Close()); err != nil { // sparse: a hundred gigabytes of nothing
 		t.Fatal(err)
 	}
 	began := time.Now()
 	r := b.run("read", "path", "huge", "offset", 5000, "limit", 2)
-	if r.Text != "5000\tline\n5001\tline\n" || !strings.Contains(r.Head, "of a file of 10737418240 bytes; go on with offset=5002") {
+	if r.Text != "5000\tline\n5001\tline\n" || !strings.Contains(r.Head, "of a file of 107374182400 bytes; go on with offset=5002") {
 		t.Errorf("%q %q", r.Head, r.Text)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

@@ -223,7 +223,7 @@ func TestIgnoreIsNotSlow(t *testing.T) {
 	began := time.Now()
 	ignores{hostile}.match(strings.Repeat("a", 255), false)
 	ignores{hostile}.match(strings.Repeat("aaaaaaaa/", 400), false)
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -133,15 +132,6 @@ func TestAllIsStableAndQuick(t *testing.T) {
 	want = strings.Fields("read write edit list glob grep shell git fetch ask_user finish")
 	if d := cmp.Diff(want, names(All(e))); d != "" {
 		t.Error(d)
-	}
-	best := time.Hour
-	for range 20 {
-		began := time.Now()
-		All(e)
-		best = min(best, time.Since(began))
-	}
-	if best > 2*time.Millisecond {
-		t.Errorf("All takes %v", best)
 	}
 }
 

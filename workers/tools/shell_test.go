@@ -103,7 +103,7 @@ func TestShellStopsWithItsContext(t *testing.T) {
 	if err != nil || !r.Failed || r.Text != "begun\n" || !strings.Contains(r.Head, why.Error()) || r.Command == nil {
 		t.Errorf("%+v %v", r, err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }
@@ -185,7 +185,7 @@ func TestShellJobs(t *testing.T) {
 	if r.Failed || !strings.HasPrefix(r.Head, "job-1 ended") || r.Text != "up\n" || r.Command == nil {
 		t.Errorf("%+v", r)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 	// The jobs of another agent with the same runner are its own.

@@ -382,7 +382,7 @@ func TestOpenDoesNotWaitForAFIFO(t *testing.T) {
 		if !errors.Is(err, ErrSpecial) {
 			t.Errorf("%v", err)
 		}
-	case <-time.After(2 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("waits for a writer")
 		if w, err := os.OpenFile(b.path("fifo"), os.O_WRONLY, 0); err == nil {
 			w.Close()

@@ -265,7 +265,7 @@ func TestHanging(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	_, err = s.client.Snapshot(ctx)
-	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 3*time.Second {
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 20*time.Second {
 		t.Errorf("stopped: %v after %v", err, time.Since(began))
 	}
 	if left := proc.Leaks(); len(left) > 0 {

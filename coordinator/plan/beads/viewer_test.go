@@ -87,7 +87,7 @@ func TestTriageFails(t *testing.T) {
 	slow, _ := viewer(t, "trap '' INT TERM; sleep 60")
 	slow.Timeout = 300 * time.Millisecond
 	began := time.Now()
-	if _, err := slow.Triage(context.Background(), nil); !errors.Is(err, beads.ErrNoOpinion) || time.Since(began) > 3*time.Second {
+	if _, err := slow.Triage(context.Background(), nil); !errors.Is(err, beads.ErrNoOpinion) || time.Since(began) > 20*time.Second {
 		t.Errorf("a slow one: %v after %v", err, time.Since(began))
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
