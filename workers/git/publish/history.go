@@ -1,0 +1,352 @@
+package publish
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+// ErrReadOnly is matched by the error of Open when commands can only see the
+// repository read-only.
+var ErrReadOnly = errors.New("commands see the git repository read-only")
+
+const (
+	purpose     = "history" // of the names of layers
+	recordFile  = "before.json"
+	journalFile = "publishing.json"
+	// publishTime bounds one publication.
+	publishTime = 5 * time.Minute
+)
+
+// Options of a History.
+type Options struct {
+	Proc *proc.Runner
+	Git  git.Location
+	// Root is the directory that commands write in.
+	Root string
+	// Dirs are where the layers may be made, the best first. No command sees
+	// them, and they are Ralph's alone.
+	Dirs []string
+}
+
+// History makes the layers of a repository. It is safe for concurrent use.
+type History struct {
+	o      Options
+	dir    string
+	reader reader
+	step   func(string) // called before each step of a publication that changes the repository; for tests
+
+	mu      sync.Mutex
+	free    []*Command // layers that no command has written to
+	waiting []*Command // commands whose publication a stop put off
+}
+
+// Command is the layer of one command. The caller publishes it once the command
+// and all its processes have ended.
+type Command struct {
+	h      *History
+	dir    string
+	before record
+	saved  bool // before is in the file of the record
+}
+
+// Mount says how the git directory is shown to a command: as an overlay at Path.
+type Mount struct{ Path, Lower, Upper, Work string }
+
+// Open finds a place for the layers. Its error matches ErrReadOnly when there is
+// none, or git's layout is one that cannot be published to.
+func Open(o Options) (*History, error) {
+	if why := unsupported(o.Git.CommonDir); why != "" {
+		return nil, fmt.Errorf("%w: %s", ErrReadOnly, why)
+	}
+	if !below(o.Git.CommonDir, o.Git.GitDir) {
+		return nil, fmt.Errorf("%w: its parts are in different places", ErrReadOnly)
+	}
+	var why []string
+	for _, dir := range o.Dirs {
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+		if err == nil {
+			err = suits(dir)
+		}
+		if err == nil {
+			return &History{o: o, dir: dir, step: func(string) {}}, nil
+		}
+		why = append(why, err.Error())
+	}
+	return nil, fmt.Errorf("%w: no directory can hold what they write (%s)", ErrReadOnly, strings.Join(why, "; "))
+}
+
+// suits reports why a directory cannot hold an upper layer.
+func suits(dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("look at %q: %w", dir, err)
+	}
+	switch st.Type {
+	case unix.OVERLAYFS_SUPER_MAGIC, unix.NFS_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.V9FS_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
+		return fmt.Errorf("%q is on a file system that cannot be written through", dir)
+	}
+	if err := unix.Setxattr(dir, "user.overlay.ralph", []byte("y"), 0); err != nil {
+		return fmt.Errorf("%q takes no extended attributes: %w", dir, err)
+	}
+	_ = unix.Removexattr(dir, "user.overlay.ralph") // it means nothing
+	return nil
+}
+
+// Dir is where the layers are; commands must not see it.
+func (h *History) Dir() string { return h.dir }
+
+// Begin records the repository and makes a layer for a command. What a stop put
+// off is published before, and reported.
+func (h *History) Begin(ctx context.Context) (*Command, Report, error) {
+	rep := h.settle(ctx)
+	h.mu.Lock()
+	var c *Command
+	if n := len(h.free); n > 0 {
+		c, h.free = h.free[n-1], h.free[:n-1]
+	}
+	h.mu.Unlock()
+	var err error
+	if c == nil {
+		if c, err = h.newCommand(); err != nil {
+			return nil, rep, err
+		}
+	}
+	rec, err := h.reader.read(h.o.Git.CommonDir, h.o.Git.GitDir, h.o.Root)
+	if err == nil && !(c.saved && c.before.equal(rec)) {
+		c.before = rec
+		err = writeJSON(filepath.Join(c.dir, recordFile), rec)
+		c.saved = err == nil
+	}
+	if err != nil {
+		h.release(c)
+		return nil, rep, fmt.Errorf("record git repository: %w", err)
+	}
+	return c, rep, nil
+}
+
+func (h *History) newCommand() (*Command, error) {
+	c := &Command{h: h, dir: filepath.Join(h.dir, proc.TempName(purpose))}
+	info, err := os.Stat(h.o.Git.CommonDir)
+	if err != nil {
+		return nil, fmt.Errorf("make layer: %w", err)
+	}
+	for _, dir := range []string{c.dir, filepath.Join(c.dir, "upper"), filepath.Join(c.dir, "work")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make layer: %w", err)
+		}
+	}
+	return c, os.Chmod(filepath.Join(c.dir, "upper"), info.Mode().Perm()|0o700)
+}
+
+// Mount returns the overlay that the command needs.
+func (c *Command) Mount() Mount {
+	return Mount{Path: c.before.Common, Lower: c.before.Common, Upper: filepath.Join(c.dir, "upper"), Work: filepath.Join(c.dir, "work")}
+}
+
+// release gives back a layer that holds nothing.
+func (h *History) release(c *Command) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.free = append(h.free, c)
+}
+
+// Publish takes over what the command wrote. Where that is nothing no process
+// runs. When ctx has ended it is put off until the next Begin, Close or Recover.
+func (c *Command) Publish(ctx context.Context) Report {
+	list, err := os.ReadDir(filepath.Join(c.dir, "upper"))
+	switch {
+	case err == nil && len(list) == 0:
+		c.h.release(c)
+		return Report{}
+	case ctx.Err() != nil:
+		c.h.mu.Lock()
+		defer c.h.mu.Unlock()
+		c.h.waiting = append(c.h.waiting, c)
+		return Report{}
+	}
+	return c.finish(ctx, "")
+}
+
+// finish publishes; begun is the id of a publication of the same command that was
+// killed, "" when there was none.
+func (c *Command) finish(ctx context.Context, begun string) Report {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
+	defer cancel()
+	var rep Report
+	p := &publication{h: c.h, dir: c.dir, id: begun, again: begun != "", rep: &rep}
+	if begun == "" {
+		p.id = time.Now().UTC().Format("20060102T150405.000")
+	}
+	if err := p.repository(ctx, c.before, layer{filepath.Join(c.dir, "upper"), c.before.Common}, c.h.o.Git.GitDir); err != nil {
+		rep.Refused = append(rep.Refused, err.Error())
+	}
+	if err := removeAll(c.dir); err != nil {
+		rep.Refused = append(rep.Refused, "the layer of the command stays behind: "+err.Error())
+	}
+	return rep
+}
+
+// settle publishes what a stop put off.
+func (h *History) settle(ctx context.Context) Report {
+	h.mu.Lock()
+	list := h.waiting
+	h.waiting = nil
+	h.mu.Unlock()
+	var rep Report
+	for _, c := range list {
+		rep.add(c.finish(ctx, ""))
+	}
+	return rep
+}
+
+// Close publishes what a stop put off and removes the layers.
+func (h *History) Close(ctx context.Context) (Report, error) {
+	rep := h.settle(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var errs []error
+	for _, c := range h.free {
+		errs = append(errs, removeAll(c.dir))
+	}
+	h.free = nil
+	return rep, errors.Join(errs...)
+}
+
+// Recover publishes what killed processes have left in the directories of o. The
+// caller holds the lock of the project. Locks of git that a journal names, and
+// that hold what it says, are removed.
+func Recover(ctx context.Context, o Options) Report {
+	var rep Report
+	for _, dir := range o.Dirs {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			continue // there is nothing
+		}
+		for _, e := range list {
+			if !e.IsDir() || !proc.Leftover(e.Name(), purpose) {
+				continue
+			}
+			h := &History{o: o, dir: dir, step: func(string) {}}
+			rep.add(h.recover(ctx, filepath.Join(dir, e.Name())))
+		}
+	}
+	return rep
+}
+
+func (h *History) recover(ctx context.Context, dir string) Report {
+	c := &Command{h: h, dir: dir}
+	text, err := os.ReadFile(filepath.Join(dir, recordFile))
+	if err == nil {
+		err = json.Unmarshal(text, &c.before)
+	}
+	if err != nil || c.before.Common != h.o.Git.CommonDir {
+		// It was killed before a command ran in it, or is of another repository.
+		if list, err := os.ReadDir(filepath.Join(dir, "upper")); len(list) == 0 && !errors.Is(err, os.ErrPermission) {
+			_ = removeAll(dir) // it is tried again at the next start
+		}
+		return Report{}
+	}
+	var j journal
+	if text, err := os.ReadFile(filepath.Join(dir, journalFile)); err == nil && json.Unmarshal(text, &j) == nil {
+		j.unlock()
+	}
+	return c.finish(ctx, j.ID)
+}
+
+// journal names what a publication may leave behind when it is killed.
+type journal struct {
+	ID    string // of the refs that it makes
+	Time  time.Time
+	Locks []lockFile
+	// Remove are directories and files of Ralph's own.
+	Remove []string
+}
+
+// lockFile is a lock of git with the content that Ralph, or the git that it runs,
+// writes into it; a lock that holds anything else is somebody else's.
+type lockFile struct{ Path, Content string }
+
+// unlock removes what the journal names.
+func (j journal) unlock() {
+	for _, l := range j.Locks {
+		info, err := os.Lstat(l.Path)
+		if err != nil || info.ModTime().Before(j.Time.Add(-time.Second)) {
+			continue
+		}
+		text, err := readFile(l.Path, maxIndexBytes)
+		if err == nil && (len(text) == 0 || strings.TrimSpace(string(text)) == l.Content || sum(text) == l.Content) {
+			_ = os.Remove(l.Path) // one that stays is named by git's next refusal
+		}
+	}
+	for _, path := range j.Remove {
+		_ = os.RemoveAll(path) // as above; it is tmp_objdir-, which git prunes
+	}
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, text, 0o600)
+}
+
+// Report says what became of what a command wrote into the git directory.
+type Report struct {
+	// Refused says why nothing was taken over.
+	Refused []string
+	// Late are refs that hold what the command made where somebody else had
+	// changed the same meanwhile.
+	Late []string
+	// Dropped are names in the git directory that commands cannot change.
+	Dropped []string
+	// Kept are refs that hold history which no other ref holds any more.
+	Kept []string
+}
+
+func (r *Report) add(o Report) {
+	r.Refused, r.Late = append(r.Refused, o.Refused...), append(r.Late, o.Late...)
+	r.Dropped, r.Kept = append(r.Dropped, o.Dropped...), append(r.Kept, o.Kept...)
+}
+
+// Lines returns the report for the model and the user, a line for each kind.
+func (r Report) Lines() []string {
+	const most = 6
+	list := func(names []string) string {
+		names = unique(slices.Clone(names))
+		if more := len(names) - most; more > 0 {
+			return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
+		}
+		return strings.Join(names, ", ")
+	}
+	var out []string
+	for _, why := range r.Refused {
+		out = append(out, "nothing that the command did to the git repository was taken over, which is as it was before: "+why)
+	}
+	if len(r.Late) > 0 {
+		out = append(out, "the user changed the repository meanwhile, and that stays; what the command made there is kept as "+list(r.Late)+": look with `git log`, take it with `git merge` or `git cherry-pick`")
+	}
+	if len(r.Dropped) > 0 {
+		out = append(out, "not taken over from the git repository: "+list(r.Dropped)+"; commands cannot change these: ask for the command with outside=true, and the user decides")
+	}
+	if len(r.Kept) > 0 {
+		out = append(out, "history that no branch or tag holds any more is kept as "+list(r.Kept)+"; `git update-ref -d` removes it for good")
+	}
+	return out
+}

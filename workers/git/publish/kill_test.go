@@ -1,0 +1,137 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+// killAt names, in the environment of a process of this test, the step at which
+// it kills itself; with it go the root, the directory of the layers and the script.
+const killAt = "RALPH_TEST_KILL_AT"
+
+func TestMain(m *testing.M) {
+	if at := os.Getenv(killAt); at != "" {
+		victim(at)
+	}
+	os.Exit(m.Run())
+}
+
+// victim runs a command over a layer, and kills itself at a step of publishing it.
+func victim(at string) {
+	n, err := strconv.Atoi(at)
+	loc, ferr := git.Find(os.Args[1])
+	h, herr := Open(Options{Proc: proc.New(proc.Options{}), Git: loc, Root: os.Args[1], Dirs: []string{os.Args[2]}})
+	if err != nil || ferr != nil || herr != nil {
+		fmt.Println(err, ferr, herr)
+		os.Exit(3)
+	}
+	die := func(string) {
+		if n--; n < 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	h.step = die
+	c, _, err := h.Begin(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(3)
+	}
+	m := c.Mount()
+	script := fmt.Sprintf("mount -t overlay overlay -o userxattr,lowerdir='%s',upperdir='%s',workdir='%s' '%s'; cd '%s'; %s", m.Lower, m.Upper, m.Work, m.Path, loc.Root, os.Args[3])
+	p := exec.Command("unshare", "-Urm", "sh", "-ec", script)
+	p.Dir = loc.Root
+	if out, err := p.CombinedOutput(); err != nil {
+		fmt.Println(err, string(out))
+		os.Exit(3)
+	}
+	die("command")
+	c.Publish(context.Background())
+	os.Exit(0)
+}
+
+// TestKilled kills a process at every step of a publication. Until the next start
+// the user's git sees the whole repository, as it was or as it is to be, and then
+// it is as the command left it.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	const script = `git checkout -q -b new; echo n >n.txt; git add n.txt; git commit -qm mine; git tag t; git tag -d light; echo s >>b.txt; git stash -q
+git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >new.txt; git add new.txt; git branch -q f2 main; git checkout -q f2 -- c.txt; echo merging >.git/MERGE_MSG; git rev-parse HEAD >.git/MERGE_HEAD`
+	const see = `git for-each-ref --format='%(refname) %(contents:subject)' | grep -v refs/ralph/ | sed 's/: [0-9a-f]\{7\}/: ID/'; cat .git/HEAD; git ls-files -s; git stash list --format='%gd %s' | sed 's/[0-9a-f]\{7\}/ID/'; git worktree list | sed 's, .*\[, [,'; cat .git/MERGE_MSG; git reflog -1 --format=%gs`
+	w := newWorld(t, setUp)
+	copyOf := func(name string) *world {
+		v := &world{T: t, dir: filepath.Join(w.dir, name), home: w.home}
+		v.root = filepath.Join(v.dir, "p")
+		w.user(fmt.Sprintf("mkdir %q; cp -a . %q", v.dir, v.root))
+		return v
+	}
+	run := func(v *world, at int) bool {
+		c := exec.Command(os.Args[0], v.root, filepath.Join(v.dir, "state"), script)
+		c.Env = append(environ(w.home), killAt+"="+strconv.Itoa(at))
+		out, err := c.CombinedOutput()
+		if c.ProcessState.ExitCode() == 3 {
+			t.Fatal(string(out), err)
+		}
+		return err == nil
+	}
+	done := copyOf("done")
+	if !run(done, 1000) {
+		t.Fatal("the publication that is not killed did not end")
+	}
+	want := strings.ReplaceAll(done.user(see), done.root, "ROOT")
+	for at := 0; ; at++ {
+		v := copyOf("k" + strconv.Itoa(at))
+		ended := run(v, at)
+		v.user(`test -z "$(git fsck --full --strict 2>&1 | grep -v -e ^dangling -e '^notice')"; git log --all >/dev/null; git status >/dev/null`)
+		rep := Recover(context.Background(), v.options())
+		if lines := rep.Lines(); len(lines) > 0 && !strings.HasPrefix(lines[0], "history") {
+			t.Errorf("killed at step %d, the next start reports %q", at, lines)
+		}
+		if got := strings.ReplaceAll(v.user(see), v.root, "ROOT"); got != want {
+			t.Errorf("killed at step %d, after the next start:\n%s\nwant\n%s", at, got, want)
+		}
+		v.whole()
+		if left := v.user("ls -A ../state"); left != "" {
+			t.Errorf("killed at step %d: %s is left", at, left)
+		}
+		if ended {
+			t.Logf("%d steps", at)
+			if at < 10 {
+				t.Errorf("only %d steps", at)
+			}
+			return
+		}
+		_ = os.RemoveAll(v.dir)
+	}
+}
+
+// TestOthersLocks has the user's git lock, after a kill, what the journal names.
+func TestOthersLocks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setUp)
+	c := exec.Command(os.Args[0], w.root, filepath.Join(w.dir, "state"), `echo n >n.txt; git add n.txt; git commit -qm mine`)
+	c.Env = append(environ(w.home), killAt+"=1") // at the first lock
+	_ = c.Run()                                  // it kills itself
+	lock := filepath.Join(w.root, ".git", "index.lock")
+	_ = os.Remove(lock)
+	w.put(lock, "of an editor that is open")
+	rep := Recover(context.Background(), w.options())
+	if text, _ := os.ReadFile(lock); string(text) != "of an editor that is open" {
+		t.Errorf("a lock that somebody else holds was removed: %q", text)
+	}
+	w.user("rm .git/index.lock")
+	if len(rep.Late) == 0 || w.user("git log -1 --format=%s "+rep.Late[0]) != "mine" {
+		t.Errorf("reported %q", rep.Lines())
+	}
+	w.whole()
+}
