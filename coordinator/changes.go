@@ -48,6 +48,9 @@ type changes struct {
 	calls  int              // that could change something, so far
 	made   []git.BlobChange // by the run that ended last
 	cutOff string           // the turn that was found cut off and got its checkpoint
+	cancel context.CancelFunc
+
+	compacting sync.Mutex // held while checkpoints are packed
 }
 
 // begin takes the checkpoint before the first change of a run; later calls in
@@ -78,7 +81,7 @@ func (c *changes) begin(ctx context.Context) {
 	case ctx.Err() == nil:
 		c.failed = true
 		// What took too long once would hold up every run.
-		c.off = limited.Err() != nil
+		c.off = limited.Err() != nil || errors.Is(err, git.ErrNoStore)
 		c.warn("no checkpoint was taken, so this work cannot be undone and its changes are not listed: " + err.Error())
 	}
 }
@@ -215,22 +218,9 @@ func (c *changes) unland(ctx context.Context, t turn) error {
 	if c.trees == nil {
 		return nil
 	}
-	from, err := c.headOf(ctx, t.before)
-	if err != nil || from == "" {
-		return err
-	}
-	to, err := c.headOf(ctx, t.after)
-	if err != nil || to == from {
-		return err
+	from, to := t.before.Head, t.after.Head
+	if from == "" || to == "" || to == from {
+		return nil
 	}
 	return c.trees.Unland(ctx, from, to)
-}
-
-// headOf is the commit that was checked out at a checkpoint, "" for none.
-func (c *changes) headOf(ctx context.Context, p git.Checkpoint) (string, error) {
-	log, err := c.repo.Log(ctx, git.LogOptions{Range: p.Commit, N: 2})
-	if err != nil || len(log) < 2 {
-		return "", err
-	}
-	return log[1].Hash, nil
 }

@@ -196,7 +196,7 @@ func (c *Coordinator) openTree() error {
 			c.loc = &loc
 		}
 	}
-	c.changes = &changes{points: git.OpenCheckpoints(c.own, c.opt.Root, c.stateDir(), c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn}
+	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn}
 	if c.loc != nil {
 		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir())
 		c.changes.trees = c.trees
@@ -228,6 +228,7 @@ func (c *Coordinator) Close() error {
 	c.edits.close()
 	errs = append(errs, c.opt.Proc.Close(ctx), c.settled(ctx))
 	c.byHand.Wait() // which has ended with the processes
+	c.changes.stop()
 	if c.trees != nil {
 		errs = append(errs, c.trees.Close(ctx))
 	}

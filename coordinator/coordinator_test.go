@@ -197,7 +197,18 @@ func (p *project) options() coordinator.Options {
 	}
 	return coordinator.Options{
 		Root: p.root, FS: p.fs, Config: cfg, Proc: proc.New(proc.Options{Method: p.method}), RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
-		Session: p.session, Eyes: p.see, Ask: p.ask, Lessons: p.lessons, Getenv: func(string) string { return "" },
+		Session: p.session, Eyes: p.see, Ask: p.ask, Lessons: p.lessons, Getenv: getenv(p.root),
+	}
+}
+
+// getenv is an environment that holds nothing but a state directory of the user's
+// beside the project.
+func getenv(root string) func(string) string {
+	return func(name string) string {
+		if name == "RALPH_STATE_DIR" {
+			return filepath.Join(filepath.Dir(root), "state")
+		}
+		return ""
 	}
 }
 

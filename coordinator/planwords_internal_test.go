@@ -40,7 +40,7 @@ func TestOfACutRunItIsNotSaidThatUndoTakesItBack(t *testing.T) {
 		}
 		runner := proc.New(proc.Options{})
 		defer runner.Close(context.WithoutCancel(t.Context()))
-		c := &changes{points: git.OpenCheckpoints(runner, root, state, nil), root: root, run: "r-1", warn: func(string) {}}
+		c := &changes{points: git.OpenCheckpoints(runner, root, state, t.TempDir(), nil), root: root, run: "r-1", warn: func(string) {}}
 		if _, err := c.points.Take(t.Context(), "r-1.1"+beforeMark); err != nil {
 			t.Fatal(err)
 		}

@@ -439,7 +439,7 @@ func (a *assessment) judge(alive bool) {
 func (a *assessment) git(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askGit)
 	defer cancel()
-	points := git.OpenCheckpoints(a.o.Proc, a.o.Root, a.state, a.loc)
+	points := a.o.openCheckpoints(a.o.Proc, a.loc)
 	var wg sync.WaitGroup
 	var turns []string
 	errs := make([]error, 3)

@@ -28,7 +28,7 @@ func (p *project) assess(id string) coordinator.Situation {
 			p.Error(err)
 		}
 	}()
-	s, err := coordinator.Assess(p.Context(), coordinator.Options{Root: p.root, Proc: runner, Session: id})
+	s, err := coordinator.Assess(p.Context(), coordinator.Options{Root: p.root, Proc: runner, Session: id, Getenv: getenv(p.root)})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -237,13 +237,12 @@ func TestUndoOfATurnThatWasCutOff(t *testing.T) {
 			}
 			p.shut(c)
 			// As if the second turn had been killed before its last checkpoint.
-			refs := ".git"
-			if _, err := os.Stat(p.path(refs)); err != nil {
-				refs = ".ralph/shadow.git"
+			store := filepath.Join(coordinator.CheckpointDir(getenv(p.root), p.root), "files.git")
+			p.git("--git-dir="+store, "update-ref", "-d", "refs/checkpoints/r-1/2.after")
+			lock := ".git/refs/ralph/base/one.lock"
+			if name == "git" {
+				p.write(lock, "")
 			}
-			p.git("--git-dir="+p.path(refs), "update-ref", "-d", "refs/ralph/checkpoints/r-1/2.after")
-			lock := filepath.Join(refs, "refs/ralph/checkpoints/r-1/2.after.lock")
-			p.write(lock, "")
 			p.dead("r-1")
 			s := p.assess("")
 			if len(s.Turns) > 1 || s.Verdict != "" && len(s.Turns) != 1 {
@@ -256,10 +255,7 @@ func TestUndoOfATurnThatWasCutOff(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.shut(c)
-			if p.read(lock) != "" {
-				t.Error("the lock is not empty")
-			}
-			if _, err := os.Stat(p.path(lock)); err == nil {
+			if _, err := os.Stat(p.path(lock)); err == nil && name == "git" {
 				t.Error("a stale lock stays")
 			}
 			for _, want := range []string{"one\n", ""} {

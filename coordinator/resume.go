@@ -184,6 +184,10 @@ func (b *book) takeOver(found memory.Recovery, tasks []memory.Task) error {
 // our own commands, and turns without a checkpoint after them, which get one, so
 // that they can be undone. The project's lock is held and nothing works yet.
 func (c *Coordinator) tidy(ctx context.Context) {
+	if c.book.locked() {
+		c.changes.adopt(ctx)
+		c.changes.compact(c.closing, c.now())
+	}
 	if !c.book.mustTidy() {
 		return
 	}
@@ -203,6 +207,13 @@ func (c *changes) lateTrace() []session.Record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return traceOf(c.made, 0, c.cutOff, nil)
+}
+
+// locked reports whether this Ralph may change the project.
+func (b *book) locked() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.store != nil && !b.readOnly
 }
 
 func (b *book) mustTidy() bool {
@@ -408,7 +419,7 @@ func newRecovering(ctx context.Context, o Options) recovering {
 			return repo.Content(ctx, "HEAD", filepath.ToSlash(rel))
 		}
 	}
-	r.changes = &changes{points: git.OpenCheckpoints(o.Proc, o.Root, filepath.Join(o.Root, ".ralph"), at), root: o.Root, warn: func(string) {}}
+	r.changes = &changes{points: o.openCheckpoints(o.Proc, at), root: o.Root, warn: func(string) {}}
 	return r
 }
 

@@ -26,7 +26,7 @@ import (
 const recordChange = "change"
 
 // changeRecord is the payload of such a record. The blobs are in the
-// repository, or in the shadow one; "" stands for no file.
+// store of checkpoints; "" stands for no file.
 type changeRecord struct {
 	Turn       int      `json:"turn"`
 	Path       string   `json:"path"`

@@ -94,7 +94,7 @@ func (w *world) trees(r *result) {
 	runner := proc.New(proc.Options{})
 	defer func() { w.must(runner.Close(w.Context())) }()
 	repo := git.Open(runner, loc)
-	c := git.OpenCheckpoints(runner, w.project, filepath.Join(w.project, ".ralph"), &loc)
+	c := git.OpenCheckpoints(runner, w.project, filepath.Join(w.project, ".ralph"), filepath.Join(w.home, "checkpoints"), &loc)
 	ctx := w.Context()
 	note := func(err error) {
 		if err != nil {

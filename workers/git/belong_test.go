@@ -98,42 +98,6 @@ func TestFindSeparateGitDir(t *testing.T) {
 	}
 }
 
-// The state directory that a repository brings along leads nowhere else.
-func TestCheckpointRefusesLinkedStateDir(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		out := filepath.Join(filepath.Dir(w.root), "out")
-		for _, dir := range []string{out, filepath.Join(out, "objects"), filepath.Join(out, "refs")} {
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.write("a", "1")
-		link := w.path(".ralph")
-		if err := os.Symlink(out, link); err != nil {
-			t.Fatal(err)
-		}
-		before := snapshot(t, out)
-		if _, err := w.checkpoints().Take(t.Context(), "x"); err == nil {
-			t.Error("a checkpoint went through a link")
-		}
-		equal(t, "outside", snapshot(t, out), before)
-		if err := os.Remove(link); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(link, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(out, filepath.Join(link, "shadow.git")); err != nil {
-			t.Fatal(err)
-		}
-		_, err := w.checkpoints().Take(t.Context(), "x")
-		if _, repo := os.Stat(w.path(".git")); (err == nil) != (repo == nil) {
-			t.Errorf("with a linked shadow repository: %v", err)
-		}
-		equal(t, "outside", snapshot(t, out), before)
-	})
-}
-
 // gonePID is the number of a process that has ended.
 func gonePID(t *testing.T) int {
 	t.Helper()
@@ -149,6 +113,7 @@ func TestLeftoversOfAKilledRalph(t *testing.T) {
 	w := newRepo(t)
 	w.write("a", "1")
 	w.commitAll("one")
+	take(t, w.checkpoints(), "first")
 	pid := gonePID(t)
 	temp := func(purpose string, pid int) string {
 		return fmt.Sprintf(".ralph-%s-%d-%s", purpose, pid, strings.Repeat("A", 26))
@@ -156,8 +121,8 @@ func TestLeftoversOfAKilledRalph(t *testing.T) {
 	w.write("sub/"+temp("write", pid), "half")
 	w.write("sub/"+temp("write", os.Getpid()), "half of mine")
 	w.write(".git/"+temp("index", pid)+"/index", "x")
-	w.write(".ralph/"+temp("index", pid)+"/index", "x")
-	w.write(".ralph/"+temp("index", os.Getpid())+"/index", "x")
+	w.write("home:state/files.git/"+temp("index", pid)+"/index", "x")
+	w.write("home:state/files.git/"+temp("index", os.Getpid())+"/index", "x")
 	w.write(".git/index.lock", fmt.Sprintf("ralph %d\n", pid))
 	w.write("a", "2")
 	take(t, w.checkpoints(), "x")
@@ -165,7 +130,7 @@ func TestLeftoversOfAKilledRalph(t *testing.T) {
 	equal(t, "committed", w.git("ls-tree", "-r", "--name-only", "HEAD"), "a")
 	for name, stays := range map[string]bool{
 		"sub/" + temp("write", pid): false, "sub/" + temp("write", os.Getpid()): true, ".git/" + temp("index", pid): false,
-		".ralph/" + temp("index", pid): false, ".ralph/" + temp("index", os.Getpid()): true, ".git/index.lock": false,
+		"home:state/files.git/" + temp("index", pid): false, "home:state/files.git/" + temp("index", os.Getpid()): true, ".git/index.lock": false,
 	} {
 		if _, err := os.Lstat(w.path(name)); (err == nil) != stays {
 			t.Errorf("%s: %v", name, err)

@@ -1,15 +1,12 @@
 package git
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,60 +17,55 @@ import (
 	"ralph/workers/proc"
 )
 
-const (
-	checkpointRefs = "refs/ralph/checkpoints/"
-	// shadowMaxBytes of a file, where nothing says what is worth keeping.
-	shadowMaxBytes = 10 << 20
-)
-
 // Checkpoints records the state of all files below a root and brings it back.
 // It is safe for concurrent use and needs no closing.
 //
-// With a repository checkpoints are commits under refs/ralph/checkpoints/ made
-// through an index of their own. Without one they are kept in
-// <stateDir>/shadow.git, which leaves out node_modules, target, .env and files
-// over 10 MiB. Never recorded: .ralph/, ignored files, what is inside
-// submodules and nested repositories.
+// They are commits in a bare repository of Ralph's own, <store>/files.git, that
+// stands alone: content is read from the work tree, once from the user's objects,
+// and copied. The user's repository only says which files are tracked and ignored;
+// it may be broken, or gone. Never recorded: .ralph/, ignored files that are not
+// tracked, what is inside submodules and nested repositories; without a
+// repository also node_modules, target, .env and files over 10 MiB.
 type Checkpoints struct {
-	place
+	place           // the store, with the work tree
+	user     *place // the user's repository; nil without one
 	root     string // absolute, without symlinks
 	stateDir string
 	prefix   string // of root in the work tree: "" or "dir/"
-	shadow   bool
 
-	mu     sync.Mutex // guards all below; held while files are looked at
-	ready  bool       // the shadow repository is there
-	seeded seed
+	mu    sync.Mutex // guards all below; held while files are looked at
+	seen  seed       // the user's index when its names were read
+	setup setup      // what of the user's configuration is in force
 }
 
-// seed is the state of the user's index that ours began with. As long as it
-// stays, ours knows more: it has the untracked files too.
+// seed is the state of the user's index that its names were read from.
 type seed struct {
 	path    string
 	size    int64
 	modTime time.Time
 }
 
-// OpenCheckpoints makes Checkpoints for the files below root. loc is the
-// repository that root is in, nil if there is none. It starts and writes
-// nothing.
-func OpenCheckpoints(p *proc.Runner, root, stateDir string, loc *Location) *Checkpoints {
-	// The state directory itself is not resolved: see snapshot.
+// OpenCheckpoints makes Checkpoints for the files below root, kept in the
+// directory store, which is the user's own and no command's to see; "" refuses
+// every checkpoint with ErrNoStore. loc is the repository that root is in, nil if
+// there is none. It starts and writes nothing.
+func OpenCheckpoints(p *proc.Runner, root, stateDir, store string, loc *Location) *Checkpoints {
 	root, stateDir = realPath(root), filepath.Join(realPath(filepath.Dir(stateDir)), filepath.Base(stateDir))
-	c := &Checkpoints{root: root, stateDir: stateDir, place: place{proc: p}}
+	c := &Checkpoints{root: root, stateDir: stateDir, place: place{proc: p, own: true, workTree: root}}
+	if store != "" {
+		c.gitDir = filepath.Join(realPath(store), storeName)
+	}
+	c.commonDir = c.gitDir
+	c.owned.Store(true) // whose the files are does not matter
 	if loc != nil {
 		if rel, err := filepath.Rel(loc.Root, root); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			c.gitDir, c.commonDir, c.workTree = loc.GitDir, loc.CommonDir, loc.Root
+			c.user = &place{proc: p, gitDir: loc.GitDir, commonDir: loc.CommonDir, workTree: loc.Root}
+			c.workTree = loc.Root
 			if rel != "." {
 				c.prefix = filepath.ToSlash(rel) + "/"
 			}
-			return c
 		}
 	}
-	c.shadow = true
-	c.gitDir = filepath.Join(stateDir, "shadow.git")
-	c.commonDir, c.workTree = c.gitDir, root
-	c.owned.Store(true) // we make the repository; whose the files are does not matter
 	return c
 }
 
@@ -104,78 +96,60 @@ func (c *Checkpoints) Take(ctx context.Context, id string) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("take checkpoint %q: %w", id, err)
 	}
-	parent := ""
-	if !c.shadow {
-		if parent, _, err = c.head(ctx); err != nil {
-			return Checkpoint{}, fmt.Errorf("take checkpoint %q: %w", id, err)
-		}
+	cp := Checkpoint{ID: id, Tree: tree, Time: time.Now()}
+	if c.user != nil {
+		// A repository that is broken has no HEAD, and files all the same.
+		cp.Head, _, _ = c.user.head(ctx)
 	}
-	cp := Checkpoint{ID: id, Ref: checkpointRefs + id, Tree: tree, Time: time.Now()}
-	cp.Commit, err = c.writeCommit(tree, commitBody(cp, parent, c.mark()))
-	if err == nil {
-		_, err = c.run(ctx, call{args: []string{"update-ref", "--no-deref", cp.Ref, cp.Commit}})
-	}
-	if err != nil {
+	if cp, err = c.keep(cp); err != nil {
 		return Checkpoint{}, fmt.Errorf("take checkpoint %q: %w", id, err)
 	}
 	return cp, nil
 }
 
-// mark tells the root that a checkpoint is of: worktrees of one repository, and
-// projects in one, share their refs.
-func (c *Checkpoints) mark() string {
-	sum := sha256.Sum256([]byte(c.root))
-	return hex.EncodeToString(sum[:6])
+// keep writes the commit of a checkpoint and its ref.
+func (c *Checkpoints) keep(cp Checkpoint) (Checkpoint, error) {
+	var err error
+	if cp.Commit, err = c.writeCommit(cp.Tree, commitBody(cp)); err != nil {
+		return cp, err
+	}
+	return cp, c.writeRef(cp.ID, cp.Commit)
 }
 
-// commitBody is the commit object. Its subject carries the time to the
-// nanosecond, which the date of a commit does not, and the mark of the root.
-func commitBody(cp Checkpoint, parent, mark string) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "tree %s\n", cp.Tree)
-	if parent != "" {
-		fmt.Fprintf(&b, "parent %s\n", parent)
-	}
+// commitBody is the commit object, which has no parents: the commit that was
+// checked out is named in the subject, together with the time to the nanosecond,
+// which the date of a commit does not hold.
+func commitBody(cp Checkpoint) []byte {
 	who := fmt.Sprintf("Ralph <ralph@localhost> %d +0000", cp.Time.Unix())
-	fmt.Fprintf(&b, "author %s\ncommitter %s\n\nralph checkpoint %d %s\n", who, who, cp.Time.UnixNano(), mark)
-	return b.Bytes()
+	subject := fmt.Sprintf("ralph checkpoint %d %s", cp.Time.UnixNano(), cmp.Or(cp.Head, "none"))
+	return fmt.Appendf(nil, "tree %s\nauthor %s\ncommitter %s\n\n%s\n", cp.Tree, who, who, subject)
 }
 
 // snapshot writes the tree of all files as they are. The caller holds mu.
 func (c *Checkpoints) snapshot(ctx context.Context) (string, error) {
-	if err := c.makeStateDir(); err != nil {
-		return "", fmt.Errorf("make state directory: %w", err)
-	}
 	if err := c.prepare(ctx); err != nil {
 		return "", err
 	}
-	private, now := filepath.Join(c.stateDir, "checkpoint.index"), seed{}
-	from := private
-	if c.shadow {
-		private = filepath.Join(c.gitDir, "index")
-		from = private
-	} else if now = fingerprint(filepath.Join(c.gitDir, "index")); now != c.seeded {
-		from = now.path
-	}
-	sweepIndexes(c.stateDir)
-	x, err := newIndex(c.stateDir, from)
+	private := filepath.Join(c.gitDir, "index")
+	x, err := newIndex(c.gitDir, private)
 	if err != nil {
 		return "", err
 	}
 	defer x.remove()
-	if from != private {
-		if err := c.unfilter(ctx, x); err != nil {
+	if _, err := os.Lstat(private); errors.Is(err, fs.ErrNotExist) {
+		if err := c.begin(ctx, x); err != nil {
 			return "", err
 		}
 	}
-	var paths []string
-	if c.prefix != "" {
-		paths = []string{c.prefix}
-	}
-	d, err := c.differences(ctx, x.env(), paths, c.filter())
+	d, seen, err := c.tracked(ctx, x)
 	if err != nil {
 		return "", err
 	}
+	changed, err := c.differences(ctx, x.env(), c.paths(), c.filter())
+	if err != nil {
+		return "", err
+	}
+	d.update, d.remove = append(d.update, changed.update...), append(d.remove, changed.remove...)
 	if err := c.apply(ctx, x.env(), d); err != nil {
 		return "", err
 	}
@@ -187,32 +161,31 @@ func (c *Checkpoints) snapshot(ctx context.Context) (string, error) {
 		if err := os.Rename(x.path, private); err != nil {
 			return "", fmt.Errorf("keep index of checkpoints: %w", err)
 		}
-		c.seeded = now
 	}
+	c.seen = seen
 	return tree, nil
 }
 
-// makeStateDir makes the directory for indexes. A link there is refused: a
-// repository could bring it along to have Ralph write elsewhere.
-func (c *Checkpoints) makeStateDir() error {
-	if err := os.Mkdir(c.stateDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+// paths limits a look at the work tree to the root; nil is everything.
+func (c *Checkpoints) paths() []string {
+	if c.prefix == "" {
+		return nil
 	}
-	dirs := []string{c.stateDir}
-	if _, err := os.Lstat(c.gitDir); c.shadow && err == nil {
-		dirs = append(dirs, c.gitDir)
+	return []string{c.prefix}
+}
+
+// tree writes the tree of the root, which is below that of the work tree.
+func (c *Checkpoints) tree(ctx context.Context, x index) (string, error) {
+	if c.prefix == "" {
+		return c.place.tree(ctx, x)
 	}
-	for _, dir := range dirs {
-		if info, err := os.Lstat(dir); err != nil {
-			return err
-		} else if !info.IsDir() {
-			return fmt.Errorf("%q is not a directory of its own", dir)
+	out, err := c.run(ctx, call{args: []string{"write-tree", "--missing-ok", "--prefix=" + c.prefix}, env: x.env()})
+	if err != nil { // it may be that there is nothing below the root
+		if held, lerr := c.run(ctx, call{args: []string{"ls-files", "-z", "--", c.prefix}, env: x.env()}); lerr == nil && len(held) == 0 {
+			return c.writeObject("tree", nil, c.hashLen())
 		}
 	}
-	if c.shadow {
-		return sound(c.gitDir, c.gitDir)
-	}
-	return nil
+	return strings.TrimSpace(string(out)), err
 }
 
 func fingerprint(path string) seed {
@@ -221,28 +194,6 @@ func fingerprint(path string) seed {
 		return seed{path: path}
 	}
 	return seed{path: path, size: info.Size(), modTime: info.ModTime()}
-}
-
-// unfilter takes files out of an index whose content there went through a filter
-// that is switched off here, so that all checkpoints have the plain content.
-func (c *Checkpoints) unfilter(ctx context.Context, x index) error {
-	h, err := c.hostile(ctx)
-	if err != nil || len(h.filters) == 0 {
-		return err
-	}
-	out, err := c.run(ctx, call{args: []string{"ls-files", "-z"}, env: x.env()})
-	if err != nil {
-		return err
-	}
-	hit, err := c.filtered(ctx, splitNul(out), x.env())
-	if err != nil {
-		return err
-	}
-	if err := c.apply(ctx, x.env(), difference{remove: hit}); err != nil {
-		return err
-	}
-	// Tracked though ignored files would not be found again.
-	return c.apply(ctx, x.env(), difference{update: hit})
 }
 
 func (c *Checkpoints) filter() filter {
@@ -254,34 +205,15 @@ func (c *Checkpoints) filter() filter {
 		own := strings.HasPrefix(p, c.prefix) && ownPath(p[len(c.prefix):])
 		return own || ownPath(p) || inside != "" && (p == inside || strings.HasPrefix(p, inside+"/"))
 	}}
-	if c.shadow {
-		f.maxBytes = shadowMaxBytes
+	if c.user == nil {
+		f.maxBytes = maxFileBytes
 	}
 	return f
 }
 
-// prepare makes the shadow repository.
-func (c *Checkpoints) prepare(ctx context.Context) error {
-	if !c.shadow || c.ready {
-		return nil
-	}
-	if !isGitDir(c.gitDir) {
-		// --template= leaves out the hooks of the system.
-		init := call{args: []string{"init", "-q", "--bare", "--template=", c.gitDir}}
-		if _, _, err := c.exec(ctx, init, overrides(), false); err != nil {
-			return err
-		}
-	}
-	if err := exclude(c.gitDir, ".ralph/", "node_modules", "target/", ".env", ".env.*", ".venv/", "__pycache__/"); err != nil {
-		return err
-	}
-	c.ready = true
-	return nil
-}
-
-// List gives the checkpoints of this root, newest first.
+// List gives the checkpoints, newest first.
 func (c *Checkpoints) List(ctx context.Context) ([]Checkpoint, error) {
-	if c.shadow && !isGitDir(c.gitDir) {
+	if !isGitDir(c.gitDir) {
 		return nil, nil
 	}
 	out, err := c.run(ctx, call{args: []string{"for-each-ref", "--format=%(refname) %(objectname) %(tree) %(contents:subject)", checkpointRefs}})
@@ -291,34 +223,35 @@ func (c *Checkpoints) List(ctx context.Context) ([]Checkpoint, error) {
 	var list []Checkpoint
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
-		if len(f) != 7 && len(f) != 6 || len(f) == 7 && f[6] != c.mark() {
-			continue // not one of ours, or of another root
+		if len(f) != 7 {
+			continue
 		}
 		nano, err := strconv.ParseInt(f[5], 10, 64)
 		if err != nil {
 			continue
 		}
-		list = append(list, Checkpoint{ID: strings.TrimPrefix(f[0], checkpointRefs), Ref: f[0], Commit: f[1], Tree: f[2], Time: time.Unix(0, nano)})
+		cp := Checkpoint{ID: strings.TrimPrefix(f[0], checkpointRefs), Commit: f[1], Tree: f[2], Time: time.Unix(0, nano)}
+		if isHash(f[6]) {
+			cp.Head = f[6]
+		}
+		list = append(list, cp)
 	}
 	slices.SortStableFunc(list, func(a, b Checkpoint) int { return b.Time.Compare(a.Time) })
 	return list, nil
 }
 
-// Drop forgets checkpoints; ids that do not exist are passed over. git collects
-// their objects in its own time.
-func (c *Checkpoints) Drop(ctx context.Context, ids ...string) error {
-	if len(ids) == 0 || c.shadow && !isGitDir(c.gitDir) {
-		return nil
-	}
-	var b bytes.Buffer
+// Drop forgets checkpoints; ids that do not exist are passed over. Compact
+// removes their objects.
+func (c *Checkpoints) Drop(_ context.Context, ids ...string) error {
 	for _, id := range ids {
 		if err := checkID(id); err != nil {
 			return fmt.Errorf("drop checkpoints: %w", err)
 		}
-		fmt.Fprintf(&b, "delete %s\n", checkpointRefs+id)
 	}
-	if _, err := c.run(ctx, call{args: []string{"update-ref", "--no-deref", "--stdin"}, stdin: b.Bytes()}); err != nil {
-		return fmt.Errorf("drop checkpoints: %w", err)
+	for _, id := range ids {
+		if err := c.removeRef(id); err != nil {
+			return fmt.Errorf("drop checkpoints: %w", err)
+		}
 	}
 	return nil
 }
@@ -360,15 +293,9 @@ func (c *Checkpoints) Diff(ctx context.Context, from, to Checkpoint) (string, er
 		}
 	}
 	args := append([]string{"diff-tree", "-r", "-p"}, diffFlags()...)
-	if c.prefix != "" {
-		args = append(args, "--relative="+c.prefix)
-	}
-	args = append(args, from.Commit, to.Commit, "--", ":(top,literal)"+c.prefix)
-	if c.prefix == "" {
-		args[len(args)-1] = ":(top)"
-	}
+	args = append(args, from.Commit, to.Commit, "--", ":(top)")
 	for _, f := range stateFiles() {
-		args = append(args, ":(top,exclude,literal)"+path.Join(c.prefix, f))
+		args = append(args, ":(top,exclude,literal)"+f)
 	}
 	out, err := c.run(ctx, call{args: args, plain: true})
 	if err != nil {

@@ -30,7 +30,7 @@ func take(t *testing.T, c *Checkpoints, id string) Checkpoint {
 // both runs a test with and without a repository.
 func both(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("repository", func(t *testing.T) { test(t, newRepo(t)) })
-	t.Run("shadow", func(t *testing.T) { test(t, newWorld(t)) })
+	t.Run("no repository", func(t *testing.T) { test(t, newWorld(t)) })
 }
 
 func TestCheckpointRoundTrip(t *testing.T) {
@@ -110,7 +110,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 		if target, err := os.Readlink(w.path("link")); err != nil || target != "keep" {
 			t.Errorf("link: %q, %v", target, err)
 		}
-		left, err := filepath.Glob(w.path(".ralph/index-*"))
+		left, err := filepath.Glob(w.path("home:state/files.git/.ralph-*"))
 		if err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)
 		}
@@ -136,11 +136,15 @@ func TestCheckpointLeavesTheUserAlone(t *testing.T) {
 	c := w.checkpoints()
 	cp := take(t, c, "x.before")
 	equal(t, "index, HEAD, stash and status", w.untouched(), was)
-	equal(t, "content", w.git("show", cp.Commit+":a"), "work tree")
-	equal(t, "files", w.git("ls-tree", "--name-only", cp.Commit), "a\nb\nc\nuntracked")
-	equal(t, "parent", w.git("rev-parse", cp.Commit+"^"), w.git("rev-parse", "HEAD"))
-	equal(t, "ref", w.git("rev-parse", "refs/ralph/checkpoints/x.before"), cp.Commit)
-	w.git("fsck", "--strict")
+	store := func(args ...string) string {
+		return w.git(append([]string{"--git-dir=" + w.path("home:state/files.git")}, args...)...)
+	}
+	equal(t, "content", store("show", cp.Commit+":a"), "work tree")
+	equal(t, "files", store("ls-tree", "--name-only", cp.Commit), "a\nb\nc\nuntracked")
+	equal(t, "head", cp.Head, w.git("rev-parse", "HEAD"))
+	equal(t, "refs of the user", w.git("for-each-ref", "--format=%(refname)"), "refs/heads/main\nrefs/stash")
+	equal(t, "history of all refs", w.git("log", "--all", "--format=%H", "--grep=ralph"), "")
+	store("fsck", "--strict", "--full")
 	w.write("a", "by Ralph\n")
 	after := take(t, c, "x.after")
 	must(c.Restore(t.Context(), cp, after))(t)
@@ -263,7 +267,7 @@ func TestCheckpointList(t *testing.T) {
 		w.write("a", "2")
 		two := take(t, c, "r-1/1.after")
 		list := must(c.List(ctx))(t)
-		if len(list) != 2 || list[0].ID != two.ID || list[1].ID != one.ID || list[0].Commit != two.Commit || list[1].Tree != one.Tree || list[1].Ref != one.Ref {
+		if len(list) != 2 || list[0].ID != two.ID || list[1].ID != one.ID || list[0].Commit != two.Commit || list[1].Tree != one.Tree {
 			t.Fatalf("list: %+v", list)
 		}
 		if list[1].Time.Before(start) || !list[1].Time.Before(list[0].Time) || !list[1].Time.Equal(one.Time) {
@@ -355,7 +359,7 @@ func TestCheckpointStates(t *testing.T) {
 		w.git("sparse-checkout", "set", "in")
 		roundTrip(t, w, "in/f")
 		cp := take(t, w.checkpoints(), "x")
-		equal(t, "files", w.git("ls-tree", "-r", "--name-only", cp.Commit), "in/f\nout/f")
+		equal(t, "files", w.git("--git-dir="+w.path("home:state/files.git"), "ls-tree", "-r", "--name-only", cp.Commit), "in/f")
 	})
 	t.Run("worktree", func(t *testing.T) {
 		w := newRepo(t)
@@ -365,7 +369,7 @@ func TestCheckpointStates(t *testing.T) {
 		w.git("worktree", "add", "-q", linked)
 		main := w.untouched()
 		loc := must(Find(linked))(t)
-		c := OpenCheckpoints(w.proc, linked, filepath.Join(linked, ".ralph"), &loc)
+		c := OpenCheckpoints(w.proc, linked, filepath.Join(linked, ".ralph"), w.path("home:linked"), &loc)
 		before := take(t, c, "b")
 		if err := os.WriteFile(filepath.Join(linked, "f"), []byte("2"), 0o644); err != nil {
 			t.Fatal(err)
@@ -401,7 +405,7 @@ func TestCheckpointSubdirectory(t *testing.T) {
 	w.write("top", "1\n")
 	w.commitAll("one")
 	loc := must(Find(w.path("sub")))(t)
-	c := OpenCheckpoints(w.proc, w.path("sub"), w.path("sub/.ralph"), &loc)
+	c := OpenCheckpoints(w.proc, w.path("sub"), w.path("sub/.ralph"), w.path("home:state"), &loc)
 	ctx := t.Context()
 	before := take(t, c, "b")
 	w.write("sub/f", "2\n")
@@ -449,26 +453,26 @@ func TestCheckpointNestedRepositories(t *testing.T) {
 	equal(t, "nested", w.read("nested/x"), "2")
 }
 
-func TestShadowLeavesOut(t *testing.T) {
+func TestWithoutRepositoryLeavesOut(t *testing.T) {
 	w := newWorld(t)
 	w.write("f", "1")
 	w.write("node_modules/a/b", "1")
 	w.write("sub/node_modules/b", "1")
 	w.write("target/x", "1")
 	w.write(".env", "SECRET=1")
-	w.write("big", strings.Repeat("x", shadowMaxBytes+1))
-	w.write("fits", strings.Repeat("x", shadowMaxBytes))
+	w.write("big", strings.Repeat("x", maxFileBytes+1))
+	w.write("fits", strings.Repeat("x", maxFileBytes))
 	w.write(".ralph/x", "1")
 	if err := os.Mkdir(w.path("secret"), 0); err != nil {
 		t.Fatal(err)
 	}
 	c := w.checkpoints()
 	cp := take(t, c, "x")
-	equal(t, "files", w.gitIn(w.root, "--git-dir="+w.path(".ralph/shadow.git"), "ls-tree", "-r", "--name-only", cp.Commit), "f\nfits")
+	equal(t, "files", w.gitIn(w.root, "--git-dir="+w.path("home:state/files.git"), "ls-tree", "-r", "--name-only", cp.Commit), "f\nfits")
 	if w.exists(".git") {
 		t.Error("made a repository in the project")
 	}
-	w.write("fits", strings.Repeat("y", shadowMaxBytes+1))
+	w.write("fits", strings.Repeat("y", maxFileBytes+1))
 	after := take(t, c, "y")
 	// What is too large now is not known, so it is not overwritten.
 	var ee *EditedError
@@ -512,7 +516,7 @@ func BenchmarkTake(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := OpenCheckpoints(p, root, filepath.Join(root, ".ralph"), &loc)
+	c := OpenCheckpoints(p, root, filepath.Join(root, ".ralph"), b.TempDir(), &loc)
 	n := 0
 	for b.Loop() {
 		n++

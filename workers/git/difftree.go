@@ -32,9 +32,6 @@ func (c *Checkpoints) compare(ctx context.Context, from, to Checkpoint, flags ..
 		trees = append(trees, rev)
 	}
 	args := []string{"diff-tree", "-r", "-z", "--raw", "--numstat", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
-	if c.prefix != "" {
-		args = append(args, "--relative="+c.prefix)
-	}
 	out, err := c.run(ctx, call{args: append(append(args, flags...), append(trees, "--")...)})
 	if err != nil {
 		return nil, err

@@ -135,12 +135,12 @@ func (w *world) checkpoints() *Checkpoints {
 	w.t.Helper()
 	loc, err := Find(w.root)
 	if errors.Is(err, ErrNoRepository) {
-		return OpenCheckpoints(w.proc, w.root, w.path(".ralph"), nil)
+		return OpenCheckpoints(w.proc, w.root, w.path(".ralph"), w.path("home:state"), nil)
 	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return OpenCheckpoints(w.proc, w.root, w.path(".ralph"), &loc)
+	return OpenCheckpoints(w.proc, w.root, w.path(".ralph"), w.path("home:state"), &loc)
 }
 
 func must[T any](v T, err error) func(*testing.T) T {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
 )
 
 // Graft takes a checkpoint anew, under its id and with its time, as if what differs
@@ -45,15 +44,15 @@ func (c *Checkpoints) graft(ctx context.Context, at, from, to Checkpoint) (Check
 		switch {
 		case changed[e.path]:
 		case e.status == 'D':
-			fmt.Fprintf(&gone, "0 %s\t%s\x00", e.oldHash, c.prefix+e.path)
+			fmt.Fprintf(&gone, "0 %s\t%s\x00", e.oldHash, e.path)
 		default:
-			fmt.Fprintf(&there, "%s %s\t%s\x00", e.newMode, e.newHash, c.prefix+e.path)
+			fmt.Fprintf(&there, "%s %s\t%s\x00", e.newMode, e.newHash, e.path)
 		}
 	}
 	if gone.Len()+there.Len() == 0 {
 		return at, nil
 	}
-	x, err := newIndex(c.stateDir, "")
+	x, err := newIndex(c.gitDir, "")
 	if err != nil {
 		return at, err
 	}
@@ -65,20 +64,8 @@ func (c *Checkpoints) graft(ctx context.Context, at, from, to Checkpoint) (Check
 		return at, err
 	}
 	cp := at
-	if cp.Tree, err = c.tree(ctx, x); err != nil {
+	if cp.Tree, err = c.place.tree(ctx, x); err != nil {
 		return at, err
 	}
-	parents, err := c.run(ctx, call{args: []string{"rev-list", "--parents", "-n", "1", at.Commit}})
-	if err != nil {
-		return at, err
-	}
-	parent := ""
-	if f := strings.Fields(string(parents)); len(f) > 1 {
-		parent = f[1]
-	}
-	if cp.Commit, err = c.writeCommit(cp.Tree, commitBody(cp, parent, c.mark())); err != nil {
-		return at, err
-	}
-	_, err = c.run(ctx, call{args: []string{"update-ref", "--no-deref", cp.Ref, cp.Commit, at.Commit}})
-	return cp, err
+	return c.keep(cp)
 }

@@ -12,7 +12,7 @@ func TestGraft(t *testing.T) {
 			c := w.checkpoints()
 			if shadow {
 				w = newWorld(t)
-				c = OpenCheckpoints(w.proc, w.root, w.path(".ralph"), nil)
+				c = w.checkpoints()
 			}
 			ctx := t.Context()
 			for _, f := range []string{"work.txt", "user.txt", "both.txt", "gone.txt", "dir/in.txt"} {

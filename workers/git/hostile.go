@@ -33,6 +33,12 @@ type hostileAt struct {
 // the words in the files of the repository there can be none, which costs no
 // process.
 func (p *place) hostile(ctx context.Context) (hostile, error) {
+	if p.own {
+		if found := p.found.Load(); found != nil {
+			return found.found, nil
+		}
+		return hostile{}, nil
+	}
 	suspect, include, key := p.raw, false, ""
 	for _, path := range []string{filepath.Join(p.commonDir, "config"), filepath.Join(p.gitDir, "config.worktree"), filepath.Join(p.commonDir, "config.worktree")} {
 		b, err := os.ReadFile(path)

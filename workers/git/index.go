@@ -69,7 +69,10 @@ func copyIndex(from, to string) error {
 
 // sweepIndexes removes what Ralphs that were killed have left in dir. It is
 // clean-up: what cannot be removed is tried again next time.
-func sweepIndexes(dir string) {
+func sweepIndexes(dir string) { sweep(dir, "index") }
+
+// sweep removes the temporary files for a purpose whose makers are no more.
+func sweep(dir, purpose string) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return
@@ -77,7 +80,7 @@ func sweepIndexes(dir string) {
 	defer func() { _ = d.Close() }()
 	names, _ := d.Readdirnames(-1)
 	for _, n := range names {
-		if proc.Leftover(n, "index") {
+		if proc.Leftover(n, purpose) {
 			_ = os.RemoveAll(filepath.Join(dir, n))
 		}
 	}

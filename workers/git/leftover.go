@@ -14,19 +14,18 @@ import (
 // maxLeftovers bounds how many names a look for leftovers gives.
 const maxLeftovers = 100
 
-// StaleLocks lists the lock files of git, absolute, that stand where only
-// Ralph's own git commands write: at the refs of checkpoints and the branches of
-// agents, in the shadow repository, and in worktrees below the state directory. While the caller
-// holds the project's lock and runs no git itself, they are of commands that
-// were killed. The user's own, such as index.lock, are never among them.
+// StaleLocks lists the lock files of git, absolute, where only Ralph's own git
+// commands write: at Ralph's refs, the branches of agents, and in worktrees below
+// the state directory. While the caller holds the project's lock and runs no git
+// itself, they are of commands that were killed. The user's own, such as
+// index.lock, are never among them.
 func (c *Checkpoints) StaleLocks() []string {
-	places := []string{filepath.Join(c.commonDir, "refs", "ralph"), filepath.Join(c.commonDir, "refs", "heads", "ralph")}
-	if c.shadow {
-		places = []string{c.gitDir}
-	} else {
-		for _, w := range c.worktrees() {
-			places = append(places, w.gitDir)
-		}
+	if c.user == nil {
+		return nil
+	}
+	places := []string{filepath.Join(c.user.commonDir, "refs", "ralph"), filepath.Join(c.user.commonDir, "refs", "heads", "ralph")}
+	for _, w := range c.worktrees() {
+		places = append(places, w.gitDir)
 	}
 	var locks []string
 	for _, place := range places {
@@ -100,10 +99,10 @@ type linkedTree struct{ root, gitDir string }
 // worktrees reads what the repository says of its linked worktrees and gives
 // those below the state directory; it starts no process.
 func (c *Checkpoints) worktrees() []linkedTree {
-	if c.shadow {
+	if c.user == nil {
 		return nil
 	}
-	dir := filepath.Join(c.commonDir, "worktrees")
+	dir := filepath.Join(c.user.commonDir, "worktrees")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil

@@ -66,37 +66,26 @@ func TestCommitOf(t *testing.T) {
 
 // Only locks where nobody but Ralph writes are swept.
 func TestStaleLocks(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		c := w.checkpoints()
-		w.write("a", "1\n")
-		take(t, c, "r-1/1.before")
-		ours := []string{filepath.Join(c.commonDir, "refs/ralph/checkpoints/r-1/2.before.lock")}
-		theirs := []string{w.path("uv.lock")}
-		if c.shadow {
-			ours = append(ours, filepath.Join(c.gitDir, "HEAD.lock"))
-		} else {
-			theirs = append(theirs, filepath.Join(c.gitDir, "index.lock"), filepath.Join(c.commonDir, "refs/heads/main.lock"), filepath.Join(c.commonDir, "ralph.lock"))
+	w := newRepo(t)
+	c := w.checkpoints()
+	w.write("a", "1\n")
+	ours := []string{w.path(".git/refs/ralph/base/one.lock"), w.path(".git/refs/heads/ralph/one.lock")}
+	theirs := []string{w.path("uv.lock"), w.path(".git/index.lock"), w.path(".git/refs/heads/main.lock"), w.path(".git/ralph.lock")}
+	for _, p := range append(append([]string(nil), ours...), theirs...) {
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
 		}
-		for _, p := range append(append([]string(nil), ours...), theirs...) {
-			if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(p, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.WriteFile(p, nil, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if got := c.StaleLocks(); len(got) != len(ours) {
-			t.Errorf("stale locks %q, want %q", got, ours)
+	}
+	equal(t, "stale locks", c.StaleLocks(), ours)
+	equal(t, "removed", must(c.SweepLocks())(t), ours)
+	for _, p := range theirs {
+		if _, err := os.Lstat(p); err != nil {
+			t.Errorf("a lock that is not ours: %v", err)
 		}
-		if removed := must(c.SweepLocks())(t); len(removed) != len(ours) {
-			t.Errorf("removed %q, want %q", removed, ours)
-		}
-		for _, p := range theirs {
-			if _, err := os.Lstat(p); err != nil {
-				t.Errorf("a lock that is not ours: %v", err)
-			}
-		}
-	})
+	}
 }
 
 func TestLeftoverWorktrees(t *testing.T) {
@@ -116,22 +105,4 @@ func TestLeftoverWorktrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "its lock", c.StaleLocks(), []string{lock})
-}
-
-// Projects that share a repository do not see each other's checkpoints.
-func TestCheckpointsOfAnotherRoot(t *testing.T) {
-	w := newRepo(t)
-	w.write("a", "1\n")
-	w.commitAll("first")
-	other := filepath.Join(t.TempDir(), "other")
-	w.git("worktree", "add", "-q", "-b", "other", other)
-	loc := must(Find(other))(t)
-	here, there := w.checkpoints(), OpenCheckpoints(w.proc, other, filepath.Join(other, ".ralph"), &loc)
-	take(t, here, "r-1/1.before")
-	if list := must(there.List(t.Context()))(t); len(list) != 0 {
-		t.Errorf("the other worktree sees %+v", list)
-	}
-	if list := must(here.List(t.Context()))(t); len(list) != 1 {
-		t.Errorf("its own root sees %+v", list)
-	}
 }

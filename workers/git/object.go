@@ -82,14 +82,20 @@ func isHash(s string) bool {
 	return true
 }
 
-// writeCommit stores a commit as a loose object, which saves the start of a
-// process; the hash function is told by the length of the tree's name.
+// writeCommit stores a commit; the hash function is told by the length of the
+// tree's name.
 func (p *place) writeCommit(tree string, body []byte) (string, error) {
+	return p.writeObject("commit", body, len(tree))
+}
+
+// writeObject stores a loose object, which saves the start of a process. hashLen
+// is the length of the repository's object names.
+func (p *place) writeObject(kind string, body []byte, hashLen int) (string, error) {
 	var sum hash.Hash = sha1.New()
-	if len(tree) == 64 {
+	if hashLen == 64 {
 		sum = sha256.New()
 	}
-	object := append(fmt.Appendf(nil, "commit %d\x00", len(body)), body...)
+	object := append(fmt.Appendf(nil, "%s %d\x00", kind, len(body)), body...)
 	sum.Write(object) // a hash never fails
 	name := hex.EncodeToString(sum.Sum(nil))
 	dir := filepath.Join(p.commonDir, "objects", name[:2])
@@ -101,13 +107,13 @@ func (p *place) writeCommit(tree string, body []byte) (string, error) {
 	z := zlib.NewWriter(&packed)
 	_, _ = z.Write(object) // a buffer never fails
 	if err := z.Close(); err != nil {
-		return "", fmt.Errorf("write commit object: %w", err)
+		return "", fmt.Errorf("write object: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("write commit object: %w", err)
+		return "", fmt.Errorf("write object: %w", err)
 	}
 	if err := settle(dir, path, packed.Bytes()); err != nil {
-		return "", fmt.Errorf("write commit object: %w", err)
+		return "", fmt.Errorf("write object: %w", err)
 	}
 	return name, nil
 }

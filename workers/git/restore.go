@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,9 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
+
+	"ralph/workers/proc"
 )
 
 const (
@@ -50,7 +50,7 @@ func (c *Checkpoints) Restore(ctx context.Context, before, after Checkpoint) ([]
 	if len(edited) > 0 {
 		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, &EditedError{Paths: edited})
 	}
-	x, err := newIndex(c.stateDir, "")
+	x, err := newIndex(c.gitDir, "")
 	if err != nil {
 		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
 	}
@@ -79,9 +79,9 @@ func (c *Checkpoints) edited(ctx context.Context, root *os.Root, undo []entry, a
 	if err != nil {
 		return nil, err
 	}
-	differs := map[string]bool{}
+	differs := map[string]entry{}
 	for _, e := range drift {
-		differs[e.path] = true
+		differs[e.path] = e
 	}
 	goes := map[string]bool{}
 	for _, e := range undo {
@@ -91,7 +91,11 @@ func (c *Checkpoints) edited(ctx context.Context, root *os.Root, undo []entry, a
 	}
 	var edited []string
 	for _, e := range undo {
-		if differs[e.path] || e.oldMode == modeNone && obstructed(root, e.path, goes) {
+		now, differ := differs[e.path]
+		if differ && now.newMode == e.newMode && now.newHash == e.newHash {
+			continue // put back already: by the user, or before a crash
+		}
+		if differ || e.oldMode == modeNone && obstructed(root, e.path, goes) {
 			edited = append(edited, e.path)
 		}
 	}
@@ -135,7 +139,11 @@ func (c *Checkpoints) stage(ctx context.Context, x index, dir string, undo []ent
 	if len(names) == 0 {
 		return nil
 	}
-	if _, err := c.run(ctx, call{args: []string{"read-tree", before.Commit}, env: x.env()}); err != nil {
+	read := []string{"read-tree"}
+	if c.prefix != "" {
+		read = append(read, "--prefix="+c.prefix)
+	}
+	if _, err := c.run(ctx, call{args: append(read, before.Commit), env: x.env()}); err != nil {
 		return err
 	}
 	args := []string{"checkout-index", "--prefix=" + dir + "/", "--ignore-skip-worktree-bits", "-z", "--stdin"}
@@ -179,7 +187,7 @@ func putBack(root *os.Root, staged string, e entry) error {
 			return err
 		}
 	}
-	temp := path.Join(dir, ".ralph-"+strings.ToLower(rand.Text()[:12]))
+	temp := path.Join(dir, proc.TempName("write"))
 	var err error
 	if e.newMode == modeLink {
 		var target string

@@ -29,6 +29,9 @@ type place struct {
 	workTree  string
 	// raw switches off the user's own filters too.
 	raw bool
+	// own marks a repository of Ralph's own: nothing configures git there but the
+	// settings in found.
+	own bool
 	// found is what hostile found last in a raw place.
 	found atomic.Pointer[hostileAt]
 	// owned is set once git accepted that somebody else owns the files.
@@ -109,6 +112,9 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 		// The file commondir of a worktree is where an agent may write: it must not
 		// lead to a configuration that nobody looked at.
 		env = append([]string{"GIT_COMMON_DIR=" + p.commonDir}, env...)
+	}
+	if p.own {
+		env = append([]string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}, env...)
 	}
 	spec := proc.Spec{
 		Argv: append(argv, c.args...), Dir: p.workTree, Env: environ(set, env),

@@ -94,12 +94,16 @@ type CommitOptions struct {
 	All bool
 }
 
-// Checkpoint is the recorded state of all files.
+// ErrNoStore is matched when checkpoints have no directory in which they can be
+// kept.
+var ErrNoStore = errors.New("the user's state directory cannot be written")
+
+// Checkpoint is the recorded state of all files below a root.
 type Checkpoint struct {
 	ID     string
-	Ref    string
-	Commit string // full hash
-	Tree   string // full hash
+	Commit string // full hash, in the store of checkpoints
+	Tree   string // full hash, of the root
+	Head   string // full hash of the user's commit that was checked out; "" for none
 	Time   time.Time
 }
 
@@ -114,8 +118,8 @@ type FileChange struct {
 }
 
 // BlobChange is a file that differs between two checkpoints, with the ids of its
-// content before and after: blobs in the repository, or in the shadow one; ""
-// where there is none.
+// content before and after: blobs in the store of checkpoints; "" where there is
+// none.
 type BlobChange struct {
 	FileChange
 	Before, After string

@@ -296,6 +296,7 @@ func (s *Sandbox) hiddenPlaces() []string {
 	add(or("GNUPGHOME", ".gnupg"), ".")
 	add(or("GRADLE_USER_HOME", ".gradle"), "gradle.properties")
 	add(s.o.UserConfig, ".")
+	add(get("RALPH_STATE_DIR"), ".")
 	add("/", strings.Fields(`etc/shadow etc/gshadow etc/ssh/ssh_host_*_key etc/sudoers etc/sudoers.d var/spool/cron var/mail
  run/docker.sock run/docker run/podman run/containerd run/crio run/libvirt run/lxd run/snapd.socket run/dbus run/systemd/private run/screen run/tmux
  run/user run/secrets var/run/secrets var/lib/docker var/lib/kubelet var/lib/lxd var/snap/lxd`)...)
