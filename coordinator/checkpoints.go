@@ -2,8 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"path/filepath"
 	"time"
 
@@ -19,27 +17,13 @@ const (
 	checkpointsKept = 200
 )
 
-// CheckpointDir returns the directory of the checkpoints of the project at root,
-// below the user's own state directory. It is found by the project's path, so that
-// no file of the project decides about it. Empty: there is no state directory.
-func CheckpointDir(getenv func(string) string, root string) string {
-	if getenv == nil {
-		return ""
-	}
-	home := identity.Home(getenv)
-	if home == "" {
-		return ""
-	}
-	if real, err := filepath.EvalSymlinks(root); err == nil {
-		root = real
-	}
-	sum := sha256.Sum256([]byte(root))
-	return filepath.Join(home, "checkpoints", filepath.Base(root)+"-"+hex.EncodeToString(sum[:8]))
-}
-
 // openCheckpoints opens the checkpoints of a project.
 func (o Options) openCheckpoints(p *proc.Runner, loc *git.Location) *git.Checkpoints {
-	return git.OpenCheckpoints(p, o.Root, filepath.Join(o.Root, ".ralph"), CheckpointDir(o.Getenv, o.Root), loc)
+	dir := ""
+	if o.Getenv != nil {
+		dir = identity.CheckpointDir(identity.Home(o.Getenv), o.Root)
+	}
+	return git.OpenCheckpoints(p, o.Root, filepath.Join(o.Root, ".ralph"), dir, loc)
 }
 
 // adopt takes over the checkpoints of an older Ralph. The project's lock is held and

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/memory/identity"
 	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
@@ -237,7 +238,7 @@ func TestUndoOfATurnThatWasCutOff(t *testing.T) {
 			}
 			p.shut(c)
 			// As if the second turn had been killed before its last checkpoint.
-			store := filepath.Join(coordinator.CheckpointDir(getenv(p.root), p.root), "files.git")
+			store := filepath.Join(identity.CheckpointDir(identity.Home(getenv(p.root)), p.root), "files.git")
 			p.git("--git-dir="+store, "update-ref", "-d", "refs/checkpoints/r-1/2.after")
 			lock := ".git/refs/ralph/base/one.lock"
 			if name == "git" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/memory/identity"
 )
 
 // Whatever a command does to the project, repository and state included, the files
@@ -145,7 +146,7 @@ func TestCheckpointsOfAnOlderRalph(t *testing.T) {
 			p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
 			p.shut(c)
 			// As an older Ralph had it.
-			dir := coordinator.CheckpointDir(getenv(p.root), p.root)
+			dir := identity.CheckpointDir(identity.Home(getenv(p.root)), p.root)
 			store := filepath.Join(dir, "files.git")
 			if name != "git" {
 				p.git("init", "-q", "--bare", where)

@@ -130,6 +130,7 @@ func (c *Checkpoints) snapshot(ctx context.Context) (string, error) {
 	if err := c.prepare(ctx); err != nil {
 		return "", err
 	}
+	sweep(c.gitDir, "index", "ref")
 	private := filepath.Join(c.gitDir, "index")
 	x, err := newIndex(c.gitDir, private)
 	if err != nil {

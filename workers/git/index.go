@@ -71,8 +71,8 @@ func copyIndex(from, to string) error {
 // clean-up: what cannot be removed is tried again next time.
 func sweepIndexes(dir string) { sweep(dir, "index") }
 
-// sweep removes the temporary files for a purpose whose makers are no more.
-func sweep(dir, purpose string) {
+// sweep removes the temporary files for some purposes whose makers are no more.
+func sweep(dir string, purposes ...string) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return
@@ -80,8 +80,10 @@ func sweep(dir, purpose string) {
 	defer func() { _ = d.Close() }()
 	names, _ := d.Readdirnames(-1)
 	for _, n := range names {
-		if proc.Leftover(n, purpose) {
-			_ = os.RemoveAll(filepath.Join(dir, n))
+		for _, p := range purposes {
+			if proc.Leftover(n, p) {
+				_ = os.RemoveAll(filepath.Join(dir, n))
+			}
 		}
 	}
 }
