@@ -275,7 +275,7 @@ func (j *judge) sound() {
 		return nil
 	})
 	var left []string
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if left = inside(j.root); len(left) == 0 || time.Now().After(end) {
 			break
 		}

@@ -103,7 +103,7 @@ func twoStepSaver(t *testing.T, pause time.Duration, dirty bool) {
 	must(t, err)
 	short := time.Since(begun) < lossTime
 	has := func(what string) bool {
-		for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			if strings.Contains(read(t, path), what) {
 				return true
 			}
@@ -300,7 +300,7 @@ func TestFilledAfterItWasPutBack(t *testing.T) {
 	must(t, os.Remove(path))
 	_, err = s.AddTask(Task{Title: "second"})
 	must(t, err)
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if data, err := os.ReadFile(path); err == nil && strings.Contains(string(data), "second") {
 			break
 		}

@@ -232,7 +232,7 @@ func TestLateWriter(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	_, err = f.WriteString("- [ ] late line\n")
 	must(t, errors.Join(err, f.Close()))
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && !strings.Contains(read(t, path), "late line"); {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && !strings.Contains(read(t, path), "late line"); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	must(t, s.Close())

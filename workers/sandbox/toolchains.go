@@ -63,11 +63,12 @@ type search struct {
 	s      *Sandbox
 	hidden []string // real paths that commands do not see, besides what is covered
 	homes  []string
-	done   map[string]bool // programs and directories that were looked at
+	done   map[string]bool   // programs and, with a slash behind, directories that were followed
+	places map[string]string // real paths of directories
 }
 
 func (s *Sandbox) findTools() tools {
-	f := search{s: s, hidden: existing(s.hiddenPlaces()), homes: append(s.otherHomes(), s.home), done: map[string]bool{}}
+	f := search{s: s, hidden: existing(s.hiddenPlaces()), homes: append(s.otherHomes(), s.home), done: map[string]bool{}, places: map[string]string{}}
 	var dirs []string
 	if path := cleanPath(s.o.Getenv("PATH"), s.o.Root, s.o.Project); path != "" {
 		dirs = filepath.SplitList(path)
@@ -108,55 +109,57 @@ func (f *search) isShown(path string) bool {
 // is in sight, only links lead out of it and, but for the system's own, the first
 // lines of scripts.
 func (f *search) directory(dir string) {
-	f.place(dir)
-	entries, err := os.ReadDir(dir)
+	real := f.place(dir)
+	if real == "" || f.done[real+"/"] {
+		return
+	}
+	f.done[real+"/"] = true
+	entries, err := os.ReadDir(real)
 	if err != nil {
 		return // the shell finds nothing there either
 	}
-	system := slices.Contains([]string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}, dir)
 	for _, e := range entries[:min(len(entries), maxPrograms)] {
-		path := filepath.Join(dir, e.Name())
-		if e.Type()&os.ModeSymlink != 0 {
-			if to, err := os.Readlink(path); err != nil || filepath.Base(to) == to {
-				continue // to another program of the directory
-			}
-		} else if system || !e.Type().IsRegular() {
-			continue
+		if e.Type()&os.ModeSymlink != 0 || e.Type().IsRegular() && !ofSystem(real) {
+			f.program(filepath.Join(real, e.Name()), 0)
 		}
-		f.program(path, 0)
 	}
+}
+
+// ofSystem reports whether the distribution installs what is in a directory.
+func ofSystem(dir string) bool {
+	return !below("/usr/local", dir) && slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/etc"}, func(d string) bool { return below(d, dir) })
 }
 
 // program shows where a program lies, with what a link leads to and the interpreter
 // that its first line names.
 func (f *search) program(path string, hops int) {
 	path = filepath.Clean(path)
-	info, err := os.Lstat(path)
-	if err != nil || f.done[path] || hops > maxHops || !filepath.IsAbs(path) {
+	if f.done[path] || hops > maxHops || !filepath.IsAbs(path) {
 		return
 	}
 	f.done[path] = true
-	f.place(filepath.Dir(path))
-	switch {
-	case info.Mode()&os.ModeSymlink != 0:
-		to, err := os.Readlink(path)
-		if err != nil {
-			return
-		}
+	dir := f.place(filepath.Dir(path))
+	if dir == "" {
+		return
+	}
+	if to, err := os.Readlink(path); err == nil {
 		if !filepath.IsAbs(to) {
-			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-			if err != nil {
-				return
-			}
 			to = filepath.Join(dir, to)
 		}
 		f.program(to, hops+1)
-	case info.Mode().IsRegular() && info.Mode()&0o111 != 0:
-		if real, err := filepath.EvalSymlinks(path); err == nil && f.unseen(real) && !f.isShown(real) && len(f.shown) < maxShown {
-			f.shown = append(f.shown, real) // its directory is not shown as a whole
-		}
-		f.program(interpreter(path), hops+1)
+		return
 	}
+	if ofSystem(dir) {
+		return
+	}
+	real := filepath.Join(dir, filepath.Base(path))
+	if info, err := os.Lstat(real); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return
+	}
+	if f.unseen(real) && !f.isShown(real) && len(f.shown) < maxShown {
+		f.shown = append(f.shown, real) // its directory is not shown as a whole
+	}
+	f.program(interpreter(real), hops+1)
 }
 
 // interpreter returns the program that the first line of a script names; "" without
@@ -178,17 +181,21 @@ func interpreter(path string) string {
 }
 
 // place shows a directory of programs with the root of its toolchain, where they
-// are out of sight.
-func (f *search) place(dir string) {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil || f.done[real+"/"] {
-		return
+// are out of sight, and returns its real path; "" when there is none.
+func (f *search) place(dir string) string {
+	if real, known := f.places[dir]; known {
+		return real
 	}
-	f.done[real+"/"] = true
-	if f.unseen(real) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		real = ""
+	}
+	f.places[dir] = real
+	if real != "" && f.unseen(real) {
 		f.show(toolRoot(real))
 		f.show(real)
 	}
+	return real
 }
 
 // toolRoot returns the root of the toolchain that has programs in dir: the first
