@@ -27,7 +27,10 @@ import (
 	"ralph/workers/sandbox"
 )
 
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"ralph": main}) }
+func TestMain(m *testing.M) {
+	proc.Init()
+	testscript.Main(m, map[string]func(){"ralph": main})
+}
 
 // TestScripts runs the program as a user does: testdata/script holds a txtar
 // file for each command and each way to end.
@@ -48,7 +51,7 @@ func TestScripts(t *testing.T) {
 			case "root":
 				return os.Getuid() == 0, nil
 			case "sandbox":
-				return sandbox.Check(proc.New(proc.Options{})).Complete, nil
+				return sandbox.Check(proc.New(proc.Options{Init: proc.Self()})).Complete, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},

@@ -29,6 +29,7 @@ import (
 // TestMain gives the tests a home of their own, which keeps the configuration of
 // the user and of the system out.
 func TestMain(m *testing.M) {
+	proc.Init()
 	if root := os.Getenv(historianEnv); root != "" {
 		if err := historian(root); err != nil {
 			panic(err)
@@ -196,7 +197,7 @@ func (p *project) options() coordinator.Options {
 		holder = "chat"
 	}
 	return coordinator.Options{
-		Root: p.root, FS: p.fs, Config: cfg, Proc: proc.New(proc.Options{Method: p.method}), RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
+		Root: p.root, FS: p.fs, Config: cfg, Proc: proc.New(proc.Options{Method: p.method, Init: proc.Self()}), RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
 		Session: p.session, Eyes: p.see, Ask: p.ask, Lessons: p.lessons, Getenv: getenv(p.root),
 	}
 }

@@ -72,7 +72,7 @@ func geminiModel(t *testing.T, command, word string) string {
 // and counted as any other's.
 func TestRealGeminiWorksOnATask(t *testing.T) {
 	bin := geminiBin(t)
-	if !sandbox.Check(proc.New(proc.Options{})).Complete {
+	if !sandbox.Check(proc.New(proc.Options{Init: proc.Self()})).Complete {
 		t.Skip("the sandbox is not complete here")
 	}
 	p := foreign(t, "exit 1\n")

@@ -39,7 +39,7 @@ func historian(root string) error {
 		return err
 	}
 	var mu sync.Mutex
-	c, err := coordinator.Open(context.Background(), coordinator.Options{Root: root, Config: cfg, Getenv: getenv(root), Proc: proc.New(proc.Options{}), RunID: fmt.Sprint("r-", time.Now().UnixNano()), Holder: "chat", Session: "new",
+	c, err := coordinator.Open(context.Background(), coordinator.Options{Root: root, Config: cfg, Getenv: getenv(root), Proc: proc.New(proc.Options{Init: proc.Self()}), RunID: fmt.Sprint("r-", time.Now().UnixNano()), Holder: "chat", Session: "new",
 		Eyes: func(e agent.Event) {
 			if e.Type == agent.EventInbox && e.Status == "queued" && e.From == "chat" {
 				mu.Lock()

@@ -38,7 +38,7 @@ func TestOfACutRunItIsNotSaidThatUndoTakesItBack(t *testing.T) {
 		if err := os.Mkdir(state, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		runner := proc.New(proc.Options{})
+		runner := proc.New(proc.Options{Init: proc.Self()})
 		defer runner.Close(context.WithoutCancel(t.Context()))
 		c := &changes{points: git.OpenCheckpoints(runner, root, state, t.TempDir(), nil), root: root, run: "r-1", warn: func(string) {}}
 		if _, err := c.points.Take(t.Context(), "r-1.1"+beforeMark); err != nil {

@@ -23,7 +23,7 @@ import (
 // assess looks at a project as it is.
 func (p *project) assess(id string) coordinator.Situation {
 	p.Helper()
-	runner := proc.New(proc.Options{})
+	runner := proc.New(proc.Options{Init: proc.Self()})
 	defer func() {
 		if err := runner.Close(p.Context()); err != nil {
 			p.Error(err)

@@ -34,7 +34,7 @@ func TestTheTreeOfACheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runner := proc.New(proc.Options{})
+	runner := proc.New(proc.Options{Init: proc.Self()})
 	t.Cleanup(func() { _ = runner.Close(t.Context()) })
 	s := &station{root: root}
 	if got := s.tree(t.Context()); got != "" {
@@ -95,7 +95,7 @@ func BenchmarkTheTreeOfACheck(b *testing.B) {
 	if err != nil {
 		b.Skip(err)
 	}
-	runner := proc.New(proc.Options{})
+	runner := proc.New(proc.Options{Init: proc.Self()})
 	defer func() { _ = runner.Close(b.Context()) }()
 	s := &station{root: loc.Root, repo: git.Open(runner, loc)}
 	for b.Loop() {

@@ -20,12 +20,14 @@ import (
 	"ralph/interrupts"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
+	"ralph/workers/proc"
 )
 
 // update rewrites the golden files (make update).
 var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 func TestMain(m *testing.M) {
+	proc.Init()
 	if name := os.Getenv("RALPH_TEST_CHAT"); name != "" {
 		os.Exit(child(name))
 	}

@@ -32,6 +32,9 @@ type App struct {
 	Getenv         func(string) string
 	Environ        []string
 	Dir            string // the working directory, absolute
+	// Init executes this program again as the first process of namespaces; see
+	// proc.Options.
+	Init []string
 
 	// Chat runs the shell and returns the exit code; an error is printed by
 	// Main, and sets the code.

@@ -19,9 +19,13 @@ import (
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
+	"ralph/workers/proc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	proc.Init()
+	goleak.VerifyTestMain(m)
+}
 
 func TestConfigCommand(t *testing.T) {
 	b := newBench(t)

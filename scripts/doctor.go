@@ -228,7 +228,7 @@ func (d *doctor) tools(ctx context.Context) {
 
 func (d *doctor) git(ctx context.Context, path string) {
 	runner := proc.New(proc.Options{})
-	res, err := runner.Run(ctx, proc.Spec{Argv: []string{path, "--version"}, Timeout: 10 * time.Second, Env: proc.Environ(d.inv.Environ)})
+	res, err := runner.Run(ctx, proc.Spec{Argv: []string{path, "--version"}, Timeout: 10 * time.Second, Env: proc.Environ(d.inv.Environ), Tool: true})
 	err = errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
 	switch {
 	case err != nil:
@@ -242,13 +242,14 @@ func (d *doctor) git(ctx context.Context, path string) {
 
 // system says what the kernel and the terminal offer.
 func (d *doctor) system(ctx context.Context) {
-	switch m := proc.Detect(); {
+	runner := proc.New(proc.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init})
+	switch m := runner.Method(); {
 	case m.Survives:
 		d.add("processes", checkOK, "", "%s: nothing that a command started outlives Ralph, also not after kill -9; %s", m.Name, m.Detail)
 	default:
 		d.add("processes", checkOK, "", "%s: what outlives a kill -9 of Ralph is ended when Ralph starts here next; %s", m.Name, m.Detail)
 	}
-	d.sandbox(ctx)
+	d.sandbox(ctx, runner)
 	var parts []string
 	for _, s := range []struct {
 		name   string

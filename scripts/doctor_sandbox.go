@@ -25,10 +25,9 @@ type doctorLayer struct {
 	Means *string `json:"means"`
 }
 
-// sandbox tries out what confines commands, and says what is missing, what that
-// means, and the way out.
-func (d *doctor) sandbox(ctx context.Context) {
-	runner := proc.New(proc.Options{Method: d.inv.Getenv("RALPH_PROC")})
+// sandbox tries out what confines commands, and lists what is missing, what that
+// means, and the way out. It closes the runner.
+func (d *doctor) sandbox(ctx context.Context, runner *proc.Runner) {
 	st := sandbox.Check(runner)
 	if err := runner.Close(context.WithoutCancel(ctx)); err != nil {
 		d.add("sandbox", checkFail, "", "%s", err)

@@ -16,7 +16,7 @@ func TestDoctorTellsOfTheSandbox(t *testing.T) {
 	for _, method := range []string{"", "session"} {
 		b := newBench(t)
 		b.env["RALPH_PROC"] = method
-		runner := proc.New(proc.Options{Method: method})
+		runner := proc.New(proc.Options{Method: method, Init: proc.Self()})
 		want := sandbox.Check(runner)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		err := runner.Close(ctx)

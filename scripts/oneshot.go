@@ -297,7 +297,7 @@ const holderUndo = "undo"
 // open opens the project's coordinator.
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
 	inv.out.keeps = true
-	runner := proc.New(proc.Options{Method: inv.Getenv("RALPH_PROC")})
+	runner := proc.New(proc.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init})
 	ask := inv.alarm.alarmed(inv.newAsker(p.suspend))
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{

@@ -15,7 +15,10 @@ import (
 	"ralph/workers/proc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	proc.Init()
+	goleak.VerifyTestMain(m)
+}
 
 var errStop = errors.New("stop")
 
@@ -273,7 +276,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestStopWithRealProcesses: agents whose commands leave others behind are at
 // rest after a stop, and the report says so from the process table.
 func TestStopWithRealProcesses(t *testing.T) {
-	r := proc.New(proc.Options{})
+	r := proc.New(proc.Options{Init: proc.Self()})
 	p := New(Options{Proc: r})
 	var wg sync.WaitGroup
 	for i, command := range []string{"sleep 60", "trap '' INT TERM; while :; do sleep 60; done", "(setsid sleep 60 &); sleep 60 & sleep 60", "yes >/dev/null"} {

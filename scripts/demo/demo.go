@@ -42,6 +42,8 @@ type Options struct {
 	Stdout io.Writer
 	RunID  string
 	Getenv func(string) string
+	// Init executes this program again; see proc.Options.
+	Init []string
 	// Dir is where the project's directory is made; "" is the system's place for
 	// temporary files.
 	Dir string
@@ -76,7 +78,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 
 // newStage is a demonstration below a directory, which has not begun.
 func newStage(o Options, top string) *stage {
-	return &stage{Options: o, began: time.Now(), proc: proc.New(proc.Options{}), root: filepath.Join(top, "words"), cues: newCues(), screen: newScreen(o.Stdout)}
+	return &stage{Options: o, began: time.Now(), proc: proc.New(proc.Options{Init: o.Init}), root: filepath.Join(top, "words"), cues: newCues(), screen: newScreen(o.Stdout)}
 }
 
 // perform plays the demonstration; it is called once.

@@ -16,7 +16,10 @@ import (
 	"ralph/workers/proc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	proc.Init()
+	goleak.VerifyTestMain(m)
+}
 
 // replies is what each agent says in the demonstration, one reply after the
 // other; RALPH_TEST_UPDATE=1 records it anew.
@@ -178,7 +181,7 @@ func TestDemo(t *testing.T) {
 // has to be noticed.
 func proofsBite(t *testing.T, s *stage) {
 	ctx := t.Context()
-	s.proc = proc.New(proc.Options{})
+	s.proc = proc.New(proc.Options{Init: proc.Self()})
 	defer s.proc.Close(ctx)
 	git := func(args ...string) {
 		t.Helper()

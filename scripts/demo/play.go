@@ -55,7 +55,7 @@ func (s *stage) play(ctx context.Context, tape string) (err error) {
 		method = s.Getenv("RALPH_PROC")
 	}
 	co, err := coordinator.Open(ctx, coordinator.Options{
-		Root: s.root, Config: cfg, Proc: proc.New(proc.Options{Method: method}), RunID: s.RunID, Holder: "demo", Session: "new", Eyes: s.see, Getenv: s.Getenv,
+		Root: s.root, Config: cfg, Proc: proc.New(proc.Options{Method: method, Init: s.Init}), RunID: s.RunID, Holder: "demo", Session: "new", Eyes: s.see, Getenv: s.Getenv,
 	})
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ func (w *world) trees(r *result) {
 		r.out += err.Error()
 		return
 	}
-	runner := proc.New(proc.Options{})
+	runner := proc.New(proc.Options{Init: proc.Self()})
 	defer func() { w.must(runner.Close(w.Context())) }()
 	repo := git.Open(runner, loc)
 	c := git.OpenCheckpoints(runner, w.project, filepath.Join(w.project, ".ralph"), filepath.Join(w.home, "checkpoints"), &loc)

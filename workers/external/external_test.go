@@ -17,11 +17,14 @@ import (
 	"ralph/workers/proc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	proc.Init()
+	goleak.VerifyTestMain(m)
+}
 
 func newRunner(t *testing.T) *proc.Runner {
 	t.Helper()
-	r := proc.New(proc.Options{})
+	r := proc.New(proc.Options{Init: proc.Self()})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

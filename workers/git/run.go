@@ -118,7 +118,7 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 	}
 	spec := proc.Spec{
 		Argv: append(argv, c.args...), Dir: p.workTree, Env: environ(set, env),
-		Split: true, MaxBytes: maxOutputBytes, Timeout: timeout,
+		Split: true, MaxBytes: maxOutputBytes, Timeout: timeout, Tool: true,
 	}
 	if c.stdin != nil {
 		spec.Stdin = bytes.NewReader(c.stdin)

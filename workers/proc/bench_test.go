@@ -36,7 +36,7 @@ func TestCost(t *testing.T) {
 		return took[n/2], took[n*99/100]
 	}
 	by := func(method string) func() error {
-		r := New(Options{Method: method})
+		r := newRunnerWith(t, Options{Method: method, Init: Self()})
 		return func() error {
 			_, err := r.Run(t.Context(), Spec{Argv: []string{"/bin/true"}})
 			return err
@@ -57,7 +57,7 @@ func TestCost(t *testing.T) {
 		held.Hide = append(held.Hide, filepath.Join("/etc", []string{"passwd", "group", "hosts", "ssl", "profile", "default", "init.d", "alternatives"}[i]))
 	}
 	confined := func(method string, network bool) func() error {
-		r, c := New(Options{Method: method}), held
+		r, c := newRunnerWith(t, Options{Method: method, Init: Self()}), held
 		c.Network = network
 		return func() error {
 			_, err := r.Run(t.Context(), Spec{Argv: []string{"/bin/true"}, Dir: project, Confine: &c})
@@ -71,7 +71,7 @@ func TestCost(t *testing.T) {
 	net50, net99 := measure(confined("", true))
 	bound50, bound99 := measure(confined(methodSession, false))
 	t.Logf("n=%d, p50 and p99: confined %v %v, with the host's network %v %v, without namespaces %v %v", n, held50, held99, net50, net99, bound50, bound99)
-	t.Logf("n=%d, p50 and p99: os/exec %v %v, %s %v %v, %s %v %v", n, plain50, plain99, sessions().Name, tree50, tree99, Detect().Name, best50, best99)
+	t.Logf("n=%d, p50 and p99: os/exec %v %v, %s %v %v, %s %v %v", n, plain50, plain99, sessions().Name, tree50, tree99, newRunner(t).Method().Name, best50, best99)
 	if best50 > plain50+10*time.Millisecond {
 		t.Errorf("a command costs %v, a plain one %v", best50, plain50)
 	}

@@ -26,6 +26,11 @@ type Confinement struct {
 	// for the name service (with Network), and the sockets in files that somebody
 	// outside listens on when the command starts, but those below Write.
 	Hide []string
+	// Overlays lists directories that the command sees through an overlay: it may
+	// change them, and the changes go to another directory. Write, Protect and Hide
+	// below such a directory are about what the overlay shows. It needs a mount
+	// namespace; without one the command is refused.
+	Overlays []Overlay
 	// Temp is a directory that is shown as /tmp and /var/tmp, with nothing of
 	// the real ones but what Write and Protect name and the working directory; it
 	// can be written to, also by its own name. "" makes them empty and read-only.
@@ -40,6 +45,20 @@ type Confinement struct {
 	MaxFileBytes int64
 	// MaxMemoryBytes bounds the private memory of each process; 0 is no bound.
 	MaxMemoryBytes int64
+}
+
+// Overlay shows a directory as an overlay mount, made anew for each command. The
+// caller makes the directories, on a file system that can be an upper layer.
+type Overlay struct {
+	// Path is the directory at which the overlay is seen.
+	Path string
+	// Lower lists the read-only layers, the topmost first.
+	Lower []string
+	// Upper receives what is written. Whiteouts are character devices 0:0, opaque
+	// directories carry the attribute user.overlay.opaque.
+	Upper string
+	// Work is an empty directory on the file system of Upper, not below it.
+	Work string
 }
 
 // Layer is one of the means by which commands are confined.

@@ -6,30 +6,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"ralph/workers/proc/jail"
 )
 
 const defaultMaxProcesses = 2048
 
-// policy is a Confinement in the terms of the kernel's part.
-func (c *Confinement) policy(dir string) jail.Policy {
-	n := c.MaxProcesses
-	if n <= 0 {
-		n = defaultMaxProcesses
-	}
-	return jail.Policy{
-		Write: c.Write, Protect: c.Protect, Hide: c.Hide, Temp: c.Temp, Dir: dir, Network: c.Network,
-		MaxProcesses: n, MaxFileBytes: c.MaxFileBytes, MaxMemoryBytes: c.MaxMemoryBytes,
-	}
-}
-
-// means are what confines commands, and why something does not.
-type means struct {
-	jail.Means
-	space       error // why there are no namespaces for processes
+// features are what confines commands, and why something does not.
+type features struct {
+	jail.Features
+	plainUser   bool  // commands that are not confined get a user namespace too
+	space       error // why there are no containers
 	mountErr    error
 	netErr      error
 	landlockErr error
@@ -41,96 +31,105 @@ var (
 	errNoFilter   = errors.New("the kernel does not filter system calls of programs for this machine")
 )
 
-// sessionMeans are those without namespaces.
-func sessionMeans() means {
-	m := means{Means: jail.Means{Landlock: jail.Landlock(), Filter: jail.Filters()}}
-	if m.Landlock == 0 {
-		m.landlockErr = errNoLandlock
+// sessionFeatures are those without containers.
+func sessionFeatures() features {
+	f := features{Features: jail.Features{Landlock: jail.Landlock(), Filter: jail.Filters()}, space: errNoInit}
+	if f.Landlock == 0 {
+		f.landlockErr = errNoLandlock
 	}
-	if !m.Filter {
-		m.filterErr = errNoFilter
+	if !f.Filter {
+		f.filterErr = errNoFilter
 	}
-	return m
+	return f
 }
 
-// spaceMeans tries out what works in namespaces: all that a confined command
-// goes through, but for the command.
-var spaceMeans = sync.OnceValue(func() means {
-	m := sessionMeans()
-	keepC, err := spaces()
-	if err != nil {
-		m.space = err
-		return m
-	}
-	m.UserSpace = os.Geteuid() != 0
-	all := m
-	all.Mounts, all.Net, all.PIDs = true, true, jail.PIDs()
-	together := tryConfined(all.Means, keepC)
-	if together == nil {
-		return all
-	}
-	// Each by itself.
-	if m.landlockErr == nil {
-		m.landlockErr = tryConfined(jail.Means{UserSpace: m.UserSpace, Landlock: m.Landlock}, keepC)
-	}
-	if m.filterErr == nil {
-		m.filterErr = tryConfined(jail.Means{UserSpace: m.UserSpace, Filter: true}, keepC)
-	}
-	m.PIDs = all.PIDs && tryConfined(jail.Means{UserSpace: m.UserSpace, PIDs: true}, keepC) == nil
-	m.mountErr = tryConfined(jail.Means{UserSpace: m.UserSpace, Mounts: true}, keepC)
-	m.netErr = tryConfined(jail.Means{UserSpace: m.UserSpace, Net: true}, keepC)
-	if errors.Join(m.landlockErr, m.filterErr, m.mountErr, m.netErr) == nil {
-		m.mountErr = together
-	}
-	m.Mounts, m.Net, m.Filter = m.mountErr == nil, m.netErr == nil, m.filterErr == nil
-	if m.landlockErr != nil {
-		m.Landlock = 0
-	}
-	return m
-})
-
-// tryConfined tries a confinement out. The sockets of others, which it hides, come
-// and go between the plan and its mounts: then it is tried again.
-func tryConfined(m jail.Means, keepC bool) (err error) {
-	for range replans {
-		if err = tryOnce(m, keepC); !errors.Is(err, fs.ErrNotExist) {
+// probe tries out what works: all that a confined command goes through, but for
+// the command. The container that it was tried in is kept for the first command.
+// Root gets a user namespace too, where that works.
+func (p *containers) probe() features {
+	f := sessionFeatures()
+	var c *container
+	for _, user := range [...]bool{true, false} {
+		if !user && os.Geteuid() != 0 {
 			break
 		}
+		if c, f.space = startContainer(p.init, user); f.space != nil {
+			continue
+		}
+		if _, f.space = c.launch(&runRequest{}, []uintptr{uintptr(c.files)}); f.space == nil {
+			f.UserSpace, f.plainUser = user, os.Geteuid() != 0
+			break
+		}
+		c.end()
+		<-c.gone
 	}
+	if f.space != nil {
+		return f
+	}
+	defer func() { p.put(c) }()
+	try := func(x jail.Features) (err error) {
+		// The sockets of others, which are hidden, come and go between the layout
+		// and its mounts: then it is tried again.
+		for range replans {
+			if c.dead() {
+				return errNoReply
+			}
+			if err = c.try(x); !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+		}
+		return err
+	}
+	all := f.Features
+	all.Mounts, all.Net, all.PIDs = true, true, jail.PIDs()
+	together := try(all)
+	if together == nil {
+		f.Features = all
+		return f
+	}
+	// Each by itself.
+	user := jail.Features{UserSpace: f.UserSpace}
+	one := func(set func(*jail.Features)) error {
+		x := user
+		set(&x)
+		return try(x)
+	}
+	if f.landlockErr == nil {
+		f.landlockErr = one(func(x *jail.Features) { x.Landlock = all.Landlock })
+	}
+	if f.filterErr == nil {
+		f.filterErr = one(func(x *jail.Features) { x.Filter = true })
+	}
+	f.PIDs = all.PIDs && one(func(x *jail.Features) { x.PIDs = true }) == nil
+	f.mountErr = one(func(x *jail.Features) { x.Mounts = true })
+	f.netErr = one(func(x *jail.Features) { x.Net = true })
+	if errors.Join(f.landlockErr, f.filterErr, f.mountErr, f.netErr) == nil {
+		f.mountErr = together
+	}
+	f.Mounts, f.Net, f.Filter = f.mountErr == nil, f.netErr == nil, f.filterErr == nil
+	if f.landlockErr != nil {
+		f.Landlock = 0
+	}
+	return f
+}
+
+// try goes through a confinement that allows nothing.
+func (c *container) try(x jail.Features) error {
+	layout, err := jail.Lay(jail.Policy{}, x)
+	if err != nil {
+		return err
+	}
+	_, err = c.launch(&runRequest{Layout: &layout}, []uintptr{uintptr(c.files)})
 	return err
 }
 
-// tryOnce starts the first process of a space, which goes through all of a
-// confinement and ends.
-func tryOnce(m jail.Means, keepC bool) error {
-	plan, err := jail.Lay(jail.Policy{MaxProcesses: defaultMaxProcesses}, m, initSignals)
-	if err != nil {
-		return err
+// limits are the bounds of c.
+func (c *Confinement) limits() jail.Limits {
+	n := c.MaxProcesses
+	if n <= 0 {
+		n = defaultMaxProcesses
 	}
-	s, err := startSpace(tag{}, "", nil, &syscall.ProcAttr{Files: []uintptr{0, 0, 0}}, keepC, &confined{plan: plan, net: m.Net})
-	var se *stageError
-	if errors.As(err, &se) && se.stage == stageConfine {
-		verb, path := plan.Fault(se.step)
-		return fmt.Errorf("%s %s: %w", verb, path, se.err)
-	}
-	if err != nil {
-		return err
-	}
-	<-s.gone
-	children().leave(&s.tree)
-	if s.fate != 0 {
-		return errors.New("the first process of the namespaces fails")
-	}
-	return nil
-}
-
-// confined is how one command is confined.
-type confined struct {
-	plan  *jail.Plan
-	net   bool // a network namespace
-	space bool // namespaces for it; else its thread is restricted
-	pol   jail.Policy
-	means jail.Means
+	return jail.Limits{Processes: n, FileBytes: c.MaxFileBytes, MemoryBytes: c.MaxMemoryBytes}
 }
 
 var (
@@ -138,34 +137,30 @@ var (
 	errNoNetwork = errors.New("neither a network namespace nor a filter keeps it from the network")
 )
 
-// confine lays out how a command is held to c; plain is without namespaces. nil
-// for nil.
-func (c *Confinement) confine(dir string, plain bool) (*confined, error) {
-	if c == nil {
-		return nil, nil
-	}
-	m := sessionMeans()
-	if !plain {
-		m = spaceMeans()
-	}
-	out := &confined{pol: c.policy(dir), means: m.Means, space: !plain && m.space == nil, net: m.Net && !c.Network}
+// lay resolves how a command is held to c, by the features that there are.
+func (c *Confinement) lay(dir string, f features) (jail.Layout, error) {
 	const hint = "ralph doctor shows what confines commands here"
-	if !m.Mounts && m.Landlock == 0 {
-		return nil, &Error{Op: "confine", Path: dir, Err: errNoWrites, Hint: hint}
+	if !f.Mounts && f.Landlock == 0 {
+		return jail.Layout{}, &Error{Op: "confine", Path: dir, Err: errNoWrites, Hint: hint}
 	}
-	if !c.Network && !m.Net && !m.Filter {
-		return nil, &Error{Op: "confine", Path: dir, Err: errNoNetwork, Hint: hint}
+	if !c.Network && !f.Net && !f.Filter {
+		return jail.Layout{}, &Error{Op: "confine", Path: dir, Err: errNoNetwork, Hint: hint}
 	}
-	if !out.space {
-		return out, nil
+	pol := jail.Policy{Write: c.Write, Protect: c.Protect, Hide: c.Hide, Temp: c.Temp, Dir: dir, Network: c.Network, Limits: c.limits()}
+	for _, o := range c.Overlays {
+		if !f.Mounts {
+			return jail.Layout{}, &Error{Op: "confine", Path: o.Path, Err: errNoOverlay, Hint: hint}
+		}
+		pol.Overlays = append(pol.Overlays, jail.Overlay(o))
 	}
-	var err error
-	out.plan, err = jail.Lay(out.pol, m.Means, initSignals)
+	l, err := jail.Lay(pol, f.Features)
 	if err != nil {
-		return nil, confineError(err)
+		return jail.Layout{}, confineError(err)
 	}
-	return out, nil
+	return l, nil
 }
+
+var errNoOverlay = errors.New("there is no mount namespace for an overlay")
 
 // confineError names the path at fault.
 func confineError(err error) *Error {
@@ -204,31 +199,22 @@ func workDir(dir string) (string, error) {
 	return real, nil
 }
 
-// fault says what of the confinement went wrong in the first process.
-func (c *confined) fault(se *stageError) *Error {
-	if se.stage != stageConfine {
-		return &Error{Op: "confine", Path: c.pol.Dir, Err: se, Hint: "ralph doctor shows what confines commands here"}
-	}
-	verb, path := c.plan.Fault(se.step)
-	return confineError(&fs.PathError{Op: verb, Path: path, Err: se.err})
-}
-
-// restrict confines the calling thread, where there are no namespaces.
-func (c *confined) restrict() error {
-	if c == nil {
+// restrict confines the calling thread, where there are no containers; nil for nil.
+func restrict(l *jail.Layout) error {
+	if l == nil {
 		return nil
 	}
-	if err := jail.Restrict(c.pol, c.means); err != nil {
+	if err := l.Restrict(unix.Gettid()); err != nil {
 		return confineError(err)
 	}
 	return nil
 }
 
-// limit gives a command without namespaces its limits: it is traced by this
-// thread, and stands before its first instruction. One that cannot be limited is
+// limit gives a command without a container its limits: it is traced by this
+// thread, and stopped before its first instruction. One that cannot be limited is
 // ended.
-func (c *confined) limit(t *tree) error {
-	if c == nil {
+func limit(l *jail.Layout, t *tree) error {
+	if l == nil {
 		return nil
 	}
 	for {
@@ -237,7 +223,7 @@ func (c *confined) limit(t *tree) error {
 			break
 		}
 	}
-	err := jail.Limit(t.pid, c.pol)
+	err := l.Limits.Shared().Apply(t.pid)
 	if err == nil {
 		err = syscall.PtraceDetach(t.pid)
 	}
@@ -253,11 +239,11 @@ func (c *confined) limit(t *tree) error {
 
 // layers is Layers.
 func (r *Runner) layers() []Layer {
-	m := sessionMeans()
+	m := sessionFeatures()
 	if r.plain {
 		m.space = errors.New("the method without namespaces was chosen")
 	} else {
-		m = spaceMeans()
+		m = r.boxes.features()
 	}
 	if m.space != nil {
 		m.mountErr, m.netErr = m.space, m.space
@@ -296,7 +282,7 @@ func (r *Runner) layers() []Layer {
 	}
 }
 
-func capabilities(m means) string {
+func capabilities(m features) string {
 	if os.Geteuid() != 0 {
 		return "all of them"
 	}
@@ -304,7 +290,7 @@ func capabilities(m means) string {
 }
 
 // bounds says honestly what holds of the limits.
-func bounds(m means) string {
+func bounds(m features) string {
 	out := fmt.Sprintf("files, memory of each process, no core dumps; at most %d processes", defaultMaxProcesses)
 	switch {
 	case m.PIDs:

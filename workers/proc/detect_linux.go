@@ -8,36 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detect is Detect.
-func detect() Method {
-	_, err := spaces()
-	if err != nil {
-		m := sessions()
-		m.Detail = fmt.Sprintf("no namespaces: %v; %s; the kernel offers %s", err, m.Detail, offers())
-		return m
-	}
-	m := Method{Name: "pid+mount namespaces", Survives: true}
-	if os.Geteuid() != 0 {
-		m.Name = "user+pid+mount namespaces"
-	}
-	m.Detail = "an init of ours in each, parent-death signal, lifeline, limit and environment tags; the kernel offers " + offers()
-	tb := children()
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	if tb.misses > 0 {
-		m.Detail = fmt.Sprintf("%d commands ran without, the last because of %v; %s", tb.misses, tb.missErr, m.Detail)
-	}
-	return m
-}
-
-// method is what this Runner uses.
+// method is how this Runner ends commands.
 func (r *Runner) method() Method {
+	m := sessions()
 	if r.plain {
-		m := sessions()
 		m.Detail = "chosen; " + m.Detail
 		return m
 	}
-	return Detect()
+	f := r.boxes.features()
+	if f.space != nil {
+		m.Detail = fmt.Sprintf("no namespaces: %v; %s; the kernel offers %s", f.space, m.Detail, offers())
+		return m
+	}
+	m = Method{Name: "pid+mount namespaces", Survives: true}
+	if f.UserSpace {
+		m.Name = "user+pid+mount namespaces"
+	}
+	m.Detail = "Ralph executed again as the first process of each, parent-death signal, lifeline, limit and environment tags; the kernel offers " + offers()
+	return m
 }
 
 // sessions is the method without namespaces.

@@ -287,26 +287,28 @@ func TestConfinedHalt(t *testing.T) {
 
 // Each of the means works without the others.
 func TestConfineByParts(t *testing.T) {
-	if !mounts(newRunner(t)) {
+	r := newRunner(t)
+	if !mounts(r) {
 		t.Skip("not here")
 	}
-	keepC, err := spaces()
+	all := r.boxes.features()
+	box, err := r.boxes.take(all.UserSpace, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := spaceMeans().Means
+	defer r.boxes.put(box)
 	for i := range 32 {
 		has := func(bit int) bool { return i>>bit&1 != 0 }
-		m := jail.Means{UserSpace: all.UserSpace, Mounts: has(0), Net: has(1), Filter: has(2), PIDs: has(3) && all.PIDs}
+		m := jail.Features{UserSpace: all.UserSpace, Mounts: has(0), Net: has(1), Filter: has(2), PIDs: has(3) && all.PIDs}
 		if has(4) {
 			m.Landlock = all.Landlock
 		}
-		if err := tryConfined(m, keepC); err != nil {
+		if err := box.try(m); err != nil {
 			t.Errorf("%+v: %v", m, err)
 		}
 	}
 	for abi := 1; abi < all.Landlock; abi++ {
-		if err := tryConfined(jail.Means{UserSpace: all.UserSpace, Mounts: true, Landlock: abi}, keepC); err != nil {
+		if err := box.try(jail.Features{UserSpace: all.UserSpace, Mounts: true, Landlock: abi}); err != nil {
 			t.Errorf("Landlock as of version %d: %v", abi, err)
 		}
 	}
@@ -330,5 +332,68 @@ func TestConfinedRun(t *testing.T) {
 	var pe *Error
 	if _, err := r.Run(t.Context(), Spec{Argv: []string{"/etc/passwd"}, Confine: &y.held}); !errors.As(err, &pe) || pe.Hint == "" {
 		t.Errorf("%v", err)
+	}
+}
+
+// Changes below an overlay go to its upper layer, for each command anew, and what is
+// protected below it stays so.
+func TestOverlay(t *testing.T) {
+	r := newRunner(t)
+	if !mounts(r) {
+		t.Skip("not without namespaces")
+	}
+	y := newYard(t)
+	dir := func(name string) string {
+		path := filepath.Join(y.base, name)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { // the kernel leaves a directory there that nobody may read
+		for _, name := range []string{"work", "work2"} {
+			_ = os.Chmod(filepath.Join(y.base, name, "work"), 0o700)
+		}
+	})
+	store, second := dir("proj/sto:re,x"), dir("second")
+	write(filepath.Join(store, "kept"), "kept\n")
+	write(filepath.Join(store, "config"), "user's\n")
+	write(filepath.Join(store, "gone"), "gone\n")
+	write(filepath.Join(second, "below"), "below\n")
+	held := y.held
+	held.Overlays = []Overlay{{Path: store, Lower: []string{store, second}, Upper: dir("upper"), Work: dir("work")}}
+	held.Protect = append(held.Protect, filepath.Join(store, "config"))
+	res := y.run(t, r, `cd "sto:re,x" && cat kept below && echo new >new && rm gone && echo more >>kept && mkdir -p a/b && ! echo x 2>/dev/null >config && cat config`, &held)
+	if got := res.Stdout.String(); res.ExitCode != 0 || got != "kept\nbelow\nuser's\n" {
+		t.Fatalf("%d %q", res.ExitCode, got)
+	}
+	for name, want := range map[string]string{"kept": "kept\n", "gone": "gone\n", "config": "user's\n"} {
+		if b, err := os.ReadFile(filepath.Join(store, name)); err != nil || string(b) != want {
+			t.Errorf("%s below the overlay: %q %v", name, b, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(store, "new")); err == nil {
+		t.Error("it wrote below the overlay")
+	}
+	for name, want := range map[string]string{"kept": "kept\nmore\n", "new": "new\n"} {
+		if b, err := os.ReadFile(filepath.Join(y.base, "upper", name)); err != nil || string(b) != want {
+			t.Errorf("%s in the upper layer: %q %v", name, b, err)
+		}
+	}
+	// The next command sees what is below now, without what the first one wrote.
+	write(filepath.Join(store, "later"), "later\n")
+	held.Overlays[0].Upper, held.Overlays[0].Work = dir("upper2"), dir("work2")
+	if res := y.run(t, r, `cd "sto:re,x" && cat later gone && ls`, &held); res.Stdout.String() != "later\ngone\nbelow\nconfig\ngone\nkept\nlater\n" {
+		t.Errorf("%d %q", res.ExitCode, res.Stdout.String())
+	}
+	held.Overlays[0].Upper = filepath.Join(y.base, "none")
+	var pe *Error
+	if _, err := r.Run(t.Context(), Spec{Argv: sh("true"), Confine: &held}); !errors.As(err, &pe) || !strings.Contains(pe.Op, "overlay") {
+		t.Errorf("without an upper layer: %v", err)
 	}
 }

@@ -1,338 +1,466 @@
-//go:build linux && (amd64 || arm64)
-
 package proc
 
 import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
 	"runtime"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"ralph/workers/proc/jail"
 )
 
-// This file is the other side of a fork without exec: the process that is pid 1
-// of a command's namespaces. Starting Ralph anew for it would cost 17 ms of
-// package initialisation per command, the fork costs below one.
-//
-// After the fork only the calling thread exists, and whatever lock another one
-// held is held for ever. So nothing here may allocate, grow its stack, be
-// preempted or call into the runtime: every function is nosplit (the linker
-// checks the depth), calls only raw system calls, and works on memory that was
-// prepared before the fork. All signals are blocked from before the fork on, so
-// no handler runs and nothing from a terminal matters; for the kernel pid 1 is
-// deaf to all but the KILL of an outer namespace anyway.
-//
-// Of Ralph's memory init has the program and its static data, the arguments, and
-// the piece of the heap with its stack: copying the tables of 40 MB twice, and
-// the page faults of Ralph that follow, would cost several milliseconds per
-// command. Nothing else may be used here. It is not dumpable, so that a command
-// of the same user does not look at what there is.
+// The first process of a container is this program, executed again with initName as
+// its only argument. It is ordinary Go: it starts commands for the Ralph that
+// started it, one at a time, reaps what becomes its child, and ends with Ralph.
 
-//go:linkname beforeFork syscall.runtime_BeforeFork
-func beforeFork()
+// initName is the argument with which this program is the first process of a
+// container.
+const initName = "container-init"
 
-//go:linkname afterFork syscall.runtime_AfterFork
-func afterFork()
-
+// The descriptors of that process, besides 0, 1 and 2, which are /dev/null.
 const (
-	initRules = initSignals + jail.RulesetAt // what a command is confined by
-
-	initSpare = 16 // descriptors that are moved go above this first
-	closeAll  = ^uintptr(0) >> 32
+	initControl = 3 // requests and replies, encoded by gob
+	initFiles   = 4 // the files of the commands
 )
 
-// forkInit clones the process with new namespaces. The child never returns. No
-// two may run at a time.
-//
-//go:norace
-//go:noinline
-//go:nocheckptr
-func forkInit(a *initArgs) (pid int, errno syscall.Errno) {
-	beforeFork()
-	leaveMemory(a)
-	r, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, a.flags|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 || r != 0 {
-		afterFork()
-		return int(r), errno
-	}
-	initMain(a)
-	return 0, 0 // never
+// setup is the first request.
+type setup struct {
+	// UID and GID are the user to map to itself in a new user namespace; -1 where
+	// the namespace is mapped already, or there is none.
+	UID, GID int
 }
 
-// leaveMemory keeps all memory out of the next fork but the program, which lies
-// within 2^32 bytes, the arguments, the part of the heap with this stack, which
-// is a goroutine's, and the C library's notes on this thread, which the kernel
-// writes to (rseq). Not all systems tell where these are; with keepC only the
-// heap stays out, which the runtime keeps within 2^38 bytes. That there are gaps
-// in between is an error that changes nothing. Forks that only wait for an exec
-// share all memory anyway.
-//
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func leaveMemory(a *initArgs) {
-	var here byte
-	const around, program, heap, top = 64 << 10, 1 << 32, 1 << 38, 1 << 48
-	stack := uintptr(unsafe.Pointer(&here)) &^ (around - 1)
-	if a.keepC != 0 {
-		low := stack &^ (heap - 1)
-		if a.text-low < heap {
-			return
-		}
-		syscall.RawSyscall(syscall.SYS_MADVISE, low, heap, syscall.MADV_DONTFORK)
-	} else {
-		low := a.text &^ (program - 1)
-		syscall.RawSyscall(syscall.SYS_MADVISE, 0, low, syscall.MADV_DONTFORK)
-		syscall.RawSyscall(syscall.SYS_MADVISE, low+program, top-low-program, syscall.MADV_DONTFORK)
-	}
-	syscall.RawSyscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(a)), a.size, syscall.MADV_DOFORK)
-	forkAround(stack)
-	if runtime.GOARCH == "amd64" {
-		const archPrctl, getFS = 158, 0x1003
-		if _, _, errno := syscall.RawSyscall(archPrctl, getFS, uintptr(unsafe.Pointer(&a.thread)), 0); errno == 0 {
-			forkAround(a.thread &^ (around - 1))
-		}
-	}
+// request is every other one. Exactly one field is set.
+type request struct {
+	Run    *runRequest
+	Signal syscall.Signal // to the process group of the leader
+	Freeze bool           // stop everything but the first process
+	Sweep  bool           // kill everything but the first process; the leader is dead
 }
 
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func forkAround(place uintptr) {
-	const around = 64 << 10
-	for at := place - around; at <= place+around; at += around {
-		syscall.RawSyscall(syscall.SYS_MADVISE, at, around, syscall.MADV_DOFORK)
-	}
+// runRequest starts a command. Its three files come over initFiles.
+type runRequest struct {
+	Path      string // "" only tries the layout
+	Argv, Env []string
+	Dir       string
+	Tag       uint64       // soft limit RLIMIT_RTTIME of the command; 0 leaves it
+	Layout    *jail.Layout // nil is not confined
 }
 
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initMain(a *initArgs) {
-	_, _, errno := syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
-	if errno != 0 {
-		initFail(a.report, stageSession, errno)
-	}
-	_, _, errno = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0)
-	if errno != 0 {
-		initFail(a.report, stageSession, errno)
-	}
-	syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&a.name[0])), 0)
-	initFiles(a)
-	if _, _, errno = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 0, 0); errno != 0 {
-		initFail(initReport, stageSession, errno)
-	}
-	if a.calls != 0 {
-		initWalk(a, 0, a.mounts)
-	} else {
-		initMount(a)
-	}
-	if a.tagged != 0 {
-		// Without it the environment still tells.
-		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, unix.RLIMIT_RTTIME, uintptr(unsafe.Pointer(&a.tag)), 0, 0, 0)
-	}
-	_, _, errno = syscall.RawSyscall6(syscall.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&a.sigchld)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
-	if errno != 0 {
-		initFail(initReport, stageSignals, errno)
-	}
-	if a.path == 0 { // it was only to be seen whether it works
-		initWalk(a, a.mounts, a.commands)
-		initExit()
-	}
-	leader, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 {
-		initFail(initReport, stageFork, errno)
-	}
-	if leader == 0 {
-		initExec(a)
-	}
-	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, 2, 0)
-	syscall.RawSyscall(syscall.SYS_CLOSE, initReport, 0, 0)
-	syscall.RawSyscall(syscall.SYS_CLOSE, initRules, 0, 0)
-	syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(&a.root[0])), 0, 0)
-	initServe(leader)
+// reply answers a request. Exactly one field is set; Signal and Freeze have none.
+type reply struct {
+	Ready   bool  // setup is done
+	Started int   // pid of the leader in its namespace; 1 for a layout that was only tried
+	Fault   *flaw // setup or run failed
+	Exited  *exit // the leader is dead and reaped
+	Swept   bool  // nothing is left
 }
 
-// initFiles leaves only the five descriptors that are needed, at their places:
-// locks, terminals and the lifelines of other commands must not be held here.
-//
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initFiles(a *initArgs) {
-	from := (*[5]uintptr)(unsafe.Pointer(&a.files))
-	for i := uintptr(0); i < 5; i++ {
-		fd, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, from[i], syscall.F_DUPFD_CLOEXEC, initSpare)
-		if errno != 0 {
-			initFail(a.report, stageFiles, errno)
-		}
-		from[i] = fd
-	}
-	a.report = from[initReport]
-	for i := uintptr(0); i < 5; i++ {
-		flags := uintptr(0)
-		if i > 2 {
-			flags = syscall.O_CLOEXEC
-		}
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_DUP3, from[i], i, flags); errno != 0 {
-			initFail(a.report, stageFiles, errno)
-		}
-	}
-	if _, _, errno := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, initSignals, closeAll, 0); errno != 0 {
-		initFail(initReport, stageFiles, errno)
-	}
-	// The parent says go when it has written the maps; that it is gone is heard
-	// here too, also if it went before the parent-death signal was set.
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_READ, initControl, uintptr(unsafe.Pointer(&a.word)), 1); errno != 0 || a.word != goByte {
-		initExit()
-	}
+// exit is the end of a leader.
+type exit struct {
+	Status syscall.WaitStatus
+	Left   bool // more than the leader was there when it ended
 }
 
-// initMount hides the processes outside, whose numbers mean nothing here.
-//
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initMount(a *initArgs) {
-	proc := uintptr(unsafe.Pointer(&a.proc[0]))
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_MOUNT, proc, proc, 0, syscall.MS_REC|syscall.MS_SLAVE, 0, 0)
-	if errno != 0 {
-		initFail(initReport, stageMount, errno)
-	}
-	_, _, errno = syscall.RawSyscall6(syscall.SYS_MOUNT, proc, proc, uintptr(unsafe.Pointer(&a.proc[1])),
-		syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, 0, 0)
-	if errno != 0 {
-		initFail(initReport, stageMount, errno)
-	}
+// flaw is an error that crosses the process boundary.
+type flaw struct {
+	Confine bool // the confinement failed, not the start of the program
+	Op      string
+	Path    string
+	Errno   syscall.Errno
+	Text    string // where there is no Errno
 }
 
-// initWalk makes the system calls that confine, from one on. It knows nothing
-// of them.
-//
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initWalk(a *initArgs, from, n uintptr) {
-	for i := from; i < from+n; i++ {
-		c := (*initCall)(unsafe.Add(unsafe.Pointer(a), a.calls+i*unsafe.Sizeof(initCall{})))
-		_, _, errno := syscall.RawSyscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
-		if errno != 0 && c.may == 0 {
-			initFail(initReport, stageConfine|i<<8, errno)
-		}
+func flawOf(confine bool, err error) *flaw {
+	f := &flaw{Confine: confine}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		f.Op, f.Path = pe.Op, pe.Path
 	}
+	if !errors.As(err, &f.Errno) {
+		f.Text = err.Error()
+	}
+	return f
 }
 
-// initExec becomes the command.
-//
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initExec(a *initArgs) {
-	syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
-	if a.dir != 0 {
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_CHDIR, a.dir, 0, 0); errno != 0 {
-			initFail(initReport, stageExec, errno)
-		}
-	}
-	if a.limited != 0 {
-		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&a.files64)), 0, 0, 0)
-	}
-	// A signal that comes from now on must not run a handler of Ralph's; what is
-	// ignored stays so, as with any child.
-	var act, none [4]uint64 // a sigaction, of which the first word is the handler
-	for sig := uintptr(1); sig <= 64; sig++ {
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&act)), 8, 0, 0)
-		if errno == 0 && act[0] > 1 {
-			syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
-		}
-	}
-	initWalk(a, a.mounts, a.commands)
-	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&a.mask)), 0, 8, 0, 0)
-	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, a.path, a.argv, a.env)
-	initFail(initReport, stageExec, errno)
+// Error is "op path: cause".
+func (f *flaw) Error() string {
+	return strings.TrimLeft(fmt.Sprintf("%s %s: %v", f.Op, f.Path, f.Unwrap()), " :")
 }
 
-// initServe reaps and obeys until the parent is gone or has heard enough.
-//
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initServe(leader uintptr) {
-	fds := [2]unix.PollFd{{Fd: initControl, Events: unix.POLLIN}, {Fd: initSignals, Events: unix.POLLIN}}
-	ended := false
+// Unwrap gives the cause.
+func (f *flaw) Unwrap() error {
+	if f.Errno != 0 {
+		return f.Errno
+	}
+	return errors.New(f.Text)
+}
+
+// Self returns the arguments that execute this program as the first process of a
+// container, for Options.Init. The program's main function calls Init first.
+func Self() []string { return []string{os.Args[0], initName} }
+
+// Init serves as the first process of a container when the program was executed as
+// such, and then never returns. Otherwise it does nothing. A program that gives
+// Options.Init calls it before anything else.
+func Init() {
+	if len(os.Args) != 2 || os.Args[1] != initName {
+		return
+	}
+	if os.Getpid() != 1 {
+		fmt.Fprintf(os.Stderr, "ralph: error: %s is for Ralph itself: it is the first process of the namespaces that commands run in\n", initName)
+		os.Exit(3)
+	}
+	os.Exit(serveInit())
+}
+
+// initServer is the state of the first process.
+type initServer struct {
+	enc   *gob.Encoder
+	own   uint64 // soft limit RLIMIT_RTTIME of this process
+	ready *stage // made ready for the next confined command; nil without one
+	born  chan struct{}
+
+	mu     sync.Mutex // guards enc and what follows
+	leader int        // 0 without one that runs
+}
+
+// serveInit obeys until the control socket closes. Its end is the end of everything
+// in the container.
+func serveInit() int {
+	// Handled signals are not ignored by what is started, and do nothing here.
+	signal.Notify(make(chan os.Signal, 1))
+	closeInherited()
+	_ = os.WriteFile("/proc/self/comm", []byte("ralph-init"), 0) // a name for ps
+	if unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) != nil {
+		return 1
+	}
+	control := os.NewFile(initControl, "control")
+	dec := gob.NewDecoder(control)
+	s := &initServer{enc: gob.NewEncoder(control), born: make(chan struct{}, 1)}
+	var first setup
+	if dec.Decode(&first) != nil {
+		return 1
+	}
+	err := first.apply()
+	if err == nil {
+		// A command of the same user must not read the memory of this process.
+		err = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	}
+	if err != nil {
+		s.send(reply{Fault: flawOf(true, err)})
+		return 1
+	}
+	var lim unix.Rlimit
+	if unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim) == nil {
+		s.own = lim.Cur
+	}
+	s.send(reply{Ready: true})
+	go s.reap()
 	for {
-		syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, 0, 0, 0, 0)
-		if fds[1].Revents != 0 {
-			if initReap(leader, ended) {
-				ended = true
-			}
+		var r request
+		if dec.Decode(&r) != nil {
+			return 0
 		}
-		if fds[0].Revents != 0 {
-			var sig byte
-			n, _, errno := syscall.RawSyscall(syscall.SYS_READ, initControl, uintptr(unsafe.Pointer(&sig)), 1)
-			if errno != syscall.EINTR && n != 1 {
-				initExit()
-			}
-			switch {
-			case n != 1:
-			case sig == byte(syscall.SIGSTOP): // all but init; KILL comes next
-				syscall.RawSyscall(syscall.SYS_KILL, ^uintptr(0), uintptr(sig), 0)
-			case !ended:
-				syscall.RawSyscall(syscall.SYS_KILL, -leader, uintptr(sig), 0)
-			}
+		switch {
+		case r.Run != nil:
+			s.run(r.Run)
+		case r.Sweep:
+			s.sweep()
+		case r.Freeze:
+			_ = unix.Kill(-1, unix.SIGSTOP) // ESRCH: nothing is there any more
+		default:
+			s.signal(r.Signal)
 		}
 	}
 }
 
-// initReap reaps all that is dead. When the leader is among it, its status goes
-// to the parent, with the word whether anything is left.
-//
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initReap(leader uintptr, ended bool) bool {
-	var info [128]byte // a signalfd_siginfo; what it says does not matter
-	syscall.RawSyscall(syscall.SYS_READ, initSignals, uintptr(unsafe.Pointer(&info)), 128)
-	var status uint32
-	var word [2]uint32 // status, left
-	now := false
-	for {
-		pid, _, errno := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), syscall.WNOHANG|syscall.WALL, 0, 0, 0)
-		if errno == syscall.EINTR {
+// closeInherited closes what Ralph's own starter left open for its children, such as
+// locks and terminals. Descriptors that survived the execution are those without
+// close-on-exec; the runtime's own have it.
+func closeInherited() {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range fds {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= initFiles {
 			continue
 		}
-		if errno != 0 || pid == 0 {
-			if errno == 0 {
-				word[1] = 1
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
+	unix.CloseOnExec(initControl)
+	unix.CloseOnExec(initFiles)
+}
+
+// apply gives the first process the user that its commands inherit.
+func (u setup) apply() error {
+	if u.UID >= 0 {
+		for _, m := range [...][2]string{
+			{"setgroups", "deny"}, {"uid_map", fmt.Sprintf("%d %d 1", u.UID, u.UID)}, {"gid_map", fmt.Sprintf("%d %d 1", u.GID, u.GID)},
+		} {
+			if err := os.WriteFile("/proc/self/"+m[0], []byte(m[1]), 0); err != nil {
+				return fmt.Errorf("map user: %w", err)
 			}
+		}
+	}
+	return nil
+}
+
+func (s *initServer) send(r reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sendLocked(r)
+}
+
+// sendLocked sends. Where nobody receives Ralph is gone, and this process ends.
+func (s *initServer) sendLocked(r reply) {
+	if s.enc.Encode(r) != nil {
+		os.Exit(1)
+	}
+}
+
+// reap collects every child: everything in the pid namespace is a child, or
+// descends from one.
+func (s *initServer) reap() {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil: // there is no child
+			<-s.born
+		default:
+			s.reaped(pid, ws)
+		}
+	}
+}
+
+// reaped reports the end of the leader, and whether anything else is left.
+func (s *initServer) reaped(pid int, ws syscall.WaitStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pid != s.leader {
+		return
+	}
+	s.leader = 0
+	s.sendLocked(reply{Exited: &exit{Status: ws, Left: !childless()}})
+}
+
+// childless reaps what is dead and reports whether no child is left.
+func childless() bool {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if err == syscall.ECHILD {
+			return true
+		}
+		if err == nil && pid == 0 {
+			return false
+		}
+	}
+}
+
+// sweep kills what a leader left and confirms when all of it is gone. Nothing
+// escapes: kill(2) with -1 is atomic against forks.
+func (s *initServer) sweep() {
+	_ = unix.Kill(-1, unix.SIGKILL) // ESRCH: it is gone already
+	for {
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
 			break
 		}
-		if pid == leader && !ended {
-			now, word[0] = true, status
+	}
+	s.send(reply{Swept: true})
+}
+
+func (s *initServer) signal(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leader > 0 {
+		_ = unix.Kill(-s.leader, sig) // its group exists until the leader is reaped
+	}
+}
+
+// run starts a command, or tries its layout, on a thread that ends afterwards. The
+// files of the command are closed before the reply.
+func (s *initServer) run(r *runRequest) {
+	files, err := receiveFiles(initFiles)
+	if err != nil {
+		os.Exit(1)
+	}
+	flags := unix.CLONE_NEWNS
+	if r.Layout != nil {
+		flags = r.Layout.Namespaces()
+	}
+	st := s.ready
+	s.ready = nil
+	if st != nil && st.flags != flags {
+		st.drop()
+		st = nil
+	}
+	if st == nil {
+		st = newStage(flags)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pid := 1
+	err = st.run(func() (err error) {
+		if err = arrange(r.Layout); err == nil && r.Path != "" {
+			pid, err = s.fork(r, files)
+		}
+		return err
+	})
+	closeFiles(files)
+	if err != nil {
+		var f *flaw
+		if !errors.As(err, &f) {
+			f = flawOf(true, err)
+		}
+		s.sendLocked(reply{Fault: f})
+		return
+	}
+	if r.Layout != nil {
+		s.ready = newStage(flags)
+	}
+	if r.Path != "" {
+		s.leader = pid
+		select {
+		case s.born <- struct{}{}:
+		default: // the reaper has a child to look for already
 		}
 	}
-	if now {
-		syscall.RawSyscall6(syscall.SYS_SENDTO, initControl, uintptr(unsafe.Pointer(&word)), 8, syscall.MSG_NOSIGNAL, 0, 0)
+	s.sendLocked(reply{Started: pid})
+}
+
+// arrange gives the calling thread the view and the rights of a command.
+func arrange(l *jail.Layout) error {
+	if l == nil {
+		return errors.Join(jail.MountProc(), jail.KeepNoCapabilities())
 	}
-	return now
+	if err := l.Limits.Apply(0); err != nil { // for good: what is forked inherits it
+		return err
+	}
+	if err := l.Enter(); err != nil {
+		return err
+	}
+	return l.Restrict(0)
 }
 
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initFail(report, stage uintptr, errno syscall.Errno) {
-	word := [2]uint32{uint32(stage), uint32(errno)}
-	syscall.RawSyscall(syscall.SYS_WRITE, report, uintptr(unsafe.Pointer(&word)), 8)
-	initExit()
+// fork starts a command from the calling thread.
+func (s *initServer) fork(r *runRequest, files []int) (int, error) {
+	attr := &syscall.ProcAttr{Dir: r.Dir, Env: r.Env, Sys: &syscall.SysProcAttr{Setsid: true}}
+	for _, fd := range files {
+		attr.Files = append(attr.Files, uintptr(fd))
+	}
+	s.mark(r.Tag)
+	defer s.mark(s.own)
+	pid, err := syscall.ForkExec(r.Path, r.Argv, attr)
+	if err != nil {
+		return 0, flawOf(false, err)
+	}
+	return pid, nil
 }
 
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func initExit() {
+// mark sets the soft limit that marks a command, which what is forked inherits.
+func (s *initServer) mark(n uint64) {
+	var lim unix.Rlimit
+	if n == 0 || unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim) != nil {
+		return
+	}
+	lim.Cur = n
+	_ = unix.Prlimit(0, unix.RLIMIT_RTTIME, &lim, nil) // without it the environment still carries the tag
+}
+
+// stage is a thread with namespaces of its own, made ahead of its use.
+type stage struct {
+	flags int
+	job   chan func() error
+	done  chan error
+}
+
+// newStage makes the namespaces in the background.
+func newStage(flags int) *stage {
+	st := &stage{flags: flags, job: make(chan func() error), done: make(chan error, 1)}
+	go st.serve()
+	return st
+}
+
+// run runs f on the thread and waits for it. The thread ends with it.
+func (st *stage) run(f func() error) error {
+	st.job <- f
+	return <-st.done
+}
+
+// drop ends a stage that is not used.
+func (st *stage) drop() { close(st.job) }
+
+func (st *stage) serve() {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	if unix.Gettid() == os.Getpid() {
+		// The first thread cannot end. It waits while another one does the work.
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			st.serve()
+		}()
+		<-done
+		runtime.UnlockOSThread()
+		return
+	}
+	err := unix.Unshare(st.flags)
+	if err == nil && st.flags&unix.CLONE_NEWNET != 0 {
+		err = jail.Loopback()
+	} else if err != nil {
+		err = &fs.PathError{Op: "make", Path: "namespaces", Err: err}
+	}
+	f, ok := <-st.job
+	if !ok {
+		return
+	}
+	if err == nil {
+		err = f()
+	}
+	st.done <- err
+}
+
+// sendFiles passes descriptors over a socket of sequenced packets.
+func sendFiles(socket int, files []int) error {
+	return unix.Sendmsg(socket, []byte{0}, unix.UnixRights(files...), nil, unix.MSG_NOSIGNAL)
+}
+
+func receiveFiles(socket int) ([]int, error) {
+	const most = 3
+	var one [1]byte
+	space := make([]byte, unix.CmsgSpace(4*most))
 	for {
-		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+		_, n, _, _, err := unix.Recvmsg(socket, one[:], space, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		msgs, err := unix.ParseSocketControlMessage(space[:n])
+		if err != nil || len(msgs) != 1 {
+			return nil, errors.Join(err, unix.EPROTO)
+		}
+		return unix.ParseUnixRights(&msgs[0])
+	}
+}
+
+func closeFiles(files []int) {
+	for _, fd := range files {
+		_ = unix.Close(fd)
 	}
 }

@@ -2,10 +2,6 @@ package proc
 
 import "context"
 
-// Detect says how trees of processes are ended here and what else the kernel
-// offers. The first call tries it out.
-func Detect() Method { return detect() }
-
 // Leaks are the live processes that carry a tag of this Ralph process and
 // belong to no command that runs: what got away from a command that has ended.
 // They are read from the process table by the tags that they inherited,

@@ -104,7 +104,7 @@ func leaks() []Process {
 func (tb *table) runs(g tag) bool {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	return tb.active[g] != nil
+	return tb.active[g] != nil || tb.spaces[g]
 }
 
 // ownerName is Owner.

@@ -100,7 +100,7 @@ func TestLeaksSparesWhatRuns(t *testing.T) {
 
 func TestCarries(t *testing.T) {
 	for _, method := range []string{"", methodSession} {
-		r := newRunnerWith(t, Options{Method: method})
+		r := newRunnerWith(t, Options{Method: method, Init: Self()})
 		mark := marker()
 		startMarked(t, r, mark, `env -i setsid bash -c 'ulimit -R unlimited; exec sleep M' & sleep M`)
 		until(t, "it runs", func() bool { return len(alive(t, mark)) > 1 })
@@ -161,9 +161,9 @@ func TestSweepOfNobody(t *testing.T) {
 // and runs another.
 func playDetect(ctx context.Context) {
 	say := func() {
-		r := New(Options{})
+		r := New(testOptions())
 		res, err := r.Run(ctx, Spec{Argv: []string{"sh", "-c", "sleep ${PROC_TEST_MARK:-100} & echo ran"}})
-		fmt.Printf("%+v %s %d %v\n", Detect(), strings.TrimSpace(res.Stdout.String()), len(res.Killed), err)
+		fmt.Printf("%+v %s %d %v\n", r.Method(), strings.TrimSpace(res.Stdout.String()), len(res.Killed), err)
 		if !r.Rest(ctx).Checked {
 			fmt.Println("not proven", Owner())
 		}
@@ -214,18 +214,18 @@ func TestWithoutNamespaces(t *testing.T) {
 	noneAlive(t, mark)
 	nobody := "exec setpriv --reuid 65534 --regid 65534 --clear-groups "
 	got = detect("mount -t tmpfs x /proc/sys && " + nobody + "$SELF")
-	if len(got) != 1 || !strings.Contains(got[0], "no namespaces: mount /proc: operation not permitted") || !strings.Contains(got[0], "ran 1 <nil>") {
+	if len(got) != 1 || !strings.Contains(got[0], "no namespaces: mount proc on /proc: operation not permitted") || !strings.Contains(got[0], "ran 1 <nil>") {
 		t.Errorf("a /proc with covered parts: %q", got)
 	}
 	got = detect(nobody + "unshare -Ur $SELF")
 	if len(got) != 2 || !strings.Contains(got[0], "pid+mount namespaces") || !strings.Contains(got[0], "Survives:true} ran 1 <nil>") {
 		t.Fatalf("a namespace of one's own: %q", got)
 	}
-	if !strings.Contains(got[1], "1 commands ran without, the last because of new namespaces: no space left on device") || !strings.Contains(got[1], "ran 1 <nil>") {
+	if !strings.Contains(got[1], "no namespaces: no space left on device") || !strings.Contains(got[1], "ran 1 <nil>") {
 		t.Errorf("no more of them: %q", got[1])
 	}
 	got = detect(nobody + "unshare -Ur sh -c 'echo 0 >/proc/sys/user/max_pid_namespaces; exec $SELF'")
-	if !strings.Contains(got[0], "no namespaces: new namespaces: no space left on device") || !strings.Contains(got[0], "ran 1 <nil>") {
+	if !strings.Contains(got[0], "no namespaces: no space left on device") || !strings.Contains(got[0], "ran 1 <nil>") {
 		t.Errorf("none of them: %q", got)
 	}
 }
@@ -241,6 +241,11 @@ func TestInitHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lock.Close() }()
+	inherited, err := syscall.Dup(int(lock.Fd())) // as of a shell that holds a lock around Ralph
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(inherited) }()
 	for range 3 {
 		startMarked(t, r, marker(), "sleep M; sleep M")
 	}
@@ -250,13 +255,19 @@ func TestInitHoldsNothing(t *testing.T) {
 			continue
 		}
 		st, ok := readStat(pid)
-		if !ok || st.ppid != os.Getpid() {
+		if !ok || !st.alive() || st.ppid != os.Getpid() {
 			continue
 		}
 		inits++
 		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-		if err != nil || len(fds) != 2 {
+		if err != nil || len(fds) == 0 {
 			t.Errorf("descriptors: %v %v", fds, err)
+		}
+		for _, fd := range fds {
+			what, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name()))
+			if err == nil && what != os.DevNull && !strings.HasPrefix(what, "socket:") && !strings.HasPrefix(what, "anon_inode:") && !strings.HasPrefix(what, "/sys/fs/cgroup/") {
+				t.Errorf("it holds %s", what)
+			}
 		}
 		smaps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		for line := range strings.Lines(string(smaps)) {
@@ -265,7 +276,7 @@ func TestInitHoldsNothing(t *testing.T) {
 			}
 		}
 	}
-	if inits != 3 {
+	if inits < 3 {
 		t.Errorf("%d inits", inits)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -17,6 +17,7 @@ import (
 
 // TestMain also is the Ralph that a test kills.
 func TestMain(m *testing.M) {
+	Init()
 	if part := os.Getenv("PROC_TEST_PART"); part == "terminal" {
 		playTerminal(context.Background())
 		return
@@ -34,7 +35,7 @@ func playVictim(ctx context.Context) {
 }
 
 // testOptions are those that the suite runs with: see TestOtherWays.
-func testOptions() Options { return Options{Method: os.Getenv("PROC_TEST_METHOD")} }
+func testOptions() Options { return Options{Method: os.Getenv("PROC_TEST_METHOD"), Init: Self()} }
 
 func newRunner(t testing.TB) *Runner {
 	t.Helper()

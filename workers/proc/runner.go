@@ -18,16 +18,21 @@ var ErrHalted = errors.New("stopped with all that ran")
 // Options of a Runner. The zero value takes the best way to end processes that
 // works here.
 type Options struct {
-	// Method is "" for the best that works (see Detect), or "session" for the
-	// one without namespaces.
+	// Method is "" for the best that works (see Runner.Method), or "session" for
+	// the one without namespaces.
 	Method string
+	// Init is the command line that executes this program again as the first
+	// process of the namespaces that commands run in: Self() where the program's
+	// main function calls Init. Without it there are none.
+	Init []string
 }
 
-// Runner runs commands. It is safe for concurrent use; who made it closes it.
-// It starts nothing, not even a goroutine, before the first Run.
+// Runner runs commands. It is safe for concurrent use; its maker closes it. It
+// starts nothing, not even a goroutine, before the first Run, Ready, Method or
+// Layers.
 type Runner struct {
 	plain bool // without namespaces
-	start starter
+	boxes *containers
 
 	mu       sync.Mutex // guards all below; never held while something is started or waited for
 	closed   bool
@@ -40,15 +45,31 @@ type Runner struct {
 
 // New makes a Runner. It does nothing yet.
 func New(o Options) *Runner {
-	r := &Runner{commands: map[*command]struct{}{}, start: startBest}
-	if o.Method == methodSession {
-		r.plain, r.start = true, startTree
-	}
-	return r
+	return &Runner{commands: map[*command]struct{}{}, plain: o.Method == methodSession, boxes: newContainers(o.Init)}
 }
 
-// Method is how this Runner ends what it starts; see Detect.
+// Method returns how this Runner ends what it starts, and what else the kernel
+// offers. The first call tries it out.
 func (r *Runner) Method() Method { return r.method() }
+
+// Ready makes in the background what the next confined command needs, so that it
+// does not wait for it. It never blocks and may be called often.
+func (r *Runner) Ready() {
+	if !r.plain {
+		r.boxes.ready()
+	}
+}
+
+// starter chooses how a command is started. Namespaces are tried once.
+func (r *Runner) starter(s Spec) starter {
+	switch {
+	case s.Tool:
+		return startTool
+	case r.plain || !r.boxes.work():
+		return startTree
+	}
+	return r.boxes.start
+}
 
 // Run runs a command to its end. A non-zero exit and a timeout are no errors.
 //
@@ -92,7 +113,7 @@ func (r *Runner) launch(s Spec) (*command, error) {
 	if closed {
 		return nil, fmt.Errorf("run %q: %w", s.name(), ErrClosed)
 	}
-	if err := c.start(r.start); err != nil {
+	if err := c.start(r.starter(s)); err != nil {
 		c.dud()
 		r.forget(c)
 		return nil, err
@@ -127,6 +148,7 @@ func (r *Runner) Close(ctx context.Context) error {
 			return fmt.Errorf("close process runner: wait for %q: %w", c.spec.name(), context.Cause(ctx))
 		}
 	}
+	r.boxes.close()
 	if len(left) > 0 {
 		return fmt.Errorf("close process runner: %w", &SurvivorError{Processes: left})
 	}

@@ -30,7 +30,7 @@ func TestOtherWays(t *testing.T) {
 		tests  string
 	}{
 		"session":      {method: methodSession, tests: "Run|Cancel|TimeoutLadder|Job|Close|NothingIsLeft|Killed.*|Unmarked.*|Orphans.*|OtherC.*|Foreign.*|Escapes|Confine.*|CannotConfine|Detect|Halt.*|Kill|ForkBomb|Ralph.*"},
-		"unprivileged": {uid: 65534, tests: "Escapes|Confine.*|CannotConfine|Run|CannotStart|ParentDeath|Detect|Halt|Kill|ForkBomb|Surroundings|Inside|Ralph.*|Leaks.*|Carries"},
+		"unprivileged": {uid: 65534, tests: "Overlay|Escapes|Confine.*|CannotConfine|Run|CannotStart|ParentDeath|Detect|Halt|Kill|ForkBomb|Surroundings|Inside|Ralph.*|Leaks.*|Carries"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,7 +261,7 @@ func TestSurroundings(t *testing.T) {
 	script := `ulimit -a; umask; grep -E '^Sig(Blk|Ign|Cgt)|^Cap|^NoNewPrivs|^Groups' /proc/self/status; pwd; id -u; id -g; nice; kill -l $?; ls -ld . | cut -c1-10; tty`
 	var outs []string
 	for _, method := range []string{"", methodSession} {
-		res, err := newRunnerWith(t, Options{Method: method}).Run(t.Context(), Spec{Argv: []string{"bash", "-c", script}, Dir: "/"})
+		res, err := newRunnerWith(t, Options{Method: method, Init: Self()}).Run(t.Context(), Spec{Argv: []string{"bash", "-c", script}, Dir: "/"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,6 +41,9 @@ type Spec struct {
 	// OnOutput, if any, is called with each piece of output as it arrives, one
 	// call at a time. It must not keep the slice, and the command waits for it.
 	OnOutput func([]byte)
+	// Tool marks a program of Ralph's own choice, such as git, that leaves nothing
+	// running: it gets no namespaces, and its process group is ended with it.
+	Tool bool
 	// Confine is what the kernel holds the command to; nil is not confined.
 	Confine *Confinement
 }

@@ -46,16 +46,15 @@ type table struct {
 	serial    uint64
 	foreign   map[Process]bool // children that were there before us
 	active    map[tag]*tree
+	spaces    map[tag]bool // commands in containers that run
 	killed    map[int]bool // children that we killed and have not reaped yet
 	reaper    *reaper
-	misses    int   // how often a space could not be made although they work here
-	missErr   error // why, the last time
 }
 
 var children = sync.OnceValue(newTable)
 
 func newTable() *table {
-	tb := &table{active: map[tag]*tree{}, foreign: map[Process]bool{}, killed: map[int]bool{}}
+	tb := &table{active: map[tag]*tree{}, spaces: map[tag]bool{}, foreign: map[Process]bool{}, killed: map[int]bool{}}
 	self, ok := readStat(os.Getpid())
 	if !ok { // no /proc: sessions and tags still work
 		self = stat{pid: os.Getpid()}
@@ -89,10 +88,48 @@ func (tb *table) newTag() tag {
 	return tb.tagFor(tb.serial)
 }
 
+// begin registers a command in a container, until settled.
+func (tb *table) begin(g tag) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.spaces[g] = true
+}
+
+func (tb *table) settled(g tag) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	delete(tb.spaces, g)
+}
+
+// limitOf is the limit that marks a command; 0 where limits cannot.
+func (tb *table) limitOf(g tag) uint64 {
+	if !tb.tagged {
+		return 0
+	}
+	return g.n
+}
+
+// forkInit starts the first process of a container on the calling thread.
+func (tb *table) forkInit(t *tree, argv []string, attr *syscall.ProcAttr) error {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	return tb.forkLocked(t, "/proc/self/exe", argv, attr)
+}
+
 // fork starts the leader of t on the calling thread.
 func (tb *table) fork(t *tree, path string, argv []string, attr *syscall.ProcAttr) error {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
+	if err := tb.forkLocked(t, path, argv, attr); err != nil {
+		return err
+	}
+	if tb.reaper == nil {
+		tb.reaper = startReaper(tb)
+	}
+	return nil
+}
+
+func (tb *table) forkLocked(t *tree, path string, argv []string, attr *syscall.ProcAttr) error {
 	if tb.tagged {
 		var old unix.Rlimit
 		if unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &old) == nil {
@@ -111,18 +148,7 @@ func (tb *table) fork(t *tree, path string, argv []string, attr *syscall.ProcAtt
 		t.start = st.start
 	}
 	tb.active[t.tag] = t
-	if tb.reaper == nil {
-		tb.reaper = startReaper(tb)
-	}
 	return nil
-}
-
-// missed notes that a command had to do without a space.
-func (tb *table) missed(err error) {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	tb.misses++
-	tb.missErr = err
 }
 
 // leave forgets a tree that has been swept.

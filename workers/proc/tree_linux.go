@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ralph/workers/proc/jail"
 )
 
 // tree is a leader and all that descends from it.
@@ -17,7 +19,8 @@ type tree struct {
 	pid    int
 	start  uint64
 	who    Process
-	closed bool          // it is the init of a space: what descends from it is never our child
+	closed bool          // it is the first process of a container: what descends from it is never our child
+	tool   bool          // its process group is all that there can be
 	over   chan struct{} // closed when the leader is dead; it is not reaped yet
 
 	mu        sync.Mutex // guards all below, and the leader's pid while it is used
@@ -31,9 +34,13 @@ type tree struct {
 // A thread that confines what it starts stays confined, and so ends with its
 // goroutine; while it is locked the runtime makes no other from it.
 func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
-	jailed, err := held.confine(attr.Dir, true)
-	if err != nil {
-		return nil, err
+	var jailed *jail.Layout
+	if held != nil {
+		l, err := held.lay(attr.Dir, sessionFeatures())
+		if err != nil {
+			return nil, err
+		}
+		jailed = &l
 	}
 	attr.Sys = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: jailed != nil}
 	t := &tree{tag: g, over: make(chan struct{})}
@@ -43,12 +50,12 @@ func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *
 		if jailed == nil {
 			defer runtime.UnlockOSThread()
 		}
-		err := jailed.restrict()
+		err := restrict(jailed)
 		if err == nil {
 			err = children().fork(t, path, argv, attr)
 		}
 		if err == nil {
-			err = jailed.limit(t)
+			err = limit(jailed, t)
 		}
 		t.who = Process{PID: t.pid, Start: t.start, Command: shown(strings.Join(argv, " "))}
 		started <- err
@@ -76,6 +83,15 @@ func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *
 		return nil, err
 	}
 	return t, nil
+}
+
+// startTool starts a program that leaves nothing outside its process group.
+func startTool(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+	f, err := startTree(g, path, argv, attr, held)
+	if t, ok := f.(*tree); ok {
+		t.tool = true
+	}
+	return f, err
 }
 
 func (t *tree) exited() <-chan struct{} { return t.over }
@@ -111,7 +127,7 @@ func (t *tree) reap() (status syscall.WaitStatus, who Process, dead bool) {
 	defer t.mu.Unlock()
 	select {
 	case <-t.over:
-		if !canScan() { // then this is all that can be ended
+		if t.tool || !canScan() { // then this is all that can be ended
 			_ = syscall.Kill(-t.pid, syscall.SIGKILL)
 		}
 		return t.reapLocked(), t.who, true
@@ -138,7 +154,7 @@ func (t *tree) reapLocked() syscall.WaitStatus {
 func (t *tree) sweep(dead bool) (killed, left []Process) {
 	tb := children()
 	defer tb.leave(t)
-	if dead && tb.quiet(t) {
+	if dead && (t.tool || tb.quiet(t)) {
 		return nil, nil
 	}
 	// What is killed has killGrace to go. With many trees to sweep at a time, that

@@ -54,12 +54,12 @@ func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr, held *
 	return t, nil
 }
 
-func (t *tree) exited() <-chan struct{} { return t.over }
-
-// startBest starts a tree: there are no namespaces here.
-func startBest(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+// startTool is startTree: it ends the process group, too.
+func startTool(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
 	return startTree(g, path, argv, attr, held)
 }
+
+func (t *tree) exited() <-chan struct{} { return t.over }
 
 // signal sends to the group, which outlives its leader.
 func (t *tree) signal(s syscall.Signal) { _ = syscall.Kill(-t.pid, s) }
@@ -104,9 +104,25 @@ func (r *Runner) layers() []Layer {
 func workDir(dir string) (string, error) { return dir, nil }
 
 // method is the only one there is.
-func (r *Runner) method() Method { return Detect() }
-
-// detect is Detect.
-func detect() Method {
+func (r *Runner) method() Method {
 	return Method{Name: "session+process group", Detail: runtime.GOOS + ": what leaves its process group (setsid, double forks) is not found; " + os.DevNull + " is the standard input"}
 }
+
+// containers do not exist here.
+type containers struct{}
+
+func newContainers([]string) *containers { return nil }
+
+func (*containers) work() bool { return false }
+func (*containers) ready()     {}
+func (*containers) close()     {}
+
+func (*containers) start(tag, string, []string, *syscall.ProcAttr, *Confinement) (family, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// Self returns nothing: there are no namespaces to be the first process of.
+func Self() []string { return nil }
+
+// Init does nothing.
+func Init() {}

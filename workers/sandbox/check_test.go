@@ -300,7 +300,7 @@ func BenchmarkCommand(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	runner := proc.New(proc.Options{})
+	runner := proc.New(proc.Options{Init: proc.Self()})
 	defer runner.Close(b.Context())
 	env := map[string]string{"HOME": os.Getenv("HOME"), "PATH": os.Getenv("PATH"), "XDG_CACHE_HOME": b.TempDir()}
 	s, err := sandbox.Open(sandbox.Options{Proc: runner, Root: root, Agent: "bench", Getenv: func(k string) string { return env[k] }, Environ: []string{"PATH=" + env["PATH"]}})

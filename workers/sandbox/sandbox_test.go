@@ -29,7 +29,7 @@ func newWorld(t *testing.T, repo bool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, root: filepath.Join(base, "project"), home: filepath.Join(base, "home"), runner: proc.New(proc.Options{})}
+	w := &world{t: t, root: filepath.Join(base, "project"), home: filepath.Join(base, "home"), runner: proc.New(proc.Options{Init: proc.Self()})}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

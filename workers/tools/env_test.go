@@ -16,7 +16,10 @@ import (
 	"ralph/workers/proc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	proc.Init()
+	goleak.VerifyTestMain(m)
+}
 
 // fakeNotebook remembers what it was told.
 type fakeNotebook struct {
@@ -56,7 +59,7 @@ func newBench(t testing.TB, change ...func(*Env)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner := proc.New(proc.Options{})
+	runner := proc.New(proc.Options{Init: proc.Self()})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

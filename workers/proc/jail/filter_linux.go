@@ -26,6 +26,7 @@ const (
 	offNumber = 0
 	offArch   = 4
 	offArgs   = 16
+	argument  = 8 // size of one
 )
 
 // newSpaces are the flags of clone and unshare that make namespaces.
@@ -104,7 +105,7 @@ func filter(w filtered) program {
 		f.load(offNumber)
 	}
 	f.call(unix.SYS_IOCTL, 5)
-	f.load(offArgs + word)
+	f.load(offArgs + argument)
 	f.equal(unix.TIOCSTI, 1, 0)
 	f.equal(unix.TIOCLINUX, 0, 1)
 	f.end(refuse(syscall.EPERM))
@@ -122,12 +123,12 @@ func (f *program) spare(thread int) {
 	if thread == 0 {
 		return
 	}
-	for _, c := range [...]struct{ nr, argument int }{
+	for _, c := range [...]struct{ nr, at int }{
 		{unix.SYS_KILL, 0}, {unix.SYS_TKILL, 0}, {unix.SYS_RT_SIGQUEUEINFO, 0}, {unix.SYS_PIDFD_OPEN, 0},
 		{unix.SYS_TGKILL, 1}, {unix.SYS_RT_TGSIGQUEUEINFO, 1},
 	} {
 		f.call(c.nr, 4)
-		f.load(offArgs + word*c.argument)
+		f.load(offArgs + argument*c.at)
 		f.equal(uint32(thread), 0, 1)
 		f.end(refuse(syscall.EPERM))
 		f.load(offNumber)

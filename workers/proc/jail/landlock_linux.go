@@ -62,40 +62,55 @@ type rule struct {
 	rights uint64
 }
 
-func rules(all []*entry, abi int, devices []string) []rule {
+// rules lists what l lets a command change.
+func (l Layout) rules() []rule {
 	var out []rule
-	for _, e := range all {
-		if e.kind != written || e.above != nil && e.above.kind == written {
+	for _, p := range l.Places {
+		if kind(p.Kind) != written || p.Above >= 0 && kind(l.Places[p.Above].Kind) == written {
 			continue
 		}
 		rights := uint64(fileRights)
-		if e.dir {
+		if p.Dir {
 			rights |= makeRights
 		}
-		out = append(out, rule{e.path, known(abi, rights)})
+		out = append(out, rule{p.Path, known(l.Features.Landlock, rights)})
 	}
-	for _, path := range devices {
+	for _, path := range l.writable() {
 		rights := uint64(fileRights)
 		if path == "/dev/shm" {
 			rights |= makeRights
 		}
-		out = append(out, rule{path, known(abi, rights)})
+		out = append(out, rule{path, known(l.Features.Landlock, rights)})
 	}
 	return out
 }
 
-// landlock makes the rules for what is seen now; their descriptor is moved to
-// its place.
-func (p *Plan) landlock(all []*entry, m Means, devices []string) {
-	attr := rulesetAttr(m.Landlock)
-	set := p.open("make", "Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, at(p.bytes(attr)), num(len(attr)), num(0))
-	for _, r := range rules(all, m.Landlock, devices) {
-		fd := p.find(r.path)
-		p.do("allow writing to", r.path, unix.SYS_LANDLOCK_ADD_RULE, num(set), num(unix.LANDLOCK_RULE_PATH_BENEATH),
-			at(p.bytes(ruleAttr(r.rights, fd))), num(0))
+// ruleset makes the Landlock rules for what is seen now. The caller closes it.
+func (l Layout) ruleset() (int, error) {
+	attr := rulesetAttr(l.Features.Landlock)
+	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, address(attr), uintptr(len(attr)), 0)
+	if errno != 0 {
+		return -1, fault("make", "Landlock rules", errno)
 	}
-	if set == p.first+RulesetAt {
-		return
+	set := int(r)
+	for _, r := range l.rules() {
+		if err := allow(set, r); err != nil {
+			_ = unix.Close(set)
+			return -1, err
+		}
 	}
-	p.do("keep", "Landlock rules", unix.SYS_DUP3, num(set), num(p.first+RulesetAt), num(unix.O_CLOEXEC))
+	return set, nil
+}
+
+func allow(set int, r rule) error {
+	fd, err := reference(r.path)
+	if err != nil {
+		return fault("find", r.path, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	attr := ruleAttr(r.rights, fd)
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), unix.LANDLOCK_RULE_PATH_BENEATH, address(attr), 0, 0, 0); errno != 0 {
+		return fault("allow writing to", r.path, errno)
+	}
+	return nil
 }

@@ -28,14 +28,13 @@ const (
 
 // entry is one place that is seen otherwise than what it lies in.
 type entry struct {
-	path   string
-	source string // what is seen there; path but for scratch
-	kind   kind
-	dir    bool
-	above  *entry // the nearest that it lies in; nil for none
-	blank  int    // descriptor of what hides it
-	tree   int    // descriptor of what is to be attached
-	link   string // of a symbolic link that stays visible, its target
+	path    string
+	source  string // what is seen there; path but for scratch
+	kind    kind
+	dir     bool
+	above   *entry   // the nearest that it lies in; nil for none
+	overlay *Overlay // mounted there instead of source; nil for none
+	link    string   // of a symbolic link that stays visible, its target
 }
 
 // within says that path is dir or below it.
@@ -75,6 +74,12 @@ func survey(pol Policy) ([]*entry, error) {
 	}
 	if err := add(written, true, write...); err != nil {
 		return nil, err
+	}
+	for i, o := range pol.Overlays {
+		if err := add(written, true, o.Path); err != nil {
+			return nil, err
+		}
+		found[o.Path].overlay = &pol.Overlays[i]
 	}
 	if err := add(shown, false, pol.Protect...); err != nil {
 		return nil, err
@@ -225,7 +230,7 @@ func prune(all []*entry) []*entry {
 		}
 		switch {
 		case e.link != "" && base != hidden,
-			e.link == "" && e.kind == base && base != scratch,
+			e.link == "" && e.kind == base && base != scratch && e.overlay == nil,
 			e.kind == hidden && base == scratch:
 		default:
 			kept = append(kept, e)

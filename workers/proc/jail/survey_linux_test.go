@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,30 +35,5 @@ func TestSurvey(t *testing.T) {
 	want := "shown written/p shown/p/.git written/p/.git/objects pinned/p/a pinned/p/a/b shown/p/a/b/c hidden/secret written/secret/open"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
-	}
-}
-
-// Addresses point into the memory that was given, and all of it fits.
-func TestPut(t *testing.T) {
-	p, err := Lay(Policy{MaxProcesses: 10}, Means{Mounts: true, Net: true, Landlock: 7, Filter: machine != 0}, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const base = 0x7000_0000
-	mem := make([]byte, p.Size())
-	p.Put(mem, base)
-	for i, c := range p.calls {
-		for j, a := range c.args {
-			at := binary.NativeEndian.Uint64(mem[i*callSize+(1+j)*word:])
-			if a.place && (at < base+uint64(len(p.calls)*callSize) || at >= base+uint64(len(mem))) {
-				t.Errorf("call %d (%s %s), argument %d: %#x", i, c.verb, c.path, j, at)
-			}
-		}
-	}
-	if p.Mounts == 0 || p.Command == 0 || p.Mounts+p.Command != len(p.calls) {
-		t.Errorf("%d and %d of %d", p.Mounts, p.Command, len(p.calls))
-	}
-	if verb, _ := p.Fault(-1); verb == "" {
-		t.Error("no word for an unknown call")
 	}
 }
