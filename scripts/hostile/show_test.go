@@ -24,8 +24,11 @@ import (
 	"ralph/workers/model/modeltest"
 )
 
-// own are the controls that Ralph itself sends: colours, and the live line.
-var own = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b\\[[0-9;]*m|\r?\x1b\\[K|\r\n") })
+// own are the controls that Ralph itself sends: colours, and the live line, which
+// begins with a CR and appears when an answer takes longer than a moment.
+var own = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b\\[[0-9;]*m|\r\n|(?m:^)\r|\r?\x1b\\[K\r*")
+})
 
 // unsafeControl names the first character that a terminal obeys or a reader does
 // not see, "" when there is none.

@@ -145,7 +145,7 @@ func (w *world) environ(more ...string) []string {
 
 // script runs a command of the harness in the project.
 func (w *world) script(text string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-ec", text)
 	c.Dir, c.WaitDelay = w.project, time.Second
