@@ -35,6 +35,8 @@ type changes struct {
 	run    string
 	trees  *trees.Trees // nil without a repository
 	warn   func(string)
+	// began, if any, is called with HEAD before the first change of the first run.
+	began func(head string)
 
 	// mu guards what follows; begin holds it while it takes a checkpoint, so
 	// that no call overtakes the checkpoint before it.
@@ -78,6 +80,9 @@ func (c *changes) begin(ctx context.Context) {
 	switch {
 	case err == nil:
 		c.before, c.begun = before, true
+		if c.n == 1 && c.began != nil {
+			c.began(c.head)
+		}
 	case ctx.Err() == nil:
 		c.failed = true
 		// What took too long once would hold up every run.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ralph/coordinator/desk"
+	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
 )
 
@@ -49,7 +50,7 @@ func (c *Coordinator) Check(ctx context.Context, command string) (desk.CheckRepo
 
 // checkNow runs one check and has the model told of it.
 func (c *Coordinator) checkNow(ctx context.Context, run *desk.CheckRun) error {
-	res, err := c.checkIn(ctx, c.station, run.Command, c.events.emit)
+	res, err := c.runCheck(ctx, c.station, plan.Check{Command: run.Command}, c.events.emit)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator/crew"
+	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/workers"
@@ -23,7 +24,7 @@ func (c *Coordinator) newCrew() *crew.Crew {
 	o := crew.Options{
 		Pool: c.pool, Root: c.opt.Root, FS: c.opt.FS, Now: c.now, Top: c.name,
 		Dir: c.book.agentsDir, Quarantine: func() string { return filepath.Join(c.stateDir(), "quarantine") },
-		Equip: c.equip, Prove: c.prove, Inspect: c.inspect, Retries: c.cfg.CheckRetries,
+		Equip: c.equip, Prove: c.proveWork, Inspect: c.inspect, Retries: c.cfg.CheckRetries,
 		Landing: func(ctx context.Context) { c.changes.begin(context.WithoutCancel(ctx)) },
 		Budget:  c.purse, Emit: c.errands.named(c.events.emit), Warn: c.warn, Behind: c.behind, Over: c.unheard, Redact: c.redactor.Bytes,
 	}
@@ -124,9 +125,9 @@ func (c *Coordinator) ofChild(id string, emit func(agent.Event)) func(agent.Even
 // mayHelp says whether an agent of a depth may have agents of its own.
 func (c *Coordinator) mayHelp(depth int) bool { return c.cfg.MaxDepth == 0 || depth < c.cfg.MaxDepth }
 
-// prove runs the check that a child's work has to pass, in its tree: its own, or
+// proveWork runs the check that a child's work has to pass, in its tree: its own, or
 // that of the whole work.
-func (c *Coordinator) prove(ctx context.Context, a crew.Agent, end agent.End) (failed string, err error) {
+func (c *Coordinator) proveWork(ctx context.Context, a crew.Agent, end agent.End) (failed string, err error) {
 	if a.Errand != "" {
 		e := c.errands.find(a.Errand)
 		if e == nil {
@@ -159,11 +160,11 @@ func (c *Coordinator) prove(ctx context.Context, a crew.Agent, end agent.End) (f
 	} else if ok, err := c.mayCheck(ctx, command); !ok || err != nil {
 		return "", err
 	}
-	res, err := c.checkIn(ctx, st, command, c.events.emit)
+	res, err := c.prove(ctx, st, plan.Check{Command: command}, c.events.emit)
 	if err != nil || res.ExitCode == 0 && !res.TimedOut {
 		return "", err
 	}
-	return c.failedCheck(command, res)
+	return c.failedCheck(command, res.Result)
 }
 
 // childInbox delivers what the human said to a child, up to a class.

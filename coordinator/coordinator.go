@@ -48,22 +48,26 @@ type Coordinator struct {
 	events   *emitter
 	gate     *gate
 	station  *station // where the coordinator itself works
-	crew     *crew.Crew
-	mail     *mail
-	asides   *asides
-	pool     *workers.Pool
-	own      *proc.Runner // for git, of which a stop ends no more than the work asked for
-	eyes     *eyes
-	pausing  *pause // one for all that work here
-	quiet    *pause // holds the children while something urgent is handled
-	server   *server
-	visitors sync.WaitGroup // tasks of other terminals
-	estimate history.Estimates
-	past     past
-	errands  *errands
-	planning planning
-	typed    ownCommands
-	byHand   sync.WaitGroup // what the user runs beside the work
+	stations *stations
+	filling  sync.Mutex // held while the caches of checks are filled
+	// unguarded warns of checks without a sandbox.
+	unguarded sync.Once
+	crew      *crew.Crew
+	mail      *mail
+	asides    *asides
+	pool      *workers.Pool
+	own       *proc.Runner // for git, of which a stop ends no more than the work asked for
+	eyes      *eyes
+	pausing   *pause // one for all that work here
+	quiet     *pause // holds the children while something urgent is handled
+	server    *server
+	visitors  sync.WaitGroup // tasks of other terminals
+	estimate  history.Estimates
+	past      past
+	errands   *errands
+	planning  planning
+	typed     ownCommands
+	byHand    sync.WaitGroup // what the user runs beside the work
 
 	// name is what this one is called among the agents; host is the coordinator
 	// in which a guest works, nil for a Ralph of its own.
@@ -122,7 +126,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.Getenv != nil {
 		method = o.Getenv("RALPH_PROC")
 	}
-	c := &Coordinator{own: proc.New(proc.Options{Method: method}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets())}
+	c := &Coordinator{own: proc.New(proc.Options{Method: method}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}}
 	c.totals.Started = o.Now()
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })
 	for _, w := range o.Config.Warnings {
@@ -196,7 +200,7 @@ func (c *Coordinator) openTree() error {
 			c.loc = &loc
 		}
 	}
-	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn}
+	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn, began: c.began}
 	if c.loc != nil {
 		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir())
 		c.changes.trees = c.trees

@@ -75,6 +75,7 @@ type project struct {
 	lessons       func(dir string) []string
 	environ       []string
 	runs          int
+	home          string // as the environment names it; "" is none
 	// eye sees each event after it was kept.
 	eye func(agent.Event)
 
@@ -198,7 +199,7 @@ func (p *project) options() coordinator.Options {
 	}
 	return coordinator.Options{
 		Root: p.root, FS: p.fs, Config: cfg, Proc: proc.New(proc.Options{Method: p.method, Init: proc.Self()}), RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
-		Session: p.session, Eyes: p.see, Ask: p.ask, Lessons: p.lessons, Getenv: getenv(p.root),
+		Session: p.session, Eyes: p.see, Ask: p.ask, Lessons: p.lessons, Getenv: p.getenv,
 	}
 }
 
@@ -211,6 +212,16 @@ func getenv(root string) func(string) string {
 		}
 		return ""
 	}
+}
+
+func (p *project) getenv(name string) string {
+	switch {
+	case p.home != "" && name == "HOME":
+		return p.home
+	case p.home != "" && name == "PATH":
+		return os.Getenv(name)
+	}
+	return getenv(p.root)(name)
 }
 
 func (p *project) see(e agent.Event) {

@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
 	"ralph/coordinator/policy/tamper"
 	"ralph/memory/session/iteration"
@@ -245,24 +246,26 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 		return "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	for _, command := range e.order.Checks {
-		res, why, err := c.checkFor(ctx, st, command, c.events.emit)
+	for _, check := range e.order.Checks {
+		command := check.Command
+		res, why, err := c.checkFor(ctx, st, check, c.events.emit)
 		if err != nil {
 			return "", err
 		}
 		if why != "" {
 			return fmt.Sprintf("the check %q was not run: %s", command, why), nil
 		}
-		e.checked(command, res)
+		e.checked(command, res.Result)
 		if res.ExitCode != 0 || res.TimedOut {
-			return c.failedCheck(command, res)
+			return c.failedCheck(command, res.Result)
 		}
 	}
 	return "", nil
 }
 
 // checkFor runs a check that a plan asks for. why says that it was not run.
-func (c *Coordinator) checkFor(ctx context.Context, st *station, command string, emit func(agent.Event)) (res proc.Result, why string, err error) {
+func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Check, emit func(agent.Event)) (res checked, why string, err error) {
+	command := check.Command
 	if c.cfg.Check != command || c.cfg.Origin("check").Source == fromProject {
 		d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
 		switch {
@@ -277,7 +280,7 @@ func (c *Coordinator) checkFor(ctx context.Context, st *station, command string,
 			return res, why, nil
 		}
 	}
-	res, err = c.checkIn(ctx, st, command, emit)
+	res, err = c.prove(ctx, st, check, emit)
 	return res, "", err
 }
 
@@ -369,7 +372,7 @@ func findingText(f tamper.Finding) string {
 // checksOf are the commands that the work of an agent has to pass.
 func (c *Coordinator) checksOf(a crew.Agent) []string {
 	if e := c.errands.find(a.Errand); a.Errand != "" && e != nil {
-		return e.order.Checks
+		return plan.Commands(e.order.Checks)
 	}
 	var list []string
 	if own, _ := c.crew.Asked(a.ID); own != "" {

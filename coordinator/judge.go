@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/workers/agent"
@@ -201,11 +201,11 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 	if ok, err := p.c.mayCheck(step, command); !ok || err != nil {
 		return "", err
 	}
-	res, err := p.c.checkIn(step, p.c.station, command, p.c.events.emit)
+	res, err := p.c.prove(step, p.c.station, plan.Check{Command: command}, p.c.events.emit)
 	if err != nil {
 		return "", err
 	}
-	p.out.Check = &CheckResult{Command: command, ExitCode: res.ExitCode}
+	p.out.Check = &CheckResult{Command: command, ExitCode: res.ExitCode, Tree: res.Where}
 	if res.ExitCode == 0 && !res.TimedOut {
 		p.mended(kindCheck)
 		return "", nil
@@ -220,7 +220,7 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 		p.out.Status = StatusFailed
 		return "", nil
 	}
-	return p.c.failedCheck(command, res)
+	return p.c.failedCheck(command, res.Result)
 }
 
 // provenBy are the checks that a job has to pass by the configuration; those of a
@@ -255,30 +255,4 @@ func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error
 		c.warn(fmt.Sprintf("the check %q of %s was left out: %s", command, origin, why))
 	}
 	return why == "" && err == nil, err
-}
-
-// checkIn runs a check in the tree of an agent, in its sandbox: what it runs is
-// what the model wrote. emit is told what came of it. The last lines say most of a failure; half of what is
-// kept is the end.
-func (c *Coordinator) checkIn(ctx context.Context, st *station, command string, emit func(agent.Event)) (proc.Result, error) {
-	tree := ""
-	if c.book.sessionDir() != "" { // else nobody reads it
-		tree = st.tree(ctx)
-	}
-	began := time.Now()
-	res, err := c.runIn(ctx, st, command, maxCheckBytes)
-	if ctx.Err() != nil {
-		return res, context.Cause(ctx) // and not what the stop did to the check
-	}
-	if err != nil {
-		return res, err
-	}
-	why := ""
-	if res.TimedOut {
-		// The signal that ended it says nothing about the check.
-		res.ExitCode, why = timedOutCode, "timed out"
-	}
-	code, ok, took := res.ExitCode, res.ExitCode == 0, time.Since(began).Milliseconds()
-	emit(agent.Event{Type: agent.EventGate, Agent: st.name, TaskID: c.errands.taskOf(st.name), Text: command, ExitCode: &code, OK: &ok, DurationMS: &took, Reason: why, Ref: tree})
-	return res, nil
 }

@@ -95,6 +95,9 @@ type Denial struct {
 type CheckResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
+	// Tree is worktree, the files as the agent left them, ignored ones included, or
+	// clean, a fresh checkout of what git would commit of them.
+	Tree string `json:"tree"`
 }
 
 // Failure explains an outcome that is not completed.

@@ -137,12 +137,12 @@ func (h planHands) kept(ctx context.Context, e *errand, a crew.Agent) bool {
 		}
 	}
 	e.is(a.ID)
-	for _, command := range e.order.Checks {
-		res, why, err := c.checkFor(ctx, c.station, command, c.events.emit)
+	for _, check := range e.order.Checks {
+		res, why, err := c.checkFor(ctx, c.station, check, c.events.emit)
 		if err != nil || why != "" {
 			return false
 		}
-		e.checked(command, res)
+		e.checked(check.Command, res.Result)
 	}
 	e.mu.Lock()
 	e.kept = true
@@ -289,10 +289,10 @@ func (c *Coordinator) leftBehind(o loop.Order, why string) {
 }
 
 // Check runs a command in the user's tree, as a gate asks for it.
-func (h planHands) Check(ctx context.Context, command string) loop.CheckRun {
-	tree := ""
+func (h planHands) Check(ctx context.Context, check plan.Check) loop.CheckRun {
+	command, tree := check.Command, ""
 	// The gate itself is what the session's files tell of.
-	res, why, err := h.c.checkFor(ctx, h.c.station, command, func(e agent.Event) {
+	res, why, err := h.c.checkFor(ctx, h.c.station, check, func(e agent.Event) {
 		tree = e.Ref
 		h.c.events.emitFiled(e)
 	})
@@ -303,7 +303,7 @@ func (h planHands) Check(ctx context.Context, command string) loop.CheckRun {
 		return loop.CheckRun{Command: command, Output: "not run: " + why, ExitCode: -1}
 	}
 	h.c.book.validated(command)
-	run := checkRun(command, res)
+	run := checkRun(command, res.Result)
 	run.Tree = tree
 	return run
 }
@@ -406,7 +406,7 @@ func (c *Coordinator) workPrompt(o loop.Order) (string, error) {
 		c.warn("state: " + err.Error())
 	}
 	f := work.Of(o.Whole, o.Task)
-	f.Iteration, f.Attempt, f.LastProblem, f.Checks, f.Guidance = o.Iteration, o.Attempt, o.Feedback, o.Checks, o.Guidance
+	f.Iteration, f.Attempt, f.LastProblem, f.Checks, f.Guidance = o.Iteration, o.Attempt, o.Feedback, plan.Commands(o.Checks), o.Guidance
 	f.Progress, f.Learned = c.redactor.String(progress), c.redactor.String(learned)
 	f.External, f.OwnTree = !builtin(o.Agent), c.loc != nil
 	f.Dependencies = nil

@@ -3,14 +3,14 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 	"ralph/workers/sandbox"
 	"ralph/workers/tools"
 )
@@ -24,6 +24,7 @@ type station struct {
 	cage *sandbox.Sandbox
 	// output is the directory for outputs too long to show.
 	output string
+	closed func() // called by close; may be nil
 }
 
 // asks is the station's agent as one that asks for permissions.
@@ -34,6 +35,9 @@ func (s *station) asks() asker {
 // close gives back what the station has open.
 func (s *station) close() error {
 	var errs []error
+	if s.closed != nil {
+		s.closed()
+	}
 	if s.cage != nil {
 		errs = append(errs, s.cage.Close())
 	}
@@ -73,13 +77,54 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 	case !errors.Is(err, git.ErrNoRepository):
 		c.warn("the git repository is left alone: " + err.Error())
 	}
-	s.cage, err = sandbox.Open(sandbox.Options{Proc: c.opt.Proc, Root: root, Project: c.opt.Root, Git: at, Agent: name,
-		ReadOnly: c.cfg.Sandbox == string(policy.SandboxReadOnly), Off: c.cfg.Sandbox == string(policy.SandboxOff) || c.confined().None(),
-		Getenv: c.opt.Getenv, Environ: os.Environ(), UserConfig: userDir})
-	if err != nil {
+	if s.cage, err = sandbox.Open(c.sandboxOptions(name, root, at)); err != nil {
 		return nil, errors.Join(err, s.work.Close())
 	}
+	c.stations.add(s)
 	return s, nil
+}
+
+// sandboxOptions are those of the commands of an agent in a tree.
+func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) sandbox.Options {
+	o := sandbox.Options{Proc: c.opt.Proc, Root: root, Project: c.opt.Root, Git: at, Agent: name,
+		ReadOnly: c.cfg.Sandbox == string(policy.SandboxReadOnly), Off: c.cfg.Sandbox == string(policy.SandboxOff) || c.confined().None(),
+		Getenv: c.opt.Getenv, Environ: os.Environ()}
+	if c.opt.Getenv != nil {
+		o.UserConfig = filepath.Dir(config.UserFile(c.opt.Getenv))
+	}
+	return o
+}
+
+// stations are those that are open. It is safe for concurrent use.
+type stations struct {
+	mu   sync.Mutex
+	open []*station
+}
+
+func (s *stations) add(st *station) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = append(s.open, st)
+	st.closed = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open = slices.DeleteFunc(s.open, func(x *station) bool { return x == st })
+	}
+}
+
+// stopJobs ends the background commands that can write to a tree, and names them.
+func (s *stations) stopJobs(ctx context.Context, root string) (ended []string, err error) {
+	s.mu.Lock()
+	open := slices.Clone(s.open)
+	s.mu.Unlock()
+	for _, st := range open {
+		if st.root != root {
+			continue
+		}
+		jobs, e := st.cage.StopJobs(ctx)
+		ended, err = append(ended, jobs...), errors.Join(err, e)
+	}
+	return ended, err
 }
 
 // confined says what the kernel holds commands to.
@@ -96,15 +141,4 @@ func lacking(s sandbox.Status) []string {
 		return nil
 	}
 	return s.Missing
-}
-
-// runIn runs a command line in a station's tree as its agent could: inside the
-// sandbox, with the network only where a rule allows it.
-func (c *Coordinator) runIn(ctx context.Context, s *station, command string, maxBytes int) (proc.Result, error) {
-	sp := proc.Spec{Argv: []string{proc.Shell(), "-c", command}, Dir: s.root, Timeout: c.cfg.CheckTimeout, MaxBytes: maxBytes}
-	res, rep, err := s.cage.Run(ctx, sp, sandbox.Call{Network: c.gate.network(command)})
-	for _, r := range rep.Reverted {
-		c.warn(fmt.Sprintf("after %q: %s", head(command, maxToldBytes), r))
-	}
-	return res, err
 }

@@ -135,18 +135,23 @@ func (e *engine) order(t *plan.Task) Order {
 }
 
 // checks are what the work of a task has to pass.
-func (e *engine) checks(t *plan.Task) []string {
-	var list []string
-	add := func(command string) {
-		if command = strings.TrimSpace(command); command != "" && !slices.Contains(list, command) {
-			list = append(list, command)
+func (e *engine) checks(t *plan.Task) []plan.Check {
+	var list []plan.Check
+	add := func(command string, clean bool) {
+		if command = strings.TrimSpace(command); command == "" {
+			return
 		}
+		if i := slices.IndexFunc(list, func(c plan.Check) bool { return c.Command == command }); i >= 0 {
+			list[i].Clean = list[i].Clean || clean
+			return
+		}
+		list = append(list, plan.Check{Command: command, Clean: clean})
 	}
-	add(t.Check)
-	add(e.s.Settings.Check)
+	add(t.Check, t.Clean)
+	add(e.s.Settings.Check, false)
 	for _, g := range e.p.Gates {
 		if g.Task == t.ID || g.Task == "" && g.Phase == "" {
-			add(g.Check)
+			add(g.Check, g.Clean)
 		}
 	}
 	return list
@@ -157,7 +162,7 @@ func (e *engine) planned() []string {
 	var list []string
 	for i := range e.p.Tasks {
 		if t := &e.p.Tasks[i]; e.scope[t.ID] && e.stands[t.ID].Open() {
-			list = append(list, e.checks(t)...)
+			list = append(list, plan.Commands(e.checks(t))...)
 		}
 	}
 	for _, g := range e.p.Gates {

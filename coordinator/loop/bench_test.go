@@ -60,8 +60,8 @@ func (quick) Prompt(context.Context, Order) (string, error) { return "work", nil
 func (quick) Facts(context.Context, plan.Task) decide.Facts {
 	return decide.Facts{Description: true, Criteria: true, Check: true, Bounded: true}
 }
-func (quick) Check(context.Context, string) CheckRun { return CheckRun{} }
-func (quick) Do(ctx context.Context, o Order) Report { return well(ctx, o) }
+func (quick) Check(context.Context, plan.Check) CheckRun { return CheckRun{} }
+func (quick) Do(ctx context.Context, o Order) Report     { return well(ctx, o) }
 
 // BenchmarkIteration is the loop's own time for an iteration: select, decide,
 // record, encode the snapshot; without the tracker and the disk.

@@ -109,7 +109,7 @@ func (e *engine) examineOne(ctx context.Context, g *gate) string {
 	var took time.Duration
 	details := map[string]any{"gate": g.Name, "condition": g.Condition, "check": g.Check}
 	if g.Check != "" && why == "" {
-		run := e.o.Hands.Check(ctx, g.Check)
+		run := e.o.Hands.Check(ctx, plan.Check{Command: g.Check, Clean: g.Clean})
 		if ctx.Err() != nil {
 			return ""
 		}

@@ -22,8 +22,8 @@ type Hands interface {
 	// ended and its merge is settled. When ctx ends it stops the agent and returns
 	// as soon as that is at rest, with the status interrupted.
 	Do(ctx context.Context, o Order) Report
-	// Check runs a command in the user's tree, as a gate asks for it.
-	Check(ctx context.Context, command string) CheckRun
+	// Check runs a check on the user's tree, as a gate asks for it.
+	Check(ctx context.Context, check plan.Check) CheckRun
 }
 
 // How an attempt ended, in the words of Report.Status.

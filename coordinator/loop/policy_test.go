@@ -51,7 +51,7 @@ func TestPhasesGatesMilestones(t *testing.T) {
 		if len(asked) != 1 || !strings.Contains(asked[0], "features_discovered is 30, to be >= 50") {
 			t.Errorf("asked: %q", asked)
 		}
-		want(t, "checks", strings.Join(r.orders[0].Checks, ","), "go test ./...")
+		want(t, "checks", strings.Join(plan.Commands(r.orders[0].Checks), ","), "go test ./...")
 		s := r.last()
 		var phases []string
 		for _, p := range s.Phases {

@@ -279,7 +279,8 @@ func (r *rig) Facts(_ context.Context, t plan.Task) decide.Facts {
 	return decide.Facts{Description: true, Criteria: true, Check: true, Bounded: true}
 }
 
-func (r *rig) Check(_ context.Context, command string) CheckRun {
+func (r *rig) Check(_ context.Context, check plan.Check) CheckRun {
+	command := check.Command
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return CheckRun{Command: command, ExitCode: r.checks[command], Output: "said"}

@@ -55,9 +55,9 @@ type Order struct {
 	Prompt    string // as Hands.Prompt built it; empty while that builds it
 	Agent     string // who is to work it; "" is the built-in agent
 	Model     string
-	Cut       bool     // the iteration had begun already and did not end
-	Resume    string   // the agent whose conversation and tree go on; "" for a new one
-	Checks    []string // commands that its work has to pass, its own first
+	Cut       bool         // the iteration had begun already and did not end
+	Resume    string       // the agent whose conversation and tree go on; "" for a new one
+	Checks    []plan.Check // that its work has to pass, its own first
 
 	// What a prompt may tell beyond the task.
 	Whole         *plan.Plan // as it was read last; nobody changes it

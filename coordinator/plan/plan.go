@@ -75,8 +75,9 @@ type Task struct {
 	Labels []string `json:"labels,omitempty"`
 	// After holds the ids of the tasks that must be done before.
 	After []string `json:"after,omitempty"`
-	// Check is a command that proves it.
+	// Check is a command that proves it; Clean asks for a fresh checkout to run it in.
 	Check string `json:"check,omitempty"`
+	Clean bool   `json:"clean,omitempty"`
 	// Agent is who the plan wants for it; "" is the run's.
 	Agent string `json:"agent,omitempty"`
 	// Assignee is who has claimed it.
@@ -119,9 +120,27 @@ type Milestone struct {
 	Line   int      `json:"line,omitempty"`
 }
 
+// Check is a command that work has to pass.
+type Check struct {
+	Command string
+	// Clean runs it in a fresh checkout of what git would commit, and not among the
+	// ignored files of the agent's tree.
+	Clean bool
+}
+
+// Commands are the commands of checks.
+func Commands(checks []Check) []string {
+	var list []string
+	for _, c := range checks {
+		list = append(list, c.Command)
+	}
+	return list
+}
+
 // Gate is a condition that must hold. Condition is an expression; one given as
 // metric, operator and threshold has been made into one, "metric operator
-// threshold". Check is a command instead of, or beside, a condition.
+// threshold". Check is a command instead of, or beside, a condition; for Clean see
+// Check.
 type Gate struct {
 	Name      string  `json:"name"`
 	Condition string  `json:"condition,omitempty"`
@@ -131,6 +150,7 @@ type Gate struct {
 	Phase     string  `json:"phase,omitempty"`
 	Task      string  `json:"task,omitempty"`
 	Check     string  `json:"check,omitempty"`
+	Clean     bool    `json:"clean,omitempty"`
 	Line      int     `json:"line,omitempty"`
 }
 

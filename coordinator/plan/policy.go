@@ -55,7 +55,7 @@ func (l *loopRead) milestones(n *tree.Node) {
 
 func gateField(key string) string {
 	switch key {
-	case "name", "condition", "metric", "operator", "threshold", "phase", "task", "check":
+	case "name", "condition", "metric", "operator", "threshold", "phase", "task", "check", "clean":
 		return key
 	case "gate", "title", "id":
 		return "name"
@@ -106,10 +106,10 @@ func readGate(r *reader, n *tree.Node, who, name string, p *Plan) {
 		r.fault(n.Line, 0, "", "%s must be an object, not %s", who, n.Kind)
 		return
 	}
-	o := r.object(n, who, gateField, []string{"name", "condition", "metric", "operator", "threshold", "phase", "task", "check"})
+	o := r.object(n, who, gateField, []string{"name", "condition", "metric", "operator", "threshold", "phase", "task", "check", "clean"})
 	g := Gate{
 		Name: o.text("name"), Condition: strings.TrimSpace(o.text("condition")), Metric: o.text("metric"),
-		Phase: o.text("phase"), Task: o.text("task"), Check: o.text("check"), Line: n.Line,
+		Phase: o.text("phase"), Task: o.text("task"), Check: o.text("check"), Clean: o.yes("clean"), Line: n.Line,
 	}
 	if g.Name == "" {
 		g.Name = name

@@ -269,6 +269,16 @@ func (o *object) criteria(field string) []Criterion {
 	return out
 }
 
+// yes reads true or false; false when there is none.
+func (o *object) yes(field string) bool {
+	n := o.get(field)
+	if n != nil && n.Kind != tree.Bool {
+		o.fault(n, "%s must be true or false, not %s", o.key(field), told(n))
+		return false
+	}
+	return n != nil && n.Text == "true"
+}
+
 // number reads a number between bounds; nil when there is none.
 func (o *object) number(field string, least, most float64) *float64 {
 	n := o.get(field)

@@ -40,7 +40,7 @@ func prdField(key string) string {
 func storyField(key string) string {
 	switch key {
 	case "id", "title", "description", "acceptanceCriteria", "priority", "status", "dependsOn", "passes", "notes", "labels",
-		"check", "agent", "epic", "phase", "type", "effort", "result":
+		"check", "clean", "agent", "epic", "phase", "type", "effort", "result":
 		return key
 	case "storyId", "story_id", "taskId", "task_id", "key":
 		return "id"
@@ -144,6 +144,7 @@ func readStory(r *reader, n *tree.Node, i int) (Task, *tree.Node) {
 	task.Priority, task.Labels = o.priority("priority"), o.list("labels", true, "name")
 	task.After = dedupe(o.list("dependsOn", true, "id", "task_id", "story"))
 	task.Check, task.Agent, task.Epic, task.Phase = o.text("check"), o.text("agent"), strings.TrimSpace(o.text("epic")), o.text("phase")
+	task.Clean = o.yes("clean")
 	task.Kind, task.Effort, task.Result = o.kind("type"), o.text("effort"), o.text("result")
 	task.Notes, task.Assignee = cutClaim(o.text("notes"))
 	task.Status = o.passes()

@@ -59,7 +59,7 @@ func loopTaskField(key string) string {
 	switch key {
 	case "task_id", "name", "phase", "description", "acceptance_criteria", "dependencies", "estimated_effort", "priority_score", "priority",
 		"input_artifacts", "output_artifacts", "prompts", "success_metrics", "error_handling",
-		"status", "result", "assignee", "notes", "labels", "epic", "check", "agent", "type":
+		"status", "result", "assignee", "notes", "labels", "epic", "check", "clean", "agent", "type":
 		return key
 	case "id":
 		return "task_id"
@@ -238,6 +238,7 @@ func (l *loopRead) task(n *tree.Node, i int, phase, id string) {
 	t.Inputs, t.Outputs = o.list("input_artifacts", false, "path", "file", "name"), o.list("output_artifacts", false, "path", "file", "name")
 	t.Metrics = o.list("success_metrics", false)
 	t.Check, t.Agent, t.Kind = o.text("check"), o.text("agent"), o.kind("type")
+	t.Clean = o.yes("clean")
 	t.Notes, t.Result, t.Assignee = o.text("notes"), o.text("result"), o.text("assignee")
 	t.Status, _ = o.status("status")
 	t.Priority = o.priority("priority")

@@ -36,6 +36,8 @@ type Settings struct {
 	// Check is the command that proves the work; empty means none was set.
 	Check          string
 	CheckTimeout   time.Duration
+	CheckClean     bool
+	CheckSetup     string
 	CheckRetries   int
 	CommandTimeout time.Duration
 

@@ -95,14 +95,14 @@ func planFile(tracker string, tasks []plan.Task) (name string, data []byte, err 
 type planHands struct{}
 
 func (h *planHands) Prompt(_ context.Context, o loop.Order) (string, error) {
-	return work.Render(work.Of(o.Whole, o.Task, o.Checks...), "")
+	return work.Render(work.Of(o.Whole, o.Task, plan.Commands(o.Checks)...), "")
 }
 
 func (*planHands) Facts(_ context.Context, t plan.Task) decide.Facts {
 	return decide.Facts{Task: t.ID, Description: true, Criteria: true, Check: true, Bounded: true}
 }
 
-func (*planHands) Check(context.Context, string) loop.CheckRun { return loop.CheckRun{} }
+func (*planHands) Check(context.Context, plan.Check) loop.CheckRun { return loop.CheckRun{} }
 
 func (*planHands) Do(_ context.Context, o loop.Order) loop.Report {
 	if o.Begun != nil {

@@ -141,8 +141,10 @@ func (s *Sandbox) outside(path string) bool {
 		return true
 	}
 	open := []string{s.o.Root, "/tmp", "/var/tmp", "/dev", "/proc"}
-	if dir := s.caches().dir; dir != "" {
-		open = append(open, dir)
+	s.mu.Lock()
+	for _, c := range s.leased {
+		open = append(open, c.Path)
 	}
+	s.mu.Unlock()
 	return !slices.ContainsFunc(open, func(dir string) bool { return below(dir, path) })
 }

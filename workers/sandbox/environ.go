@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/workers/buildcache"
 	"ralph/workers/proc"
 )
 
 // environ is the environment of a confined command: what of the user's is known
 // to be needed and holds no secret, the places where it may write, and settings
 // without which tools stumble over what the sandbox leaves out.
-func (s *Sandbox) environ(temp string, o Call) []string {
+func (s *Sandbox) environ(temp string, cache *buildcache.Cache, o Call) []string {
 	env := Environ(s.o.Environ, o.Network)
 	env = slices.DeleteFunc(env, func(kv string) bool {
 		name, value, _ := strings.Cut(kv, "=")
@@ -23,7 +24,7 @@ func (s *Sandbox) environ(temp string, o Call) []string {
 		env = append(env, "PATH="+path)
 	}
 	env = append(env, "TMPDIR="+s.tempAsSeen(temp))
-	env = append(env, s.caches().environ(s.tempAsSeen(temp), o.Network, s.o.Getenv)...)
+	env = append(env, s.cacheEnviron(cache, s.tempAsSeen(temp), o.Network)...)
 	return append(env, gitSettings()...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/workers/buildcache"
 	"ralph/workers/git"
 	"ralph/workers/proc"
 )
@@ -21,11 +22,11 @@ const (
 )
 
 // confinement says what one command may write, and what it does not see.
-func (s *Sandbox) confinement(temp string, o Call) (*proc.Confinement, error) {
+func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*proc.Confinement, error) {
 	c := &proc.Confinement{Temp: temp, Network: o.Network, MaxFileBytes: maxFileBytes}
 	c.Hide = append(existing([]string{filepath.Join(s.o.Project, ".ralph", "control.sock")}), s.hiding()...)
-	if dir := s.caches().dir; dir != "" {
-		c.Write = append(c.Write, dir)
+	if cache != nil {
+		c.Write = append(c.Write, cache.Path)
 	}
 	shown := append([]string{s.o.Root}, s.seen()...)
 	if s.o.ReadOnly {

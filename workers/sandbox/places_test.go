@@ -274,10 +274,7 @@ func TestToolchains(t *testing.T) {
 			build += " && go test -count=1 ./... && go vet ./..."
 		}
 		w.works(s, build)
-		found, _ := filepath.Glob(filepath.Join(w.home, "cache", "ralph", "*", "go-build"))
-		if len(found) != 1 {
-			t.Error("the build cache is not the project's")
-		}
+		w.works(s, "case $GOCACHE in "+filepath.Join(w.home, "cache", "ralph")+"/*/go-build) test -d $GOCACHE/00 ;; *) false ;; esac")
 		if o := w.run(s, w.root, "go get example.invalid/x", sandbox.Call{}); o.code == 0 || len(o.rep.Denied) == 0 {
 			t.Errorf("a module that is not there: %+v", o)
 		}

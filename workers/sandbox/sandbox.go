@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"ralph/workers/buildcache"
 	"ralph/workers/git"
 	"ralph/workers/proc"
 )
@@ -45,6 +47,11 @@ type Options struct {
 	Environ []string
 	// UserConfig is the directory of the user's Ralph configuration.
 	UserConfig string
+	// Caches are the build caches; nil for those of the Project.
+	Caches *buildcache.Store
+	// Fill begins with empty build caches, of which KeepCaches makes those of all
+	// later sandboxes. It is for a tree that no agent has written.
+	Fill bool
 }
 
 // Call is what one command is allowed besides.
@@ -74,10 +81,12 @@ type Sandbox struct {
 	o      Options
 	home   string
 	layers func() Status
-	tools  func() tools    // found once
-	caches func() caches   // made once
-	nested func() []string // see nestedRepos
-	seen   func() []string // see reading
+	tools  func() tools             // found once
+	caches func() *buildcache.Store // opened once
+	// overlays says that an overlay of the caches can be mounted; tried once.
+	overlays func() bool
+	nested   func() []string // see nestedRepos
+	seen     func() []string // see reading
 
 	watchers sync.WaitGroup
 	closing  chan struct{}
@@ -88,8 +97,10 @@ type Sandbox struct {
 	closed  bool
 	repo    *git.Location
 	reports map[*proc.Job]*ended
-	watches map[*watch]bool // of commands that run
-	hidden  []string        // the places of secrets, as they were at hiddenAt
+	watches map[*watch]bool     // of commands that run
+	leased  []*buildcache.Cache // all that commands have or had
+	idle    []*buildcache.Cache // those of leased that no command has now
+	hidden  []string            // the places of secrets, as they were at hiddenAt
 
 	hiddenAt time.Time
 }
@@ -130,14 +141,20 @@ func Open(o Options) (*Sandbox, error) {
 	s.tools = sync.OnceValue(s.findTools)
 	s.nested = sync.OnceValue(s.nestedRepos)
 	s.seen = sync.OnceValue(s.reading)
-	s.caches = sync.OnceValue(s.makeCaches)
+	s.caches = sync.OnceValue(s.openCaches)
+	s.overlays = sync.OnceValue(s.tryOverlay)
 	return s, nil
 }
 
 // Prepare completes a command: its environment is the allow-list with what sp.Env
 // adds, and it is confined as o and the options say. A command that is prepared
-// and run by the caller is not checked afterwards.
+// and run by the caller is not checked afterwards, and has a build cache of its
+// own until Close.
 func (s *Sandbox) Prepare(sp proc.Spec, o Call) (proc.Spec, error) {
+	return s.prepare(sp, o, s.lease(o))
+}
+
+func (s *Sandbox) prepare(sp proc.Spec, o Call, cache *buildcache.Cache) (proc.Spec, error) {
 	added := sp.Env
 	if s.o.Off || o.Outside {
 		sp.Env = slices.Concat(proc.Environ(s.o.Environ), added)
@@ -148,12 +165,12 @@ func (s *Sandbox) Prepare(sp proc.Spec, o Call) (proc.Spec, error) {
 	if err != nil {
 		return sp, err
 	}
-	c, err := s.confinement(temp, o)
+	c, err := s.confinement(temp, cache, o)
 	if err != nil {
 		return sp, err
 	}
 	c.Write, c.Hide = opened(c.Write, c.Hide, o.State)
-	sp.Env = slices.Concat(s.environ(temp, o), added)
+	sp.Env = slices.Concat(s.environ(temp, cache, o), added)
 	sp.Confine = c
 	return sp, nil
 }
@@ -163,7 +180,9 @@ func (s *Sandbox) Prepare(sp proc.Spec, o Call) (proc.Spec, error) {
 func (s *Sandbox) Run(ctx context.Context, sp proc.Spec, o Call) (proc.Result, Report, error) {
 	var res proc.Result
 	var rep Report
-	err := s.settled(sp, o, func(sp proc.Spec) error {
+	cache := s.lease(o)
+	defer s.giveBack(cache)
+	err := s.settled(sp, o, cache, func(sp proc.Spec) error {
 		w := s.before(sp.Confine)
 		if sp.Confine == nil && !s.o.Off {
 			defer s.leave()()
@@ -182,10 +201,10 @@ func (s *Sandbox) Run(ctx context.Context, sp proc.Spec, o Call) (proc.Result, R
 // settled prepares a command for run. Where a place that was to be hidden went
 // away before it could be, such as the socket of a program that ended, run has
 // started nothing, and it is tried again with what is there then.
-func (s *Sandbox) settled(sp proc.Spec, o Call, run func(proc.Spec) error) error {
+func (s *Sandbox) settled(sp proc.Spec, o Call, cache *buildcache.Cache, run func(proc.Spec) error) error {
 	const tries = 5
 	for i := 1; ; i++ {
-		ready, err := s.Prepare(sp, o)
+		ready, err := s.prepare(sp, o, cache)
 		if err != nil {
 			return err
 		}
@@ -213,7 +232,8 @@ func (s *Sandbox) Start(ctx context.Context, sp proc.Spec, o Call) (*proc.Job, e
 	var job *proc.Job
 	var w *watch
 	confined := false
-	err := s.settled(sp, o, func(sp proc.Spec) error {
+	cache := s.lease(o)
+	err := s.settled(sp, o, cache, func(sp proc.Spec) error {
 		confined = sp.Confine != nil
 		w = s.before(sp.Confine)
 		var err error
@@ -223,6 +243,7 @@ func (s *Sandbox) Start(ctx context.Context, sp proc.Spec, o Call) (*proc.Job, e
 		return err
 	})
 	if err != nil {
+		s.giveBack(cache)
 		s.watchers.Done()
 		return nil, err
 	}
@@ -235,6 +256,7 @@ func (s *Sandbox) Start(ctx context.Context, sp proc.Spec, o Call) (*proc.Job, e
 		defer close(e.done)
 		select {
 		case <-job.Done():
+			s.giveBack(cache)
 		case <-s.closing:
 		}
 		e.report = s.after(w)
@@ -261,8 +283,24 @@ func (s *Sandbox) Ended(job *proc.Job) Report {
 	return e.report
 }
 
+// StopJobs ends the jobs of Start that still run, and names them.
+func (s *Sandbox) StopJobs(ctx context.Context) (ended []string, err error) {
+	s.mu.Lock()
+	jobs := slices.Collect(maps.Keys(s.reports))
+	s.mu.Unlock()
+	for _, j := range jobs {
+		if _, over := j.Result(); over {
+			continue
+		}
+		err = errors.Join(err, j.Stop(ctx))
+		ended = append(ended, j.ID())
+	}
+	slices.Sort(ended)
+	return ended, err
+}
+
 // Close checks what the jobs that still run have left so far, and removes the
-// temp directory. Closing again is harmless.
+// temp directory and the build caches. Closing again is harmless.
 func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -275,13 +313,22 @@ func (s *Sandbox) Close() error {
 	s.watchers.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.temp == "" {
-		return nil
+	err := s.dropCaches()
+	if s.temp != "" {
+		err = errors.Join(err, removeAll(s.temp))
 	}
-	if err := removeAll(s.temp); err != nil {
+	if err != nil {
 		return fmt.Errorf("close sandbox: %w", err)
 	}
 	return nil
+}
+
+// Fresh opens another sandbox of the same place, which shares with this one the
+// tree alone: its temp directory and its build caches are new.
+func (s *Sandbox) Fresh() (*Sandbox, error) {
+	o := s.o
+	o.Caches = s.caches()
+	return Open(o)
 }
 
 // tempDir makes the temp directory. It is named for the agent, below the user's

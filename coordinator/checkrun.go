@@ -1,0 +1,251 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ralph/coordinator/plan"
+	"ralph/coordinator/policy"
+	"ralph/workers/agent"
+	"ralph/workers/buildcache"
+	"ralph/workers/git"
+	"ralph/workers/proc"
+	"ralph/workers/sandbox"
+)
+
+// What a check looks at, in the words of CheckResult.Tree.
+const (
+	treeWork  = "worktree"
+	treeClean = "clean"
+)
+
+// checked is what came of a check.
+type checked struct {
+	proc.Result
+	Where string // treeWork or treeClean
+}
+
+// prove runs a check on whose result something depends. Background commands that
+// could write to the tree meanwhile are ended before.
+func (c *Coordinator) prove(ctx context.Context, st *station, check plan.Check, emit func(agent.Event)) (checked, error) {
+	ended, err := c.stations.stopJobs(ctx, st.root)
+	if err != nil {
+		return checked{}, fmt.Errorf("end background commands before a check: %w", err)
+	}
+	if len(ended) > 0 {
+		c.warn(fmt.Sprintf("%s was ended before the check %q, because it could change what is checked", strings.Join(ended, ", "), clipRunes(firstLine(check.Command), maxQuote)))
+	}
+	return c.runCheck(ctx, st, check, emit)
+}
+
+// runCheck is the only place in which a check runs: on the tree of an agent or on
+// a fresh checkout of it, in a sandbox that shares with that of the agent nothing
+// but the tree, and with build caches that no agent has written. emit gets an
+// event with the result. Half of the output that is kept is its end.
+func (c *Coordinator) runCheck(ctx context.Context, st *station, check plan.Check, emit func(agent.Event)) (res checked, err error) {
+	tree := ""
+	if c.book.sessionDir() != "" { // else nobody reads it
+		tree = st.tree(ctx)
+	}
+	c.fillCaches(ctx, check.Command)
+	began := time.Now()
+	if check.Clean || c.cfg.CheckClean {
+		res.Where = treeClean
+		res.Result, err = c.checkCheckout(ctx, st, check.Command)
+	} else {
+		res.Where = treeWork
+		res.Result, err = c.checkTree(ctx, st, check.Command)
+	}
+	if ctx.Err() != nil {
+		return res, context.Cause(ctx) // and not what the stop did to the check
+	}
+	if err != nil {
+		return res, err
+	}
+	why := ""
+	if res.TimedOut {
+		// The signal that ended it says nothing about the check.
+		res.ExitCode, why = timedOutCode, "timed out"
+	}
+	code, ok, took := res.ExitCode, res.ExitCode == 0, time.Since(began).Milliseconds()
+	emit(agent.Event{Type: agent.EventGate, Agent: st.name, TaskID: c.errands.taskOf(st.name), Text: check.Command, ExitCode: &code, OK: &ok, DurationMS: &took, Reason: why, Ref: tree})
+	if ok && c.cfg.Sandbox == string(policy.SandboxOff) {
+		c.unguarded.Do(func() {
+			c.warn("the sandbox is off, so nothing kept commands from the build caches and temporary files that checks use: run the check elsewhere before you rely on it")
+		})
+	}
+	return res, nil
+}
+
+// checkTree runs a check among the files that an agent works on.
+func (c *Coordinator) checkTree(ctx context.Context, st *station, command string) (proc.Result, error) {
+	cage, err := st.cage.Fresh()
+	if err != nil {
+		return proc.Result{}, err
+	}
+	return c.runAndClose(ctx, cage, st.root, command)
+}
+
+// runAndClose runs commands one after the other until one fails, notes what they
+// had to build, and closes the sandbox.
+func (c *Coordinator) runAndClose(ctx context.Context, cage *sandbox.Sandbox, dir string, commands ...string) (res proc.Result, err error) {
+	defer func() { err = errors.Join(err, cage.Close()) }()
+	for _, command := range commands {
+		if res, err = c.runIn(ctx, cage, dir, command); err != nil || res.ExitCode != 0 || res.TimedOut {
+			break
+		}
+	}
+	if caches := cage.Caches(); err == nil && caches != nil {
+		err = caches.Measured(cage.Written())
+	}
+	return res, err
+}
+
+// runIn runs a command line as an agent could: with the network only where a rule
+// allows it.
+func (c *Coordinator) runIn(ctx context.Context, cage *sandbox.Sandbox, dir, command string) (proc.Result, error) {
+	sp := proc.Spec{Argv: []string{proc.Shell(), "-c", command}, Dir: dir, Timeout: c.cfg.CheckTimeout, MaxBytes: maxCheckBytes}
+	res, rep, err := cage.Run(ctx, sp, sandbox.Call{Network: c.gate.network(command)})
+	for _, r := range rep.Reverted {
+		c.warn(fmt.Sprintf("after %q: %s", head(command, maxToldBytes), r))
+	}
+	return res, err
+}
+
+// errNoCommit says that there is nothing to check out.
+var errNoCommit = errors.New("a clean check needs a git repository with a commit")
+
+// checkCheckout runs a check, after its set-up command, on a fresh checkout of
+// what git would commit of the files that an agent works on.
+func (c *Coordinator) checkCheckout(ctx context.Context, st *station, command string) (res proc.Result, err error) {
+	caches := st.cage.Caches()
+	if st.repo == nil || caches == nil {
+		return res, errNoCommit
+	}
+	commit, err := st.repo.Head(ctx)
+	if err != nil || commit == "" {
+		return res, errors.Join(errNoCommit, err)
+	}
+	dir, remove, err := caches.Checkout()
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if _, err = st.repo.Checkout(ctx, commit, dir); err != nil {
+		return res, err
+	}
+	if err = st.repo.CopyChanges(ctx, dir); err != nil {
+		return res, err
+	}
+	cage, root, err := c.openCheckout(st, dir, caches, false)
+	if err != nil {
+		return res, err
+	}
+	var commands []string
+	if set := c.setUp(root); set != "" {
+		commands = append(commands, set)
+	}
+	return c.runAndClose(ctx, cage, root, append(commands, command)...)
+}
+
+// openCheckout opens a sandbox for a checkout of the repository of st in dir. root
+// is the directory in it that is the project.
+func (c *Coordinator) openCheckout(st *station, dir string, caches *buildcache.Store, fill bool) (cage *sandbox.Sandbox, root string, err error) {
+	loc, err := git.Find(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	root = dir
+	if at, err := git.Find(st.root); err == nil {
+		if rel, err := filepath.Rel(at.Root, st.root); err == nil && filepath.IsLocal(rel) {
+			root = filepath.Join(dir, rel)
+		}
+	}
+	o := c.sandboxOptions("check", root, &loc)
+	o.Caches, o.Fill = caches, fill
+	cage, err = sandbox.Open(o)
+	return cage, root, err
+}
+
+// setUp is the command that makes a fresh checkout ready for its check: the user's,
+// or what the lock file of a package manager calls for; "" for none.
+func (c *Coordinator) setUp(root string) string {
+	if c.cfg.CheckSetup != "" {
+		return c.cfg.CheckSetup
+	}
+	for _, x := range []struct{ file, command string }{
+		{"package-lock.json", "npm ci"}, {"npm-shrinkwrap.json", "npm ci"}, {"pnpm-lock.yaml", "pnpm install --frozen-lockfile"},
+		{".yarnrc.yml", "yarn install --immutable"}, {"yarn.lock", "yarn install --frozen-lockfile"},
+		{"bun.lock", "bun install --frozen-lockfile"}, {"bun.lockb", "bun install --frozen-lockfile"},
+		{"uv.lock", "uv sync --frozen"}, {"poetry.lock", "poetry install"}, {"Pipfile.lock", "pipenv sync --dev"},
+		{"Gemfile.lock", "bundle install"}, {"composer.lock", "composer install"},
+	} {
+		if info, err := os.Lstat(filepath.Join(root, x.file)); err == nil && info.Mode().IsRegular() {
+			return x.command
+		}
+	}
+	return ""
+}
+
+// fillCaches fills the build caches of checks anew where they are found to be out
+// of date: by one run of the check on the commit with which the user began, which
+// no agent of this session has written. What comes of the check is no matter, and
+// a fill that fails leaves the caches as they were: a check builds then what it
+// needs itself.
+func (c *Coordinator) fillCaches(ctx context.Context, command string) {
+	caches := c.station.cage.Caches()
+	if caches == nil || c.repo == nil || c.confined().None() {
+		return
+	}
+	c.filling.Lock()
+	defer c.filling.Unlock()
+	base := caches.Due()
+	if base == "" {
+		return
+	}
+	if err := c.fillFrom(ctx, caches, base, command); err != nil && ctx.Err() == nil {
+		c.warn("the build caches of checks were not filled: " + err.Error())
+	}
+}
+
+func (c *Coordinator) fillFrom(ctx context.Context, caches *buildcache.Store, base, command string) (err error) {
+	dir, remove, err := caches.Checkout()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if _, err = c.repo.Checkout(ctx, base, dir); err != nil {
+		return errors.Join(err, caches.Tried(base)) // the commit may be gone
+	}
+	cage, root, err := c.openCheckout(c.station, dir, caches, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cage.Close()) }()
+	res, err := c.runIn(ctx, cage, root, command)
+	if err != nil {
+		return err
+	}
+	if err = caches.Tried(base); err != nil || res.TimedOut {
+		return err // what was ended may have left halves
+	}
+	return cage.KeepCaches()
+}
+
+// began records the commit that a session begins with, from which caches may be
+// filled; one that goes on has another, which holds its agents' work.
+func (c *Coordinator) began(commit string) {
+	again := c.opt.Situation != nil || c.cfg.Run.Continue || c.opt.Session != "" && c.opt.Session != "new"
+	caches := c.station.cage.Caches()
+	if again || caches == nil || commit == "" {
+		return
+	}
+	if err := caches.SetBase(commit); err != nil {
+		c.warn("the build caches of checks: " + err.Error())
+	}
+}

@@ -1,0 +1,125 @@
+package coordinator_test
+
+import (
+	"testing"
+
+	"ralph/coordinator"
+	"ralph/workers/model/modeltest"
+	"ralph/workers/proc"
+	"ralph/workers/sandbox"
+)
+
+// confined makes a project of a user with a home, whose commands run in a sandbox.
+func confined(t *testing.T, replies ...modeltest.Reply) *project {
+	t.Helper()
+	r := proc.New(proc.Options{Init: proc.Self()})
+	defer func() {
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if st := sandbox.Check(r); !st.Complete {
+		t.Skip("commands are not confined here: ", st)
+	}
+	p := newProject(t, replies...)
+	p.home, p.flags["sandbox"] = t.TempDir(), []string{"workspace"}
+	return p
+}
+
+// A check reads nothing outside the tree that a command of the model wrote.
+func TestForgedCheckOfARun(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]string{"cache": "$XDG_CACHE_HOME/proves", "npm": "$npm_config_cache/proves", "temp": "/tmp/proves", "own temp": "$TMPDIR/proves", "shared memory": "/dev/shm/proves"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := confined(t, calls(shell("mkdir -p $(dirname "+place+") && echo exit 0 > "+place+" && . "+place)), text("done"))
+			p.flags["check"], p.flags["check_retries"] = []string{". " + place}, []string{"0"}
+			out := p.run(coordinator.Job{})
+			p.want(out, coordinator.StatusFailed, "check")
+			if out.ToolCalls.Failed != 0 || out.Verified || out.Check.Tree != "worktree" {
+				t.Errorf("verified %v, check %+v, calls %+v", out.Verified, out.Check, out.ToolCalls)
+			}
+		})
+	}
+}
+
+// A check runs what the model wrote, so that one that passes could leave behind
+// what makes the next pass, too.
+func TestPassingCheckForgesNoOther(t *testing.T) {
+	t.Parallel()
+	write := func(text string) string { return "printf '" + text + "' > test.sh" }
+	p := confined(t, calls(shell(write("mkdir -p $XDG_CACHE_HOME && echo exit 0 > $XDG_CACHE_HOME/forged"))), text("done"), calls(shell(write("exit 1"))), text("done"))
+	p.flags["check"], p.flags["check_retries"] = []string{"test -f $XDG_CACHE_HOME/forged && . $XDG_CACHE_HOME/forged; . ./test.sh"}, []string{"0"}
+	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), coordinator.StatusFailed)
+}
+
+// Caches that a check found cold are filled once, from the commit with which the
+// user began, and what the model made of the tree has no part in it.
+func TestCachesAreFilledFromTheBase(t *testing.T) {
+	t.Parallel()
+	build := "if test -f $XDG_CACHE_HOME/built; then grep -q base $XDG_CACHE_HOME/source && exit 7; exit 8; fi; mkdir -p $XDG_CACHE_HOME; cp source.txt $XDG_CACHE_HOME/source; head -c 20000000 /dev/zero > $XDG_CACHE_HOME/built"
+	change := calls(shell("echo changed > source.txt"))
+	p := confined(t, change, text("cold"), change, text("warm"), change, text("warm"))
+	p.write("source.txt", "base\n")
+	p.git("add", "source.txt")
+	p.git("commit", "-qm", "base")
+	p.flags["check"], p.flags["check_retries"] = []string{build}, []string{"0"}
+	for i, want := range []int{0, 7, 7} {
+		if out := p.run(coordinator.Job{}); out.Check == nil || out.Check.ExitCode != want {
+			t.Errorf("run %d: check %+v, want exit %d; warnings %q", i, out.Check, want, out.Warnings)
+		}
+	}
+}
+
+// A clean check sees what git would commit and what its set-up command makes, and
+// none of the ignored files.
+func TestCleanCheck(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, setup, model string
+		code               int
+	}{
+		{"ignored file", "", "mkdir -p out && touch out/proof", 1},
+		{"set-up", "mkdir out && touch out/proof", "true", 0},
+		{"set-up fails", "mkdir out && touch out/proof && exit 3", "true", 3},
+		{"new file", "", "printf 'out/\\n!out/proof\\n' > .gitignore; sed -i s,out/$,x, .gitignore; mkdir -p out; touch out/proof", 0},
+		{"git works", "mkdir out && touch out/proof && test $(git log --oneline | wc -l) = 1 && git status --porcelain | grep -q a.txt", "echo x > a.txt", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := confined(t, calls(shell(c.model)), text("done"))
+			p.write(".gitignore", "out/\n")
+			p.git("add", "-A")
+			p.git("commit", "-qm", "base")
+			p.flags["check"], p.flags["check_retries"], p.flags["check_clean"] = []string{"test -f out/proof"}, []string{"0"}, []string{"true"}
+			p.flags["check_setup"] = []string{c.setup}
+			out := p.run(coordinator.Job{})
+			if out.Check == nil || out.Check.ExitCode != c.code || out.Check.Tree != "clean" || out.Verified != (c.code == 0) {
+				t.Errorf("check %+v, verified %v, failure %+v, warnings %q", out.Check, out.Verified, out.Failure, out.Warnings)
+			}
+		})
+	}
+}
+
+// A job of the model cannot change what is checked while it is checked.
+func TestJobsEndBeforeACheck(t *testing.T) {
+	t.Parallel()
+	job := call("shell", m{"command": "while :; do echo good > a.txt; done", "background": true})
+	p := confined(t, calls(job), calls(shell("while ! test -s a.txt; do :; done")), text("done"))
+	p.flags["check"], p.flags["check_retries"] = []string{"rm -f a.txt; i=0; while test $i -lt 2000; do i=$((i+1)); test -e a.txt && exit 0; done; exit 9"}, []string{"0"}
+	out := p.run(coordinator.Job{})
+	if out.Check == nil || out.Check.ExitCode != 9 || !p.warned("was ended before the check") {
+		t.Errorf("check %+v, warnings %q", out.Check, out.Warnings)
+	}
+}
+
+func TestCheckWithoutASandbox(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, text("done"))
+	p.flags["check"] = []string{"true"}
+	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	if !p.warned("the sandbox is off") {
+		t.Error("nothing is said")
+	}
+}
