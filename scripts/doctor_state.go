@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"ralph/memory"
+	"ralph/memory/identity"
+	"ralph/workers/git"
 )
 
 const (
@@ -33,6 +35,13 @@ func (d *doctor) space() {
 			status, hint = checkWarn, "make room there (df -h, df -i): what cannot be saved is held in memory"
 		}
 		d.add("space", status, hint, "%s on the filesystem mounted at %s", text, orWord(sp.Mount, "(not known)"))
+	}
+	if dir := identity.CheckpointDir(identity.Home(d.inv.Getenv), d.inv.root); dir == "" {
+		d.add("checkpoints", checkWarn, "set HOME or RALPH_STATE_DIR", "there is no state directory of the user: nothing can be undone")
+	} else if size, err := git.StoreSize(dir); err != nil {
+		d.add("checkpoints", checkWarn, "", "%s", err)
+	} else {
+		d.add("checkpoints", checkOK, "", "%s in %s", sizeText(size), dir)
 	}
 	parts := slices.SortedFunc(maps.Keys(sp.Parts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sp.Parts[b], sp.Parts[a]), strings.Compare(a, b))

@@ -49,6 +49,10 @@ func (w *world) defended() result {
 		r := w.oneShot()
 		w.trees(&r)
 		return r
+	case "undo":
+		r := w.oneShot()
+		w.undo(&r)
+		return r
 	case "deny":
 		w.a.Flags = append(w.a.Flags, "--sandbox", "off", "--deny", w.a.Deny)
 		return w.oneShot()
@@ -75,7 +79,7 @@ func (w *world) naive() result {
 	switch w.a.Door {
 	case "tool":
 		return w.naiveTools()
-	case "shell":
+	case "shell", "undo":
 		return w.bash(w.say(w.a.Run))
 	case "config":
 		return w.trusting()
@@ -183,6 +187,18 @@ func (w *world) oneShot() result {
 	}
 	w.heard(&r, srv)
 	return r
+}
+
+// undo has another Ralph undo what the first one did.
+func (w *world) undo(r *result) {
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, w.say("{SELF}"), "undo")
+	c.Dir, c.WaitDelay = w.project, 2*time.Second
+	c.Env = append(w.environ(), roleEnv+"=ralph")
+	out, _ := c.CombinedOutput() // what it came to is looked at in the files
+	r.shown += string(out)
+	r.hung = r.hung || ctx.Err() != nil
 }
 
 // heard takes what the model was told.

@@ -5,9 +5,9 @@
 // helpers, transports). Paths and revisions are checked, paths are literal, and
 // lists are parsed NUL-separated.
 //
-// It owns checkpoints too: the state of all files, recorded through an index of
-// its own under refs/ralph/checkpoints/, or in a shadow repository where there
-// is none; the user's index, stash and status are never touched by them.
+// It owns checkpoints too: the state of all files, recorded in a repository of
+// Ralph's own outside of the project, which stands alone and which no command sees;
+// the user's objects, refs, index, stash and status are never touched by them.
 //
 // It refuses the network, and everything that would rewrite what the user has:
 // no push, no reset, no checkout, no clean.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -74,8 +73,9 @@ func alternate(path string) string {
 }
 
 // tracked compares an index of ours with the user's as to names, when the user's
-// has changed: ignored files are recorded when they are tracked, and only then;
-// submodules are as the user has staged them.
+// has changed: ignored files are recorded when they are tracked, and submodules are
+// as the user has staged them. What is recorded stays so when it is ignored later: a
+// command must not take a file out of undo's reach.
 func (c *Checkpoints) tracked(ctx context.Context, x index) (d difference, seen seed, err error) {
 	if c.user == nil || !isGitDir(c.user.commonDir) {
 		return d, c.seen, nil
@@ -99,19 +99,9 @@ func (c *Checkpoints) compareNames(ctx context.Context, x index) (difference, er
 	if err != nil {
 		return d, err
 	}
-	theirs := splitNul(out)
-	if out, err = c.run(ctx, call{args: ignored, env: x.env()}); err != nil {
-		return d, err
-	}
-	ours := splitNul(out)
 	skip, links := c.filter().skip, map[string]bool{}
-	for _, name := range ours {
-		if !slices.Contains(theirs, name) && !skip(name, false) {
-			d.remove = append(d.remove, name)
-		}
-	}
-	for _, name := range theirs {
-		if !slices.Contains(ours, name) && !skip(name, false) && c.standing(name, 0, links) == present {
+	for _, name := range splitNul(out) {
+		if !skip(name, false) && c.standing(name, 0, links) == present {
 			d.update = append(d.update, name)
 		}
 	}
