@@ -39,7 +39,7 @@ var past = time.Date(2026, 11, 20, 10, 2, 0, 0, time.UTC)
 func shelfWith(ids ...string) *shelfOf {
 	s := &shelfOf{minds: map[string]*fake{}, broken: map[string]error{}, alive: map[string]string{}}
 	for i, id := range ids {
-		end := past.Add(time.Duration(i) * time.Hour)
+		end := time.Now().Add(time.Duration(i-20) * time.Hour) // two digits of hours, whatever the time of day: ages are equally wide
 		s.rows = append(s.rows, retention.Row{ID: id, Name: "work " + id, Kind: "chat", Status: "completed", Started: &past, Ended: &end, DurationMS: 90_000, Done: i, Total: 4,
 			Words: "please fix number " + id, Usage: &retention.Spent{Total: 14_000}, Path: ".ralph/sessions/session-" + id})
 	}

@@ -248,7 +248,7 @@ func TestBadInput(t *testing.T) {
 			if n := strings.Count(got, `"fault"`); n > 1 {
 				t.Errorf("%s: %d faults", what, n)
 			}
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("%s took %v", what, took)
 			}
 		})
@@ -453,7 +453,7 @@ func TestManySends(t *testing.T) {
 // TestCrowd: 1,000 clients at once, half of whom say nothing, are all served.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	s := listen(t, control.Options{Handler: echo(nil), Idle: 200 * time.Millisecond})
+	s := listen(t, control.Options{Handler: echo(nil), Idle: 5 * time.Second})
 	dir := filepath.Dir(s.Path())
 	var wg sync.WaitGroup
 	var served atomic.Int64

@@ -352,7 +352,7 @@ func TestManyTasks(t *testing.T) {
 	s := &Source{Format: TUI, files: map[string][]byte{tuiFile: []byte(doc)}}
 	began := time.Now()
 	must(t, s.convertTUI())
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	if d := s.Differences(); len(d) != 2 || len(s.Name) > 100 {
