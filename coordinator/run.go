@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator/loop"
+	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/workers"
@@ -94,6 +95,9 @@ func (c *Coordinator) run(parent, ctx context.Context, p *piece) Outcome {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
+	}
+	if policy.Sandbox(c.cfg.Sandbox) != policy.SandboxOff {
+		c.opt.Proc.Ready() // while the model thinks
 	}
 	p.goOnWithRun()
 	p.about = p.subject()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ralph/coordinator"
+	"ralph/coordinator/policy"
 	"ralph/memory"
 	"ralph/memory/config"
 	"ralph/scripts/report"
@@ -298,6 +299,9 @@ const holderUndo = "undo"
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
 	inv.out.keeps = true
 	runner := proc.New(proc.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init})
+	if policy.Sandbox(inv.cfg.Sandbox) != policy.SandboxOff {
+		runner.Ready() // the coordinator looks what confines commands when it opens
+	}
 	ask := inv.alarm.alarmed(inv.newAsker(p.suspend))
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{
