@@ -193,12 +193,14 @@ func (p *project) options() coordinator.Options {
 		p.Fatal(err)
 	}
 	p.runs++
+	runner := proc.New(proc.Options{Method: p.method, Init: proc.Self()})
+	p.Cleanup(func() { _ = runner.Close(context.Background()) }) // of one that could not be opened
 	holder := "one-shot"
 	if p.session != "" {
 		holder = "chat"
 	}
 	return coordinator.Options{
-		Root: p.root, FS: p.fs, Config: cfg, Proc: proc.New(proc.Options{Method: p.method, Init: proc.Self()}), RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
+		Root: p.root, FS: p.fs, Config: cfg, Proc: runner, RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
 		Session: p.session, Eyes: p.see, Ask: p.ask, Lessons: p.lessons, Getenv: p.getenv,
 	}
 }

@@ -12,8 +12,6 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 // geminiBin is where npm has put the real program; without it the test is
@@ -72,9 +70,7 @@ func geminiModel(t *testing.T, command, word string) string {
 // and counted as any other's.
 func TestRealGeminiWorksOnATask(t *testing.T) {
 	bin := geminiBin(t)
-	if !sandbox.Check(proc.New(proc.Options{Init: proc.Self()})).Complete {
-		t.Skip("the sandbox is not complete here")
-	}
+	needsSandbox(t)
 	p := foreign(t, "exit 1\n")
 	p.userConfig = "agents:\n  gemini:\n    model: gemini-2.5-flash\n    state: [" + os.Getenv("RALPH_TEST_AGENT_CLI") + "]\n" // or it asks which model to take; and it may be installed below /tmp
 	delete(p.flags, "sandbox")

@@ -15,6 +15,7 @@ import (
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
+	"ralph/workers/proc"
 )
 
 // fake is a scripted coordinator.
@@ -128,7 +129,7 @@ func (b *bench) runWith(ctx context.Context, app App, args ...string) int {
 	}
 	return Main(ctx, App{
 		Version: "1.2.3", Commit: "abc", Date: "2026-11-21", Stdin: b.stdin, Stdout: stdout, Stderr: &b.err,
-		Getenv: func(k string) string { return b.env[k] }, Environ: environ, Dir: b.dir,
+		Getenv: func(k string) string { return b.env[k] }, Environ: environ, Dir: b.dir, Init: proc.Self(),
 		Open: app.Open, Again: app.Again, Chat: b.chat, Connect: b.connect,
 	}, args)
 }
