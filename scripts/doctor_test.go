@@ -15,7 +15,7 @@ import (
 func TestDoctorTellsOfTheSandbox(t *testing.T) {
 	for _, method := range []string{"", "session"} {
 		b := newBench(t)
-		b.env["RALPH_PROC"] = method
+		b.env["RALPH_PROC"], b.init = method, proc.Self()
 		runner := proc.New(proc.Options{Method: method, Init: proc.Self()})
 		want := sandbox.Check(runner)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

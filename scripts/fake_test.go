@@ -15,7 +15,6 @@ import (
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
-	"ralph/workers/proc"
 )
 
 // fake is a scripted coordinator.
@@ -91,6 +90,7 @@ type bench struct {
 	stdout io.Writer // nil: out
 	fake   *fake
 	chat   func(context.Context, ChatOptions) (int, error)
+	init   []string // of App; nil has no namespaces
 
 	connect func(context.Context, *config.Config) (model.Endpoint, Client, error)
 	out     bytes.Buffer
@@ -129,7 +129,7 @@ func (b *bench) runWith(ctx context.Context, app App, args ...string) int {
 	}
 	return Main(ctx, App{
 		Version: "1.2.3", Commit: "abc", Date: "2026-11-21", Stdin: b.stdin, Stdout: stdout, Stderr: &b.err,
-		Getenv: func(k string) string { return b.env[k] }, Environ: environ, Dir: b.dir, Init: proc.Self(),
+		Getenv: func(k string) string { return b.env[k] }, Environ: environ, Dir: b.dir, Init: b.init,
 		Open: app.Open, Again: app.Again, Chat: b.chat, Connect: b.connect,
 	}, args)
 }
