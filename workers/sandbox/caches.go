@@ -1,14 +1,17 @@
 package sandbox
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"ralph/workers/buildcache"
+	"ralph/workers/proc"
 )
 
 // openCaches opens the build caches of the project, below the user's; nil where
@@ -94,8 +97,34 @@ func (s *Sandbox) giveBack(c *buildcache.Cache) {
 	}
 }
 
-// tryOverlay says whether an overlay of the caches can be mounted here.
-func (s *Sandbox) tryOverlay() bool { return false }
+// probeTime bounds, as a whole, the command that tries an overlay out.
+const probeTime = 5 * time.Second
+
+// tryOverlay says whether an overlay of the caches can be mounted here, by a
+// command that sees one: not each file system can hold its upper layer.
+func (s *Sandbox) tryOverlay() bool {
+	store := s.caches()
+	if store == nil || !s.layers().Active("mount namespace") {
+		return false
+	}
+	c, err := store.Fill(true)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = c.Close() }() // what stays is removed by the next Open of the store
+	probe := proc.Spec{Argv: []string{proc.Shell(), "-c", "echo x > probe"}, Dir: c.Path, Timeout: probeTime, Env: []string{"PATH=" + s.o.Getenv("PATH")},
+		Confine: &proc.Confinement{Overlays: overlays(c), Write: []string{c.Path}}}
+	res, err := s.o.Proc.Run(context.TODO(), probe)
+	return err == nil && res.ExitCode == 0 && c.Written() > 0
+}
+
+// overlays are the mounts of a cache; none where its Path is its directory.
+func overlays(c *buildcache.Cache) []proc.Overlay {
+	if c == nil || c.Upper == "" {
+		return nil
+	}
+	return []proc.Overlay{{Path: c.Path, Lower: c.Lower, Upper: c.Upper, Work: c.Work}}
+}
 
 // Written is how many bytes its commands have put into build caches.
 func (s *Sandbox) Written() (n int64) {

@@ -26,7 +26,7 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*pr
 	c := &proc.Confinement{Temp: temp, Network: o.Network, MaxFileBytes: maxFileBytes}
 	c.Hide = append(existing([]string{filepath.Join(s.o.Project, ".ralph", "control.sock")}), s.hiding()...)
 	if cache != nil {
-		c.Write = append(c.Write, cache.Path)
+		c.Write, c.Overlays = append(c.Write, cache.Path), overlays(cache)
 	}
 	shown := append([]string{s.o.Root}, s.seen()...)
 	if s.o.ReadOnly {
