@@ -43,7 +43,7 @@ type report struct {
 // foreman obeys orders: "run", "resume", "merge" and "prune" are done one after
 // the other, "stop", "end", "agents" and "quit" at once.
 func foreman(root string) error {
-	cfg, err := config.Load(config.Sources{Flags: map[string][]string{"base_url": {os.Getenv("RALPH_TEST_URL")}, "model": {"m"}, "sandbox": {"off"}, "check_retries": {"0"}, "allow": {"true"}}})
+	cfg, err := config.Load(config.Sources{Flags: map[string][]string{"base_url": {os.Getenv("RALPH_TEST_URL")}, "model": {"m"}, "sandbox": {os.Getenv("RALPH_TEST_SANDBOX")}, "check_retries": {"0"}, "allow": {"true"}}})
 	if err != nil {
 		return err
 	}
@@ -277,6 +277,22 @@ func workOf(id string, x role) string {
 		list = append(list, "git add -A", "git -c user.name=a -c user.email=a@localhost commit -qm 'by "+id+"' || git diff --cached --quiet")
 	case "fresh":
 		list = []string{own}
+	case "vandal":
+		list = append(list, vandalism(id))
 	}
 	return strings.Join(list, " && ") + " && echo did-" + id
+}
+
+// vandalism is a command that deletes, forges and moves what it finds of objects,
+// refs and configuration: first, at once and again, in each repository around the
+// tree, and last in the agent's own clone, with commits that do not verify. What it
+// wrote before is its work all the same.
+func vandalism(id string) string {
+	return `{ d=$PWD; while [ "$d" != / ]; do d=$(dirname "$d"); [ -e "$d/.git" ] && echo "$d/.git"; done; ls -d ../*/.git ../.ralph ../.objects-*/.git; sed -n 's/^gitdir: //p' .git; ` +
+		`awk '{print $5}' /proc/self/mountinfo | grep -E '[.]git|objects'; } 2>/dev/null | grep -v "^$PWD" > "$TMPDIR/found"; ` +
+		`harm() { rm -rf "$1"/objects/?? "$1"/objects/pack/* "$1"/refs/heads/* "$1"/agent-*; printf '[core]\n\tfsmonitor = ./x\n' >> "$1/config"; for h in HEAD refs/heads/main refs/heads/ralph/` + id + ` packed-refs; do echo 0123456789012345678901234567890123456789 > "$1/$h"; done; ` +
+		`mkdir -p "$1/objects/11" "$1/hooks"; echo forged > "$1/objects/11/11111111111111111111111111111111111111"; git --git-dir="$1" update-ref refs/heads/main 1111111111111111111111111111111111111111; find "$1/objects" -type f | while read -r f; do chmod u+w "$f"; echo forged > "$f"; done; } 2>/dev/null; ` +
+		`for n in 1 2 3; do while read -r g; do harm "$g" & done < "$TMPDIR/found"; wait; done; ` +
+		`own=$(printf 'tree %s\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nforged\n' 1111111111111111111111111111111111111111 | git hash-object -w --literally -t commit --stdin); ` +
+		`case $(( $(printf %s ` + id + ` | cksum | cut -d' ' -f1) % 3 )) in 0) harm .git ;; 1) echo $own > .git/refs/heads/ralph/` + id + ` ;; 2) rm -rf .git/objects ;; esac; true`
 }

@@ -138,20 +138,20 @@ func (j *judge) owners() {
 			j.Errorf("%s belongs to nobody", ref)
 		}
 	}
-	for line := range strings.Lines(j.mustGit("worktree", "list", "--porcelain")) {
-		if dir, ok := strings.CutPrefix(strings.TrimSpace(line), "worktree "); ok && dir != j.root && !tree[dir] {
-			j.Errorf("the worktree %s belongs to nobody", dir)
-		}
-		if strings.HasPrefix(line, "prunable") {
-			j.Errorf("a worktree is %s", line)
-		}
+	if list := j.mustGit("worktree", "list", "--porcelain"); strings.Count(list, "worktree ") != 1 {
+		j.Errorf("the user's git knows of other worktrees:\n%s", list)
+	}
+	borrowed := ""
+	for dir := range tree {
+		text, _ := os.ReadFile(filepath.Join(dir, ".git/objects/info/alternates")) // a vandal has none
+		borrowed += string(text)
 	}
 	entries, err := os.ReadDir(filepath.Join(j.root, ".ralph/worktrees"))
 	if err != nil && !os.IsNotExist(err) {
 		j.Error(err)
 	}
 	for _, e := range entries {
-		if dir := filepath.Join(j.root, ".ralph/worktrees", e.Name()); e.Name() != ".ralph" && !tree[dir] {
+		if dir := filepath.Join(j.root, ".ralph/worktrees", e.Name()); e.Name() != ".ralph" && !tree[dir] && !(strings.HasPrefix(e.Name(), ".objects-") && strings.Contains(borrowed, e.Name())) {
 			j.Errorf("%s belongs to nobody", dir)
 		}
 	}
@@ -162,7 +162,9 @@ func (j *judge) owners() {
 	for _, e := range private {
 		name := e.Name()
 		owner, isRecord := strings.CutPrefix(strings.TrimSuffix(name, ".json"), "agent-")
-		if name != "lock" && name != "queue.json" && !(isRecord && id[owner]) {
+		of, _ := os.ReadFile(filepath.Join(j.root, ".ralph/worktrees/.ralph", name, "gitdir"))
+		isTree := strings.HasPrefix(name, "tree-") && tree[filepath.Dir(strings.TrimSpace(string(of)))]
+		if name != "lock" && name != "queue.json" && !isTree && !(isRecord && id[owner]) {
 			j.Errorf("%s stays behind", name)
 		}
 	}
@@ -262,8 +264,16 @@ func (j *judge) landings() {
 
 // sound checks that git is content, and that nothing of ours runs or is locked.
 func (j *judge) sound() {
-	if out, err := j.git("fsck", "--no-dangling", "--no-progress"); err != nil || strings.Contains(out, "error") || strings.Contains(out, "missing") {
+	if out, err := j.git("fsck", "--strict", "--no-dangling", "--no-progress"); err != nil || strings.Contains(out, "error") || strings.Contains(out, "missing") {
 		j.Errorf("git fsck: %v\n%s", err, out)
+	}
+	for name, plain := range map[string]string{"config": "user@localhost", "HEAD": "ref: refs/heads/"} {
+		if text, err := os.ReadFile(filepath.Join(j.root, ".git", name)); err != nil || !strings.Contains(string(text), plain) || strings.Contains(string(text), "fsmonitor") {
+			j.Errorf(".git/%s is %q: %v", name, text, err)
+		}
+	}
+	if out, err := j.git("log", "--all", "--format=%s"); err != nil || strings.Contains(out, "forged") {
+		j.Errorf("a forged commit was published: %v\n%s", err, out)
 	}
 	if out, err := j.git("status", "--porcelain"); err != nil {
 		j.Errorf("git status: %v\n%s", err, out)

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
+	"ralph/workers/proc"
+	"ralph/workers/sandbox"
 )
 
 // lines of the shared file are the agents', as many again the user's.
@@ -82,6 +85,8 @@ type randomRun struct {
 	company *company
 	user    *randomUser
 	plan    int
+	// confined says that the kernel holds commands to the sandbox.
+	confined bool
 
 	mu      sync.Mutex
 	life    *reign
@@ -103,6 +108,11 @@ func newRandomRun(t *testing.T, seed uint64, all *tally) *randomRun {
 	srv.Handle(k.answer)
 	r := &randomRun{T: t, seed: seed, rng: rng, all: all, root: root, url: srv.URL(), company: k, commits: map[string]string{}, merged: map[string]bool{}, pruned: map[string]bool{}, known: map[string]bool{}}
 	r.user = newRandomUser(r)
+	runner := proc.New(proc.Options{})
+	r.confined = sandbox.Check(runner).Active("mount namespace")
+	if err := runner.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 
@@ -177,7 +187,10 @@ func (r *randomRun) newPlan() string {
 	defer k.mu.Unlock()
 	for i := range 2 + r.rng.IntN(4) {
 		id := fmt.Sprintf("p%dk%d", r.plan, i)
-		x := role{Kind: []string{"edit", "edit", "edit", "fresh", "commit", "commit", "hang", "sleep", "fail", "idle", "boss"}[r.rng.IntN(11)], Line: 1 + r.rng.IntN(lines)}
+		x := role{Kind: []string{"edit", "edit", "edit", "fresh", "commit", "commit", "hang", "sleep", "fail", "idle", "boss", "vandal", "vandal"}[r.rng.IntN(13)], Line: 1 + r.rng.IntN(lines)}
+		if x.Kind == "vandal" && !r.confined {
+			x.Kind = "edit" // nothing keeps it from the user's repository
+		}
 		if i > 0 && r.rng.IntN(4) == 0 {
 			x.After = []string{k.plans[name][r.rng.IntN(i)]}
 		}
@@ -316,7 +329,11 @@ func (r *randomRun) start() *reign {
 		session = "last"
 	}
 	l := &reign{r: r, cmd: exec.Command(os.Args[0]), done: make(chan struct{}), came: make(chan struct{}, 1)}
-	l.cmd.Env = append(os.Environ(), foremanEnv+"="+r.root, "RALPH_TEST_URL="+r.url, "RALPH_TEST_SESSION="+session)
+	mode := "off"
+	if r.confined {
+		mode = "workspace"
+	}
+	l.cmd.Env = append(os.Environ(), "RALPH_TEST_SANDBOX="+mode, foremanEnv+"="+r.root, "RALPH_TEST_URL="+r.url, "RALPH_TEST_SESSION="+session)
 	var said strings.Builder
 	l.cmd.Stderr = &said
 	l.cmd.Dir = r.root

@@ -21,6 +21,9 @@ type station struct {
 	root string // of the project in its tree
 	work *tools.Workspace
 	repo *git.Repo // nil without a repository
+	// own is the repository for the agent's own tools: of a child that of its private
+	// clone, in which git runs confined. Otherwise it is repo.
+	own  *git.Repo
 	cage *sandbox.Sandbox
 	// output is the directory for outputs too long to show.
 	output string
@@ -79,6 +82,15 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 	}
 	if s.cage, err = sandbox.Open(c.sandboxOptions(name, root, at)); err != nil {
 		return nil, errors.Join(err, s.work.Close())
+	}
+	if s.own = s.repo; at != nil && root != c.opt.Root {
+		if trusted, err := c.trees.Repo(name); err == nil {
+			s.own = s.repo.Within(func(ctx context.Context, sp proc.Spec) (proc.Result, error) {
+				res, _, err := s.cage.Run(ctx, sp, sandbox.Call{}) // what was reverted the next command of the agent would say too
+				return res, err
+			})
+			s.repo = trusted
+		}
 	}
 	c.stations.add(s)
 	return s, nil

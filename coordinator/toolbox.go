@@ -17,7 +17,7 @@ func (c *Coordinator) toolbox(j Job, st *station, depth int) []agent.Tool {
 		Root:     st.root,
 		Files:    st.work,
 		Proc:     c.opt.Proc,
-		Git:      st.repo,
+		Git:      st.own,
 		Sandbox:  st.cage,
 		Notebook: notebook{c.book, st},
 		Ask: func(ctx context.Context, q tools.Question) (string, error) {

@@ -66,6 +66,8 @@ func (w *world) defended() result {
 		return w.race()
 	case "listen":
 		return w.scanned([]string{w.say("{SELF}"), "do it"}, "ralph")
+	case "agent":
+		return w.agent()
 	}
 	w.Fatalf("there is no door %q", w.a.Door)
 	return result{}
@@ -100,6 +102,8 @@ func (w *world) naive() result {
 		return w.naiveShow()
 	case "race":
 		return w.naiveRace()
+	case "agent":
+		return w.naiveAgent()
 	case "listen":
 		return w.scanned([]string{w.say("{SELF}")}, "listen")
 	}

@@ -42,6 +42,9 @@ func (r *Repo) Commit(ctx context.Context, o CommitOptions) (string, error) {
 	}
 	r.commits.Lock()
 	defer r.commits.Unlock()
+	if r.within != nil {
+		return r.commitWithin(ctx, strings.TrimSpace(o.Message)+"\n", paths)
+	}
 	if err := r.settled(ctx, paths); err != nil {
 		return "", err
 	}

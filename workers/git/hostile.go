@@ -39,6 +39,9 @@ func (p *place) hostile(ctx context.Context) (hostile, error) {
 		}
 		return hostile{}, nil
 	}
+	if p.within != nil {
+		return hostile{}, nil // what it has run is confined
+	}
 	suspect, include, key := p.raw, false, ""
 	for _, path := range []string{filepath.Join(p.commonDir, "config"), filepath.Join(p.gitDir, "config.worktree"), filepath.Join(p.commonDir, "config.worktree")} {
 		b, err := os.ReadFile(path)

@@ -20,6 +20,9 @@ import (
 // head is the commit of HEAD, "" when there is none yet, and the branch, "" when
 // detached. The usual forms are read from the files; git is asked about others.
 func (p *place) head(ctx context.Context) (commit, branch string, err error) {
+	if p.within != nil {
+		return p.headWithin(ctx)
+	}
 	ref, err := readSmall(filepath.Join(p.gitDir, "HEAD"))
 	if err != nil {
 		return "", "", fmt.Errorf("read HEAD of %q: %w", p.workTree, err)

@@ -32,6 +32,8 @@ type place struct {
 	// own marks a repository of Ralph's own: nothing configures git there but the
 	// settings in found.
 	own bool
+	// within starts git instead of proc, and is nil mostly: see Repo.Within.
+	within Starter
 	// found is what hostile found last in a raw place.
 	found atomic.Pointer[hostileAt]
 	// owned is set once git accepted that somebody else owns the files.
@@ -71,7 +73,11 @@ func overrides() []setting {
 // environ is the environment of git. No transport is allowed by any
 // configuration, so that a missing object of a partial clone starts nothing.
 func environ(set []setting, extra []string) []string {
-	env := proc.Environ(os.Environ())
+	return gitEnviron(proc.Environ(os.Environ()), set, extra)
+}
+
+// gitEnviron adds to an environment what keeps git from running anything else.
+func gitEnviron(env []string, set []setting, extra []string) []string {
 	env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANGUAGE=") })
 	env = append(env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_ATTR_NOSYSTEM=1", "GIT_PAGER=cat",
 		"GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "GIT_ASKPASS=true", "GIT_SSH_COMMAND=false", "GIT_ALLOW_PROTOCOL=none",
@@ -123,7 +129,12 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 	if c.stdin != nil {
 		spec.Stdin = bytes.NewReader(c.stdin)
 	}
-	res, err := p.proc.Run(ctx, spec)
+	run := p.proc.Run
+	if p.within != nil {
+		// The environment of confined commands is made by what starts them.
+		run, spec.Env = p.within, gitEnviron(nil, set, env)
+	}
+	res, err := run(ctx, spec)
 	if err != nil {
 		var pe *proc.Error
 		if errors.As(err, &pe) {

@@ -81,7 +81,7 @@ func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
 	}
 	dirs := []dir{{root, guardedName}, {filepath.Join(root, ".github"), inside(".github/")}, {filepath.Join(root, ".config"), inside(".config/")}}
 	dirs = append(dirs, s.guardedHome()...)
-	if loc == nil {
+	if loc == nil || s.child() {
 		return dirs
 	}
 	dirs = append(dirs, dir{loc.GitDir, guardedRepo}, dir{filepath.Join(loc.CommonDir, "objects", "info"), func(name string) string {
@@ -292,6 +292,9 @@ func (s *Sandbox) after(w *watch) Report {
 		}
 	}
 	s.checkGit(w.git, say)
+	if s.child() {
+		s.checkClone(say)
+	}
 	s.checkRepos(w, say)
 	return rep
 }

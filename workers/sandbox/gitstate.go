@@ -125,7 +125,7 @@ func (s *Sandbox) checkGit(was gitState, say func(string, ...any)) {
 // checkConfig puts a configuration back in whose place another one came that has
 // git run something.
 func (s *Sandbox) checkConfig(path string, was config, say func(string, ...any)) {
-	if now := markOf(path); now == was.mark || now == (mark{}) {
+	if now := markOf(path); now == was.mark && !s.child() || now == (mark{}) {
 		return
 	}
 	text, err := readFile(path, maxConfigBytes)

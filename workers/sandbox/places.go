@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// maxSiblings bounds how many branches of other agents are made read-only
-	// one by one; each costs a mount per command.
-	maxSiblings = 32
 	// maxHomes bounds how many homes of other users are hidden: where there are
 	// more, they are on a server that knows its users.
 	maxHomes = 50
@@ -24,18 +21,19 @@ const (
 // confinement says what one command may write, and what it does not see.
 func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*proc.Confinement, error) {
 	c := &proc.Confinement{Temp: temp, Network: o.Network, MaxFileBytes: maxFileBytes}
-	c.Hide = append(existing([]string{filepath.Join(s.o.Project, ".ralph", "control.sock")}), s.hiding()...)
+	c.Hide = append(existing(append(s.concealed(), filepath.Join(s.o.Project, ".ralph", "control.sock"))), s.hiding()...)
 	if cache != nil {
 		c.Write, c.Overlays = append(c.Write, cache.Path), overlays(cache)
 	}
 	shown := append([]string{s.o.Root}, s.seen()...)
+	shown = append(shown, s.snapshots()...)
 	if s.o.ReadOnly {
 		c.Protect = existing(shown)
 		return c, nil
 	}
 	c.Write = append(c.Write, s.o.Root)
 	shown = shown[1:]
-	if s.o.Root != s.o.Project {
+	if s.child() {
 		shown = append(shown, s.o.Project)
 	}
 	loc := s.repository()
@@ -45,18 +43,24 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*pr
 			c.Protect = append(c.Protect, filepath.Join(d.path, name))
 		}
 	}
-	c.Protect = append(c.Protect, s.nested()...)
-	for _, sub := range subdirs(s.o.Root) {
-		if entry := filepath.Join(sub, ".git"); isFile(entry) {
-			c.Protect = append(c.Protect, entry) // of a submodule or a linked work tree
+	if !s.child() {
+		c.Protect = append(c.Protect, s.nested()...)
+		for _, sub := range subdirs(s.o.Root) {
+			if entry := filepath.Join(sub, ".git"); isFile(entry) {
+				c.Protect = append(c.Protect, entry) // of a submodule or a linked work tree
+			}
 		}
 	}
-	if loc != nil {
+	switch {
+	case s.child():
+		c.Write = append(c.Write, s.clone()...)
+		c.Protect = append(c.Protect, s.hooks()...)
+	case loc != nil:
 		s.confineGit(c, loc, o)
 		if loc.GitDir != loc.CommonDir {
 			shown = append(shown, loc.CommonDir)
 		}
-	} else {
+	default:
 		c.Protect = append(c.Protect, filepath.Join(s.o.Root, ".git")) // whatever it is
 	}
 	// What may be written is named as it is: a link that a command has put there
@@ -113,7 +117,7 @@ func (s *Sandbox) reading() []string {
 	return paths
 }
 
-// confineGit leaves of git what `git add`, `commit` and `switch` need. A work
+// confineGit leaves of git, in the user's tree, what `git add`, `commit` and `switch` need. A work
 // tree that has its repository for itself has all of it but what is guarded; a
 // linked one has its own directory, the objects, and its own branch.
 func (s *Sandbox) confineGit(c *proc.Confinement, loc *git.Location, o Call) {
@@ -135,32 +139,7 @@ func (s *Sandbox) confineGit(c *proc.Confinement, loc *git.Location, o Call) {
 		return
 	}
 	c.Write = append(c.Write, common("objects"))
-	if s.o.Root == s.o.Project { // the user's own linked worktree
-		c.Write = append(c.Write, common("refs"), common("logs"))
-		return
-	}
-	// A child moves its own branch, and no other: git makes the lock beside it.
-	for _, of := range []string{"refs", "logs/refs"} {
-		own := common(filepath.FromSlash(of), "heads", "ralph")
-		_ = os.MkdirAll(own, 0o755) // it goes when git packs what is in it; without it the commit says so
-		c.Write = append(c.Write, own)
-		c.Protect = append(c.Protect, siblings(own, s.o.Agent)...)
-	}
-}
-
-// siblings are the branches of other agents in a directory of branches.
-func siblings(dir, own string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) > maxSiblings {
-		return nil
-	}
-	var out []string
-	for _, e := range entries {
-		if e.Name() != own && !strings.HasSuffix(e.Name(), ".lock") && !e.Type().IsDir() {
-			out = append(out, filepath.Join(dir, e.Name()))
-		}
-	}
-	return out
+	c.Write = append(c.Write, common("refs"), common("logs")) // the user's own linked worktree
 }
 
 // hooksInTree are the hooks and further configuration that the repository's
@@ -210,12 +189,8 @@ func (s *Sandbox) Guarded(name string) string {
 	if why := Guarded(name); why != "" {
 		return why
 	}
-	loc := s.repository()
-	if loc == nil {
-		return ""
-	}
 	at := Fold(filepath.Join(s.o.Root, filepath.FromSlash(name)))
-	for _, own := range hooksInTree(loc) {
+	for _, own := range s.hooks() {
 		if below(Fold(own), at) {
 			return name + " is what git runs or obeys here"
 		}

@@ -81,22 +81,6 @@ func TestLinksOfTheRepositoryOpenNothing(t *testing.T) {
 	}
 }
 
-// A child commits also after git has packed all branches.
-func TestChildCommitsAfterPacking(t *testing.T) {
-	w := newWorld(t, true)
-	tree := filepath.Join(w.root, ".ralph", "worktrees", "one")
-	w.git("worktree", "add", "-q", "-b", "ralph/one", tree)
-	w.git("pack-refs", "--all")
-	loc, err := git.Find(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := w.open(func(o *sandbox.Options) { o.Root, o.Agent, o.Git = tree, "one", &loc })
-	if o := w.run(s, tree, "echo b > b && git add b && git commit -qm b && git log --oneline | wc -l | grep -q 2", sandbox.Call{}); o.code != 0 {
-		t.Errorf("%+v", o)
-	}
-}
-
 // A project that lies in a hidden place stays visible.
 func TestProjectInAHiddenPlace(t *testing.T) {
 	w := newWorld(t, true)
@@ -139,50 +123,42 @@ E`)
 	}
 }
 
-func TestChildStaysInItsWorktree(t *testing.T) {
+func TestChildStaysInItsTree(t *testing.T) {
 	w := newWorld(t, true)
-	tree := filepath.Join(w.root, ".ralph", "worktrees", "one")
-	w.git("worktree", "add", "-q", "-b", "ralph/one", tree)
-	w.git("worktree", "add", "-q", "-b", "ralph/two", filepath.Join(w.root, ".ralph", "worktrees", "two"))
+	tr := w.treesOf()
 	w.file(filepath.Join(w.root, "node_modules", "x", "index.js"), "x")
-	loc, err := git.Find(tree)
-	if err != nil {
-		t.Fatal(err)
+	two, _ := w.agentOf(tr, "two", nil)
+	one, s := w.agentOf(tr, "one", nil)
+	in := func(command string) outcome { return w.run(s, one.Dir, command, sandbox.Call{}) }
+	if o := in("cat ../../../node_modules/x/index.js ../../../a.txt"); o.code != 0 {
+		t.Errorf("%+v", o)
 	}
-	s := w.open(func(o *sandbox.Options) { o.Root, o.Agent, o.Git = tree, "one", &loc })
-	in := func(command string) outcome { return w.run(s, tree, command, sandbox.Call{}) }
 	for _, command := range []string{
-		"echo b > b.txt && git add -A && git commit -qm 'of one'", "git status --short", "git log --oneline", "echo c >> a.txt && git commit -qam c && git reset -q --hard HEAD~1", "git rebase -q main",
-		"git diff main --stat", "cat ../../../node_modules/x/index.js",
-	} {
-		if o := in(command); o.code != 0 || len(o.rep.Reverted)+len(o.rep.Denied) > 0 {
-			t.Errorf("%s: exit %d, %+v\n%s", command, o.code, o.rep, o.out)
-		}
-	}
-	main, two := w.git("rev-parse", "main"), w.git("rev-parse", "ralph/two")
-	gitDir := filepath.Join(w.root, ".git")
-	for _, command := range []string{
-		"git branch -f main HEAD", "git update-ref refs/heads/main HEAD", "git update-ref refs/heads/ralph/two HEAD", "git update-ref -d refs/heads/ralph/two", "git tag x", "echo z >> a.txt; git stash", "git update-ref refs/stash HEAD",
-		"echo x > ../../../a.txt", "echo x > ../two/a.txt", "echo x > " + gitDir + "/config", "echo x > " + gitDir + "/hooks/pre-commit", "echo x > " + gitDir + "/HEAD",
-		"echo x > " + gitDir + "/worktrees/two/HEAD", "echo 'gitdir: /x' > .git", "rm .git", "mv .git g", "echo /x > " + gitDir + "/worktrees/one/commondir", "echo x > " + gitDir + "/worktrees/one/gitdir",
-		"git config x.y z", "echo /x > " + gitDir + "/objects/info/alternates && exit 1", "rm -rf ../../../node_modules", "rm " + gitDir + "/worktrees/one/commondir",
-		"echo x > ../../FORMAT", "rm -rf " + gitDir + "/refs/heads/main", "mv " + gitDir + "/refs " + gitDir + "/r",
+		"echo x > ../../../a.txt", "echo x > ../two/a.txt", "cat ../two/a.txt", "rm -rf ../../../node_modules", "echo x > ../../FORMAT", "cat ../../../.git/HEAD", "cat ../.ralph/lock",
+		"echo x > ../.ralph/agent-one.json", "touch ../.objects-*/x", "git -C ../../.. log", "rmdir ../two || mv ../two ../three",
 	} {
 		if o := in(command); o.code == 0 {
 			t.Errorf("%s: succeeds\n%s", command, o.out)
 		}
 	}
-	if got := w.git("rev-parse", "main"); got != main {
-		t.Errorf("main is %s, was %s", got, main)
+	if text := must(os.ReadFile(filepath.Join(two.Dir, "a.txt"))); string(text) != "a\n" {
+		t.Errorf("a.txt of the other is %q", text)
 	}
-	if got := w.git("rev-parse", "ralph/two"); got != two {
-		t.Errorf("ralph/two is %s, was %s", got, two)
+	// What git would run for whoever enters the tree does not stay.
+	for command, name := range map[string]string{
+		"git config core.fsmonitor ./x": "config", "printf '[core]\\n\\tfsmonitor = ./x\\n' >> .git/config": "config", "printf '[include]\\n\\tpath = x\\n' >> .git/config": "config",
+		"mkdir -p .git/hooks && echo x > .git/hooks/post-checkout": "hooks", "echo ../../../../.git > .git/commondir": "commondir",
+		"printf '[core]\\n\\tfsmonitor = ./x\\n' > .git/config.worktree": "config.worktree",
+	} {
+		was, err := os.ReadFile(filepath.Join(one.Dir, ".git", name))
+		if o := in(command); o.code != 0 || len(o.rep.Reverted) == 0 {
+			t.Errorf("%s: %+v", command, o)
+		}
+		now, gone := os.ReadFile(filepath.Join(one.Dir, ".git", name))
+		if string(was) != string(now) || (err == nil) != (gone == nil) {
+			t.Errorf("%s: %q and then %q (%v)", command, was, now, gone)
+		}
 	}
-	if o := in("mkdir .git/x; printf '[core]\\n\\tfsmonitor = ./x\\n' > " + gitDir + "/worktrees/one/config.worktree"); len(o.rep.Reverted) != 1 {
-		t.Errorf("a configuration of the worktree: %+v", o)
-	}
-	w.gone(filepath.Join(gitDir, "worktrees", "one", "config.worktree"))
-	w.gone(filepath.Join(gitDir, "objects", "info", "alternates"))
 }
 
 // A branch with a slash in its name and a repository without commits.

@@ -85,8 +85,9 @@ type Sandbox struct {
 	caches func() *buildcache.Store // opened once
 	// overlays says that an overlay of the caches can be mounted; tried once.
 	overlays func() bool
-	nested   func() []string // see nestedRepos
-	seen     func() []string // see reading
+	nested   func() []string      // see nestedRepos
+	seen     func() []string      // see reading
+	users    func() *git.Location // see findUsers
 
 	watchers sync.WaitGroup
 	closing  chan struct{}
@@ -143,6 +144,7 @@ func Open(o Options) (*Sandbox, error) {
 	s.seen = sync.OnceValue(s.reading)
 	s.caches = sync.OnceValue(s.openCaches)
 	s.overlays = sync.OnceValue(s.tryOverlay)
+	s.users = sync.OnceValue(s.findUsers)
 	return s, nil
 }
 

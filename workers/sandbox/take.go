@@ -190,17 +190,18 @@ func harmlessKey(key string) bool {
 	case "user", "author", "committer", "init", "color", "advice", "push", "fetch", "rebase", "rerere", "gc", "pack", "index", "feature", "extensions", "lfs":
 		return section != "lfs" || name == "repositoryformatversion"
 	case "branch":
-		return slices.Contains([]string{"remote", "merge", "rebase", "description", "pushremote"}, name)
+		return slices.Contains([]string{"remote", "merge", "rebase", "description", "pushremote", "sort"}, name)
 	case "remote":
 		return slices.Contains([]string{"url", "fetch", "pushurl", "push", "tagopt", "prune", "mirror", "promisor", "partialclonefilter"}, name)
 	case "submodule":
-		return slices.Contains([]string{"url", "active", "branch", "path", "recurse"}, name)
+		return slices.Contains([]string{"url", "active", "branch", "path", "recurse", "shallow", "ignore"}, name)
 	case "core":
 		return slices.Contains([]string{"repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks", "autocrlf",
-			"eol", "safecrlf", "quotepath", "splitindex", "untrackedcache", "abbrev", "compression", "sharedrepository", "longpaths", "protecthfs", "protectntfs"}, name)
+			"eol", "safecrlf", "quotepath", "splitindex", "untrackedcache", "abbrev", "compression", "sharedrepository", "longpaths", "protecthfs", "protectntfs", "whitespace", "checkstat", "trustctime", "bigfilethreshold"}, name)
 	}
 	return slices.Contains([]string{"commit.gpgsign", "tag.gpgsign", "merge.conflictstyle", "merge.ff", "pull.rebase", "pull.ff", "diff.renames", "diff.algorithm", "diff.colormoved",
-		"log.date", "status.showuntrackedfiles", "safe.directory"}, key)
+		"log.date", "status.showuntrackedfiles", "safe.directory", "merge.renames", "diff.context", "diff.indentheuristic", "diff.mnemonicprefix", "diff.noprefix",
+		"commit.cleanup", "commit.verbose", "tag.sort"}, key)
 }
 
 // gitFile reads where a .git file leads, without symbolic links.

@@ -14,9 +14,11 @@ import (
 	"ralph/workers/git"
 )
 
-// Add makes the worktree and the branch of an agent. One that has them already
-// gets them back, mended when a crash or somebody else has broken them: then Base
-// and Content are empty or the same as before, else the error matches ErrExists.
+// Add makes the tree and the branch of an agent: a private clone, which borrows the
+// objects of a read-only snapshot and has an allow-list of the user's configuration.
+// One that has them already gets them back, mended when a crash or somebody else has
+// broken them: then Base and Content are empty or the same as before, else the error
+// matches ErrExists.
 //
 // Nothing of the repository is run: no hook, no filter, no fsmonitor. Ignored
 // directories of dependencies are linked to the user's, everything else that git
@@ -112,7 +114,7 @@ func (t *Trees) begin(ctx context.Context, o AddOptions) (record, error) {
 	if err := t.moveRefs(ctx, move{t.baseRef(r.Agent), r.Base, ""}, move{r.Ref, r.Base, none}); err != nil {
 		return record{}, err
 	}
-	return r, t.install(r, "")
+	return r, t.install(ctx, r, r.Base)
 }
 
 // freeBranch is ralph/<agent>, or the next name that nobody uses. Where a branch
@@ -138,22 +140,19 @@ func (t *Trees) freeBranch(ctx context.Context, agent string) (string, error) {
 	}
 }
 
-// place finds a name for the repository's part of a worktree: that of one which
-// was kept, if reuse is wanted, or a new one.
+// place finds a name for Ralph's part of a tree: that of one which was kept, if
+// reuse is wanted, or a new one.
 func (t *Trees) place(r *record, reuse bool) error {
 	if spares := t.spares(); reuse && len(spares) > 0 {
 		r.Admin = spares[0]
 		return nil
 	}
-	if err := os.Mkdir(filepath.Join(t.loc.CommonDir, "worktrees"), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
 	for n := 0; ; n++ {
-		r.Admin = "ralph-" + r.Agent
+		r.Admin = r.Agent
 		if n > 0 {
-			r.Admin = fmt.Sprintf("ralph-%s-%d", r.Agent, n)
+			r.Admin = fmt.Sprintf("%s-%d", r.Agent, n)
 		}
-		err := os.Mkdir(t.admin(r.Admin), 0o777)
+		err := os.Mkdir(t.admin(r.Admin), 0o700)
 		if err == nil || !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -164,18 +163,11 @@ func (t *Trees) place(r *record, reuse bool) error {
 	}
 }
 
-// install connects the directory and the repository's part of a worktree, as
-// git-worktree(1) has them; head "" is the branch. Each step may be done again.
-func (t *Trees) install(r record, head string) error {
-	if head == "" {
-		head = "ref: " + r.Ref
-	}
-	admin, dir := t.admin(r.Admin), t.dir(r.Agent)
-	if err := os.MkdirAll(admin, 0o777); err != nil {
-		return err
-	}
-	// As long as it is locked no git worktree prune takes it for a dead one.
-	if err := write(filepath.Join(admin, "locked"), "initializing\n"); err != nil {
+// install makes the directory of a tree, with its clone, and Ralph's part of it.
+// Each step may be done again.
+func (t *Trees) install(ctx context.Context, r record, head string) error {
+	dir := t.dir(r.Agent)
+	if err := t.makeAdmin(r); err != nil {
 		return err
 	}
 	spare := t.spareDir(r.Admin)
@@ -187,17 +179,16 @@ func (t *Trees) install(r record, head string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for _, f := range [][2]string{
-		{filepath.Join(admin, "commondir"), "../.."},
-		{filepath.Join(admin, "gitdir"), filepath.Join(dir, ".git")},
-		{filepath.Join(admin, "HEAD"), head},
-		{filepath.Join(dir, ".git"), "gitdir: " + admin},
-	} {
-		if err := write(f[0], f[1]+"\n"); err != nil {
-			return err
-		}
+	return t.writeClone(ctx, r, head)
+}
+
+// makeAdmin makes Ralph's part of a tree, but for the index.
+func (t *Trees) makeAdmin(r record) error {
+	admin := t.admin(r.Admin)
+	if err := os.MkdirAll(admin, 0o700); err != nil {
+		return err
 	}
-	return os.Remove(filepath.Join(admin, "locked"))
+	return errors.Join(write(filepath.Join(admin, "gitdir"), t.dir(r.Agent)+"/.git\n"), write(filepath.Join(admin, "HEAD"), "ref: "+r.Ref+"\n"))
 }
 
 // write replaces a small file, whatever stands there.
@@ -257,8 +248,28 @@ func (t *Trees) fill(ctx context.Context, r record) (record, error) {
 			r.Links = append(r.Links, l)
 		}
 	}
+	if err := t.giveIndex(r); err != nil {
+		return r, err
+	}
 	r.Ready = true
 	return r, save(t.recordPath(r.Agent), r)
+}
+
+// giveIndex gives the clone of an agent Ralph's index of its files.
+func (t *Trees) giveIndex(r record) error {
+	index, err := os.ReadFile(filepath.Join(t.admin(r.Admin), "index"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // an empty tree has none
+	}
+	if err != nil {
+		return err
+	}
+	root, err := t.openTree(r.Agent)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return writeIn(root, ".git/index", index)
 }
 
 // link makes a link into the user's tree where nothing is in its way.
@@ -277,8 +288,18 @@ func (t *Trees) link(r record, l link) bool {
 	return root.Symlink(string(l.Target), string(l.Path)) == nil
 }
 
-// child is the repository as it is in a tree. Where it is comes from the record:
-// the .git there could lead anywhere by now.
+// Repo is the user's repository with the files of an agent's tree and Ralph's index
+// of them: the agent's own clone has no say in what it tells.
+func (t *Trees) Repo(agent string) (*git.Repo, error) {
+	r, err := t.recordOf(agent)
+	if err != nil {
+		return nil, err
+	}
+	return t.child(r), nil
+}
+
+// child is the user's repository with the files of a tree: nothing that the agent
+// wrote into its own clone has a say in it.
 func (t *Trees) child(r record) *git.Repo {
 	key := r.Agent + "/" + r.Admin
 	if repo, ok := t.children.Load(key); ok {

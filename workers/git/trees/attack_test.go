@@ -1,6 +1,7 @@
 package trees
 
 import (
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,7 +124,7 @@ func TestIndexOfAHostileAgent(t *testing.T) {
 	w.write(filepath.Join(x.Dir, "a.txt"), "evil\n")
 	w.gitIn(x.Dir, "add", "a.txt")
 	evil := w.gitIn(x.Dir, "rev-parse", ":a.txt")
-	index := filepath.Join(tr.admin(tr.mustRecord(t, "x").Admin), "index")
+	index := filepath.Join(x.Dir, ".git", "index")
 	forgeIndex(t, index, evil, good)
 	equal(t, "the forged index hides the change", w.gitIn(x.Dir, "status", "--porcelain"), "")
 	if err := tr.Remove(t.Context(), "x", false); err != nil {
@@ -136,53 +137,111 @@ func TestIndexOfAHostileAgent(t *testing.T) {
 // Locks of refs and other things that a child that was killed leaves, or a hostile one.
 func TestRefsOfAHostileAgent(t *testing.T) {
 	t.Parallel()
-	for name, hurt := range map[string]func(w *world, tr *Trees, x Tree){
-		"a lock": func(w *world, _ *Trees, x Tree) { w.write(".git/"+x.Branch+".lock", "") },
-		"HEAD.lock": func(w *world, tr *Trees, x Tree) {
-			w.write(filepath.Join(tr.admin(tr.mustRecord(w.t, "x").Admin), "HEAD.lock"), "")
+	hash := func(w *world, x Tree, kind, text string) string {
+		w.write(filepath.Join(filepath.Dir(w.root), "object"), text)
+		defer w.remove(filepath.Join(filepath.Dir(w.root), "object"))
+		return w.gitIn(x.Dir, "hash-object", "-w", "--literally", "-t", kind, filepath.Join(filepath.Dir(w.root), "object"))
+	}
+	commitOf := func(w *world, x Tree, tree string) {
+		c := hash(w, x, "commit", "tree "+tree+"\nparent "+x.Base+"\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nforged\n")
+		w.write(filepath.Join(x.Dir, ".git", x.Branch), c+"\n")
+	}
+	for name, hurt := range map[string]func(w *world, git string, x Tree){
+		"a lock":         func(w *world, git string, x Tree) { w.write(git+x.Branch+".lock", "") },
+		"HEAD.lock":      func(w *world, git string, x Tree) { w.write(git+"HEAD.lock", "") },
+		"a symref":       func(w *world, git string, x Tree) { w.write(git+x.Branch, "ref: refs/heads/main\n") },
+		"garbage":        func(w *world, git string, x Tree) { w.write(git+x.Branch, "garbage\n") },
+		"empty":          func(w *world, git string, x Tree) { w.write(git+x.Branch, "") },
+		"a wrong hash":   func(w *world, git string, x Tree) { w.write(git+x.Branch, strings.Repeat("1", 40)+"\n") },
+		"gone":           func(w *world, git string, x Tree) { w.remove(git + x.Branch) },
+		"a blob":         func(w *world, git string, x Tree) { w.write(git+x.Branch, w.git("rev-parse", "HEAD:a.txt")+"\n") },
+		"a directory":    func(w *world, git string, x Tree) { w.remove(git + x.Branch); w.write(git+x.Branch+"/deep", "x\n") },
+		"HEAD is dir":    func(w *world, git string, x Tree) { w.remove(git + "HEAD"); w.write(git+"HEAD/x", "") },
+		"HEAD elsewhere": func(w *world, git string, x Tree) { w.write(git+"HEAD", "ref: refs/heads/main\n") },
+		"HEAD out":       func(w *world, git string, x Tree) { w.write(git+"HEAD", "ref: refs/../../../../../.git/HEAD\n") },
+		"HEAD wrong":     func(w *world, git string, x Tree) { w.write(git+"HEAD", strings.Repeat("1", 40)+"\n") },
+		"HEAD a FIFO":    func(w *world, git string, x Tree) { w.remove(git + "HEAD"); mkfifo(w.t, git+"HEAD") },
+		"index garbage":  func(w *world, git string, x Tree) { w.write(git+"index", "garbage") },
+		"index empty":    func(w *world, git string, x Tree) { w.write(git+"index", "") },
+		"index a FIFO":   func(w *world, git string, x Tree) { w.remove(git + "index"); mkfifo(w.t, git+"index") },
+		".git gone":      func(w *world, git string, x Tree) { w.remove(git) },
+		".git a file": func(w *world, git string, x Tree) {
+			w.remove(git)
+			w.write(strings.TrimSuffix(git, "/"), "gitdir: ../../../.git\n")
 		},
-		"a symref":     func(w *world, _ *Trees, x Tree) { w.write(".git/"+x.Branch, "ref: refs/heads/main\n") },
-		"garbage":      func(w *world, _ *Trees, x Tree) { w.write(".git/"+x.Branch, "garbage\n") },
-		"empty":        func(w *world, _ *Trees, x Tree) { w.write(".git/"+x.Branch, "") },
-		"a wrong hash": func(w *world, _ *Trees, x Tree) { w.write(".git/"+x.Branch, strings.Repeat("1", 40)+"\n") },
-		"gone":         func(w *world, _ *Trees, x Tree) { w.remove(".git/" + x.Branch) },
-		"a blob":       func(w *world, _ *Trees, x Tree) { w.write(".git/"+x.Branch, w.git("rev-parse", "HEAD:a.txt")+"\n") },
-		"a directory": func(w *world, _ *Trees, x Tree) {
-			w.remove(".git/" + x.Branch)
-			w.write(".git/"+x.Branch+"/deep", w.git("rev-parse", "HEAD")+"\n")
+		".git a link": func(w *world, git string, x Tree) {
+			w.remove(git)
+			_ = os.Symlink("../../../.git", strings.TrimSuffix(git, "/"))
 		},
-		"HEAD is dir": func(w *world, tr *Trees, x Tree) {
-			h := filepath.Join(tr.admin(tr.mustRecord(w.t, "x").Admin), "HEAD")
-			w.remove(h)
-			w.write(h+"/x", "")
-		},
-		"HEAD elsewhere": func(w *world, tr *Trees, x Tree) {
-			w.write(filepath.Join(tr.admin(tr.mustRecord(w.t, "x").Admin), "HEAD"), "ref: refs/heads/main\n")
-		},
-		"HEAD wrong": func(w *world, tr *Trees, x Tree) {
-			w.write(filepath.Join(tr.admin(tr.mustRecord(w.t, "x").Admin), "HEAD"), strings.Repeat("1", 40)+"\n")
-		},
-		"index garbage": func(w *world, tr *Trees, x Tree) {
-			w.write(filepath.Join(tr.admin(tr.mustRecord(w.t, "x").Admin), "index"), "garbage")
-		},
-		"index empty": func(w *world, tr *Trees, x Tree) {
-			w.write(filepath.Join(tr.admin(tr.mustRecord(w.t, "x").Admin), "index"), "")
-		},
-		"admin gone": func(w *world, tr *Trees, x Tree) { w.remove(tr.admin(tr.mustRecord(w.t, "x").Admin)) },
-		".git gone":  func(w *world, tr *Trees, x Tree) { w.remove(filepath.Join(x.Dir, ".git")) },
-		".git own": func(w *world, tr *Trees, x Tree) {
-			w.remove(filepath.Join(x.Dir, ".git"))
+		".git own": func(w *world, git string, x Tree) {
+			w.remove(git)
 			w.gitIn(x.Dir, "init", "-q")
 			w.gitIn(x.Dir, "add", "-A")
 			w.gitIn(x.Dir, "commit", "-qm", "x")
 		},
-		"a FIFO in the tree": func(w *world, tr *Trees, x Tree) { mkfifo(w.t, filepath.Join(x.Dir, "fifo")) },
-		"a link for a branch": func(w *world, tr *Trees, x Tree) {
-			w.remove(".git/" + x.Branch)
-			_ = os.Symlink("/etc/passwd", w.path(".git/"+x.Branch))
+		"a FIFO in the tree": func(w *world, git string, x Tree) { mkfifo(w.t, filepath.Join(x.Dir, "fifo")) },
+		"a link for a branch": func(w *world, git string, x Tree) {
+			w.remove(git + x.Branch)
+			_ = os.Symlink("/etc/passwd", git+x.Branch)
 		},
-		"branch to other history": func(w *world, tr *Trees, x Tree) {
-			w.git("update-ref", x.Branch, w.git("commit-tree", "-m", "alien", "HEAD^{tree}"))
+		"refs a link": func(w *world, git string, x Tree) {
+			w.remove(git + "refs")
+			_ = os.Symlink("../../../../.git/refs", git+"refs")
+		},
+		"objects a link": func(w *world, git string, x Tree) {
+			w.remove(git + "objects")
+			_ = os.Symlink("../../../../.git/objects", git+"objects")
+		},
+		"branch to other history": func(w *world, git string, x Tree) {
+			w.gitIn(x.Dir, "update-ref", x.Branch, w.gitIn(x.Dir, "commit-tree", "-m", "alien", "HEAD^{tree}"))
+		},
+		"no alternates": func(w *world, git string, x Tree) { w.remove(git + "objects/info/alternates") },
+		"other alternates": func(w *world, git string, x Tree) {
+			w.write(git+"objects/info/alternates", w.path(".git/objects")+"\n")
+		},
+		"no objects": func(w *world, git string, x Tree) { w.remove(git + "objects") },
+		"commondir":  func(w *world, git string, x Tree) { w.write(git+"commondir", w.path(".git")+"\n") },
+		"configuration": func(w *world, git string, x Tree) {
+			w.write(git+"config", "[core]\n\tfsmonitor = touch ../ran\n\tworktree = /\n[include]\n\tpath = /dev/zero\n")
+		},
+		"a shallow file": func(w *world, git string, x Tree) { w.write(git+"shallow", x.Base+"\n") },
+		"grafts":         func(w *world, git string, x Tree) { w.write(git+"info/grafts", x.Base+"\n") },
+		"a forged blob": func(w *world, git string, x Tree) {
+			// The name of another content: what reads it by this name sees the forgery.
+			good := w.git("rev-parse", "HEAD:a.txt")
+			evil := hash(w, x, "blob", "evil\n")
+			w.write(git+"objects/"+good[:2]+"/"+good[2:], w.read(git+"objects/"+evil[:2]+"/"+evil[2:]))
+			w.gitIn(x.Dir, "commit", "-q", "--allow-empty", "-m", "own")
+		},
+		"a missing blob": func(w *world, git string, x Tree) {
+			tree := hash(w, x, "tree", "100644 b.txt\x00"+strings.Repeat("\x11", 20))
+			commitOf(w, x, tree)
+		},
+		"a tree with .git": func(w *world, git string, x Tree) {
+			blob := hash(w, x, "blob", "evil\n")
+			raw, _ := hex.DecodeString(blob)
+			commitOf(w, x, hash(w, x, "tree", "100644 .git\x00"+string(raw)))
+		},
+		"a commit of nothing": func(w *world, git string, x Tree) { commitOf(w, x, strings.Repeat("1", 40)) },
+		"a broken commit": func(w *world, git string, x Tree) {
+			w.write(git+x.Branch, hash(w, x, "commit", "tree "+w.git("rev-parse", "HEAD^{tree}")+"\nauthor\n\n")+"\n")
+		},
+		"a missing parent": func(w *world, git string, x Tree) {
+			w.write(git+x.Branch, hash(w, x, "commit", "tree "+w.git("rev-parse", "HEAD^{tree}")+"\nparent "+strings.Repeat("1", 40)+"\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nx\n")+"\n")
+		},
+		"a pack of garbage": func(w *world, git string, x Tree) {
+			w.write(git+"objects/pack/pack-"+strings.Repeat("1", 40)+".pack", "PACK")
+			w.write(git+"objects/pack/pack-"+strings.Repeat("1", 40)+".idx", "garbage")
+			w.gitIn(x.Dir, "commit", "-q", "--allow-empty", "-m", "own")
+		},
+		"an object that is a FIFO": func(w *world, git string, x Tree) {
+			w.remove(git + "objects/11")
+			w.write(git+"objects/11/x", "")
+			mkfifo(w.t, git+"objects/11/"+strings.Repeat("1", 38))
+			w.write(git+x.Branch, strings.Repeat("1", 40)+"\n")
+		},
+		"replaced": func(w *world, git string, x Tree) {
+			w.write(git+"refs/replace/"+x.Base, w.gitIn(x.Dir, "commit-tree", "-m", "alien", "HEAD^{tree}")+"\n")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +252,7 @@ func TestRefsOfAHostileAgent(t *testing.T) {
 			tr := w.trees()
 			x := w.add(tr, "x")
 			w.write(filepath.Join(x.Dir, "new.txt"), "x\n")
-			hurt(w, tr, x)
+			hurt(w, filepath.Join(x.Dir, ".git")+"/", x)
 			work, err := tr.Commit(t.Context(), "x", "work")
 			if err != nil {
 				t.Errorf("commit: %v", err)
@@ -206,6 +265,10 @@ func TestRefsOfAHostileAgent(t *testing.T) {
 			}
 			equal(t, "landed", m.Landed && m.Committed, true)
 			equal(t, "status", w.git("status", "--porcelain"), "")
+			equal(t, "a.txt", w.read("a.txt"), "1\n")
+			status := w.gitIn(x.Dir, "status", "--porcelain", "--branch") // with complaints about what the agent left
+			equal(t, "status of the agent", status[strings.LastIndexByte(status, '\n')+1:], "## ralph/x")
+			equal(t, "ran", w.exists(filepath.Join(x.Dir, "..", "ran")), false)
 			if err := tr.Remove(t.Context(), "x", false); err != nil {
 				t.Errorf("remove: %v", err)
 			}
@@ -215,7 +278,7 @@ func TestRefsOfAHostileAgent(t *testing.T) {
 			if err := tr.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if out, err := w.tryIn(w.root, "fsck", "--no-dangling"); err != nil || strings.Contains(out, "error") {
+			if out, err := w.tryIn(w.root, "fsck", "--no-dangling", "--strict"); err != nil || strings.Contains(out, "error") {
 				t.Errorf("fsck: %v %s", err, out)
 			}
 			equal(t, "refs", w.git("for-each-ref", "--format=%(refname)", "refs/heads"), "refs/heads/main")

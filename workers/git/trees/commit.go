@@ -1,6 +1,7 @@
 package trees
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,6 @@ func (t *Trees) commit(ctx context.Context, agent, message string) (Work, error)
 	}
 	r, err := t.find(ctx, agent)
 	if err != nil {
-		return Work{}, err
-	}
-	if err := t.mendHurt(ctx, r); err != nil {
 		return Work{}, err
 	}
 	g, err := t.gather(ctx, r)
@@ -90,51 +88,42 @@ func withTrailer(message, agent string) string {
 	return message + gap + "Ralph-Agent: " + agent + "\n"
 }
 
-// gathered is the state of a worktree.
+// gathered is the state of an agent's tree.
 type gathered struct {
 	index   string // of our own, as the files are
 	remove  func()
 	tree    string
 	leftOut []string
+	ref     string   // what the user's repository has of the branch, "" for nothing
 	tip     string   // the head of the agent's branch
 	at      string   // what HEAD names, "" for nothing
 	on      bool     // HEAD is the agent's branch
 	merging []string // what the agent was merging
+	staged  []string // entries of index that stand for files which git ignores and the agent added
 }
 
-// gather reads a worktree as the agent left it. The caller calls remove.
+// gather reads a tree as the agent left it: its files with an index of Ralph's, and
+// its commits as far as they verify. The caller calls remove.
 func (t *Trees) gather(ctx context.Context, r record) (gathered, error) {
 	if !r.Ready {
-		return gathered{}, fmt.Errorf("its worktree is gone: %w", ErrUnknown)
+		return gathered{}, fmt.Errorf("its tree is gone: %w", ErrUnknown)
 	}
 	p := t.child(r).Plumbing()
 	var g gathered
 	var err error
-	if g.tip, err = t.tip(ctx, r.Ref); err != nil {
+	if g.ref, err = t.tip(ctx, r.Ref); err != nil {
 		return g, err
 	}
-	if g.tip == "" {
-		g.tip = r.Head // the agent deleted its branch
+	c := t.readClone(r)
+	if g.leftOut, err = t.takeOver(ctx, r, &c); err != nil {
+		return g, err
 	}
-	at, branch, err := p.Head(ctx)
-	if err != nil {
-		at, branch = "", strings.TrimPrefix(r.Ref, "refs/heads/") // no HEAD of git's any more
+	g.tip, g.at, g.merging = first(g.ref, r.Head), c.at, c.merging
+	if g.tip == r.Head {
+		g.tip = first(c.tip, r.Head)
 	}
-	g.on = "refs/heads/"+branch == r.Ref
-	if g.at = at; g.on {
+	if g.on = !c.whole || c.ref == r.Ref; g.on {
 		g.at = g.tip
-	} else if ok, err := t.exists(ctx, at); err != nil || !ok {
-		g.at = "" // a HEAD that names nothing
-	}
-	if text, ok := readSmall(filepath.Join(t.admin(r.Admin), "MERGE_HEAD")); ok {
-		for _, h := range strings.Fields(text) {
-			if !isHash(h) {
-				continue
-			}
-			if found, err := t.tip(ctx, h); err == nil && found != "" {
-				g.merging = append(g.merging, found)
-			}
-		}
 	}
 	if err := t.index(ctx, p, r, &g); err != nil {
 		return g, err
@@ -146,44 +135,129 @@ func (t *Trees) gather(ctx context.Context, r record) (gathered, error) {
 	return g, nil
 }
 
-// index takes the agent's index, which knows what is unchanged, or makes a new
-// one when git cannot read that. Flags that hide changes are taken away.
-func (t *Trees) index(ctx context.Context, p git.Plumbing, r record, g *gathered) error {
-	admin := t.admin(r.Admin)
-	var err error
-	g.index, g.remove, err = p.TempIndex(admin, filepath.Join(admin, "index"))
-	var all map[string]entry
-	if err == nil {
-		all, err = entries(ctx, p, g.index, nil)
-	}
-	if err != nil || len(all) == 0 {
-		if g.remove != nil {
-			g.remove()
+// takeOver brings the commits that a clone names into the user's repository. Those
+// that it cannot are taken out of c and named in lost; the files that the agent
+// left count all the same.
+func (t *Trees) takeOver(ctx context.Context, r record, c *cloneState) (lost []string, err error) {
+	verified := map[string]bool{"": true, r.Head: true, r.Base: true}
+	for _, commit := range append([]string{c.at, c.tip}, c.merging...) {
+		if _, looked := verified[commit]; looked {
+			continue
 		}
-		if g.index, g.remove, err = p.TempIndex(admin, ""); err != nil {
+		if verified[commit], err = t.exists(ctx, commit); err != nil || verified[commit] {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		root, err := t.openTree(r.Agent)
+		if err != nil {
+			return nil, err
+		}
+		err = errors.Join(t.importCommits(ctx, root, ".git/objects", t.loc, []string{commit}, []string{r.Head, r.Base}), root.Close())
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if verified[commit] = err == nil; err != nil {
+			line, _, _ := strings.Cut(err.Error(), "\n")
+			lost = append(lost, reason("commit "+commit[:12], line))
+		}
+	}
+	for _, at := range []*string{&c.at, &c.tip} {
+		if !verified[*at] {
+			*at = ""
+		}
+	}
+	c.merging = slices.DeleteFunc(c.merging, func(m string) bool { return !verified[m] })
+	return lost, nil
+}
+
+// index takes Ralph's index of the files, which knows what is unchanged, or makes a
+// new one, and has it list the files that the agent's index lists.
+func (t *Trees) index(ctx context.Context, p git.Plumbing, r record, g *gathered) error {
+	from := filepath.Join(t.admin(r.Admin), "index")
+	_, err := os.Lstat(from)
+	known := err == nil
+	if !known {
+		from = ""
+		if err := t.makeAdmin(r); err != nil {
 			return err
 		}
-		if _, _, err = p.Run(ctx, git.Call{Args: []string{"read-tree", first(g.at, g.tip)}, Index: g.index}); err != nil {
-			g.remove()
-		}
+	}
+	if g.index, g.remove, err = p.TempIndex(t.private(), from); err != nil {
 		return err
 	}
-	var marked []byte
-	for path, e := range all {
-		if e.skip || e.assume {
-			marked = append(append(marked, path...), 0)
+	if !known {
+		_, _, err = p.Run(ctx, git.Call{Args: []string{"read-tree", first(g.at, g.tip)}, Index: g.index})
+	}
+	if err == nil {
+		err = t.followIndex(ctx, p, r, g)
+	}
+	if err != nil {
+		g.remove()
+	}
+	return err
+}
+
+// unread stands for the content of a file that is yet to be read.
+const unread = "1111111111111111111111111111111111111111"
+
+// followIndex takes over which paths the agent's index lists, and the commits of
+// submodules in it; the content of files comes from the files. What git cannot read
+// of it counts for nothing.
+func (t *Trees) followIndex(ctx context.Context, p git.Plumbing, r record, g *gathered) error {
+	root, err := t.openTree(r.Agent)
+	if err != nil {
+		return err
+	}
+	text, err := readIn(root, ".git/index", maxIndexBytes)
+	if cerr := root.Close(); err != nil || cerr != nil {
+		return cerr
+	}
+	if mine, err := os.ReadFile(g.index); err == nil && bytes.Equal(mine, text) {
+		return nil
+	}
+	path, remove, err := p.TempIndex(t.private(), "")
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return err
+	}
+	theirs, err := entries(ctx, p, path, nil)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil || len(theirs) == 0 {
+		return nil
+	}
+	ours, err := entries(ctx, p, g.index, nil)
+	if err != nil {
+		return err
+	}
+	var info []byte
+	zero, one := strings.Repeat("0", len(r.Base)), strings.Repeat(unread, 2)[:len(r.Base)]
+	for name := range ours {
+		if _, ok := theirs[name]; !ok {
+			info = fmt.Appendf(info, "0 %s\t%s\x00", zero, name)
 		}
 	}
-	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} {
-		if len(marked) == 0 {
-			break
-		}
-		if _, _, err := p.Run(ctx, git.Call{Args: []string{"update-index", flag, "-z", "--stdin"}, Stdin: marked, Index: g.index}); err != nil {
-			g.remove()
-			return err
+	for name, e := range theirs {
+		o, ok := ours[name]
+		switch {
+		case e.mode == modeGitlink && e.stage == "0" && (!ok || o.hash != e.hash):
+			info = fmt.Appendf(info, "%s %s\t%s\x00", modeGitlink, e.hash, name)
+		case !ok && e.mode != modeGitlink:
+			info = fmt.Appendf(info, "100644 %s\t%s\x00", one, name)
+			g.staged = append(g.staged, name)
 		}
 	}
-	return nil
+	if len(info) == 0 {
+		return nil
+	}
+	_, _, err = p.Run(ctx, git.Call{Args: []string{"update-index", "-z", "--index-info"}, Stdin: info, Index: g.index})
+	return err
 }
 
 func (t *Trees) gatherFiles(ctx context.Context, p git.Plumbing, r record, g *gathered) error {
@@ -218,6 +292,15 @@ func (t *Trees) gatherFiles(ctx context.Context, p git.Plumbing, r record, g *ga
 		g.leftOut = append(g.leftOut, reason(name, whyFilter))
 	}
 	update = slices.DeleteFunc(update, func(name string) bool { return slices.Contains(filtered, name) })
+	read := map[string]bool{}
+	for _, name := range update {
+		read[name] = true
+	}
+	for _, name := range g.staged {
+		if !read[name] {
+			remove = append(remove, name)
+		}
+	}
 	if err := p.Apply(ctx, g.index, update, remove); err != nil {
 		return err
 	}

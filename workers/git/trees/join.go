@@ -33,12 +33,13 @@ func (t *Trees) join(ctx context.Context, r record, g *gathered, message string)
 			return "", err
 		}
 	}
-	if head != g.tip || !g.on {
-		if err := t.moveRefs(ctx, move{r.Ref, head, ""}); err != nil {
+	if head != g.ref {
+		old := first(g.ref, strings.Repeat("0", len(head)))
+		if err := t.moveRefs(ctx, move{r.Ref, head, old}); err != nil {
 			return "", err
 		}
 	}
-	return head, t.settle(ctx, r, g, tree)
+	return head, t.settle(ctx, r, g, tree, head)
 }
 
 // lineage finds the parents of the next commit and its tree. What the agent
@@ -100,9 +101,8 @@ func (t *Trees) commitTree(ctx context.Context, tree, message string, parents ..
 	return commit, err
 }
 
-// settle puts a worktree on its branch, with the index as the last commit is.
-func (t *Trees) settle(ctx context.Context, r record, g *gathered, tree string) error {
-	admin := t.admin(r.Admin)
+// settle keeps the index, as the last commit is, and puts the clone on its branch.
+func (t *Trees) settle(ctx context.Context, r record, g *gathered, tree, head string) error {
 	p := t.child(r).Plumbing()
 	if tree != g.tree {
 		// Files that were left out may stand in the way; they stay then.
@@ -114,21 +114,15 @@ func (t *Trees) settle(ctx context.Context, r record, g *gathered, tree string) 
 			return err
 		}
 	}
-	if err := removeFile(filepath.Join(admin, "index.lock")); err != nil {
-		return err
-	}
-	if err := os.Rename(g.index, filepath.Join(admin, "index")); err != nil {
+	if err := os.Rename(g.index, filepath.Join(t.admin(r.Admin), "index")); err != nil {
 		return fmt.Errorf("keep index: %w", err)
 	}
-	if err := write(filepath.Join(admin, "HEAD"), "ref: "+r.Ref+"\n"); err != nil {
+	unlock, err := t.lock(ctx)
+	if err != nil {
 		return err
 	}
-	for _, name := range []string{"MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply", "sequencer"} {
-		if err := removeAll(filepath.Join(admin, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	defer unlock()
+	return t.writeClone(ctx, r, head)
 }
 
 // Diff is what differs between the base of an agent and its worktree as it is, by

@@ -149,7 +149,7 @@ func TestKilledLanding(t *testing.T) {
 			t.Fatal(err)
 		}
 		names = slices.DeleteFunc(names, func(e os.DirEntry) bool {
-			return slices.Contains([]string{"lock", "agent-x.json", "queue.json"}, e.Name())
+			return slices.Contains([]string{"lock", "agent-x.json", "queue.json", "tree-x"}, e.Name())
 		})
 		equal(t, "left", len(names), 0)
 	}
@@ -158,12 +158,13 @@ func TestKilledLanding(t *testing.T) {
 // What a killed Ralph leaves of a worktree is found and mended.
 func TestBrokenTrees(t *testing.T) {
 	for name, harm := range map[string]func(w *world, tr *Trees, tree Tree, r record){
-		"directory gone":   func(w *world, _ *Trees, tree Tree, _ record) { w.remove(tree.Dir) },
-		"forgotten by git": func(w *world, tr *Trees, _ Tree, r record) { w.remove(tr.admin(r.Admin)) },
+		"directory gone":    func(w *world, _ *Trees, tree Tree, _ record) { w.remove(tree.Dir) },
+		"Ralph's part gone": func(w *world, tr *Trees, _ Tree, r record) { w.remove(tr.admin(r.Admin)) },
+		"repository gone":   func(w *world, _ *Trees, tree Tree, _ record) { w.remove(filepath.Join(tree.Dir, ".git")) },
+		"snapshot gone":     func(w *world, tr *Trees, _ Tree, _ record) { w.remove(filepath.Join(tr.home(), tr.snapshots()[0])) },
 		"not finished": func(w *world, tr *Trees, tree Tree, r record) {
 			w.remove(filepath.Join(tree.Dir, "a.txt"))
 			w.remove(filepath.Join(tr.admin(r.Admin), "index"))
-			w.write(filepath.Join(tr.admin(r.Admin), "locked"), "initializing")
 			r.Ready = false
 			if err := save(tr.recordPath(r.Agent), r); err != nil {
 				w.t.Fatal(err)
@@ -178,8 +179,8 @@ func TestBrokenTrees(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		},
-		"index.lock": func(w *world, tr *Trees, _ Tree, r record) {
-			w.write(filepath.Join(tr.admin(r.Admin), "index.lock"), "")
+		"index.lock": func(w *world, _ *Trees, tree Tree, _ record) {
+			w.write(filepath.Join(tree.Dir, ".git", "index.lock"), "")
 		},
 		"state lost": func(w *world, tr *Trees, _ Tree, _ record) { w.remove(tr.private()) },
 		"all but the branch lost": func(w *world, tr *Trees, tree Tree, r record) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"ralph/workers/git"
 )
@@ -29,7 +28,10 @@ func (t *Trees) recall(ctx context.Context, agent string) (record, error) {
 // find is recall for one who does not hold the lock.
 func (t *Trees) find(ctx context.Context, agent string) (record, error) {
 	r, err := t.recordOf(agent)
-	if !errors.Is(err, ErrUnknown) {
+	if err == nil && r.Ready {
+		_, err = os.Lstat(t.admin(r.Admin))
+	}
+	if err == nil || !errors.Is(err, ErrUnknown) && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
 	unlock, err := t.lock(ctx)
@@ -37,71 +39,16 @@ func (t *Trees) find(ctx context.Context, agent string) (record, error) {
 		return r, err
 	}
 	defer unlock()
+	if err := t.convertLinked(ctx); err != nil {
+		return r, err
+	}
 	return t.recall(ctx, agent)
-}
-
-// mendHurt makes right what keeps git from reading or writing the branch and the
-// HEAD of an agent that has ended: an agent can write there what it likes, and a
-// git that is killed leaves locks and empty files.
-func (t *Trees) mendHurt(ctx context.Context, r record) error {
-	if err := t.mendBranch(ctx, r); err != nil {
-		return err
-	}
-	for _, name := range []string{"HEAD", "commondir"} {
-		if _, ok := readSmall(filepath.Join(t.admin(r.Admin), name)); !ok && r.Ready {
-			return t.mendAdmin(ctx, r, r.Head)
-		}
-	}
-	return nil
-}
-
-// mendBranch sets a branch that names no commit back to the last one known.
-func (t *Trees) mendBranch(ctx context.Context, r record) error {
-	path := filepath.Join(t.loc.CommonDir, filepath.FromSlash(r.Ref))
-	if err := unlockRef(ctx, path); err != nil {
-		return err
-	}
-	_, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // packed, or deleted
-	}
-	if err != nil {
-		return err
-	}
-	if text, ok := readSmall(path); ok && isHash(text) {
-		if text == r.Head {
-			return nil
-		}
-		if ok, err := t.exists(ctx, text); err != nil || ok {
-			return err
-		}
-	}
-	if err := removeAll(path); err != nil { // branches below it are the agent's too
-		return err
-	}
-	return t.moveRefs(ctx, move{r.Ref, r.Head, ""})
 }
 
 // exists says that there is such a commit.
 func (t *Trees) exists(ctx context.Context, commit string) (bool, error) {
 	_, code, err := t.user().Run(ctx, git.Call{Args: []string{"cat-file", "-e", commit + "^{commit}"}, Allow: []int{1, 128}})
 	return code == 0 && err == nil, err
-}
-
-// unlockRef removes the lock of a ref to which nobody writes but an agent that
-// has ended; a git that is just ending gets the time for it.
-func unlockRef(ctx context.Context, path string) error {
-	for end := time.Now().Add(lockWait); time.Now().Before(end); {
-		if _, err := os.Lstat(path + ".lock"); err != nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return removeAll(path + ".lock")
 }
 
 // mend makes a tree of a record usable again: what a killed Ralph did not finish
@@ -135,28 +82,47 @@ func (t *Trees) mend(ctx context.Context, r record) (record, error) {
 	if err := save(t.recordPath(r.Agent), r); err != nil {
 		return r, err
 	}
-	return r, t.install(r, "")
+	return r, t.install(ctx, r, head)
 }
 
-// mendAdmin makes the repository's part of a worktree right; the files are the
-// agent's work and stay.
+// mendAdmin makes Ralph's part of a tree right, and the clone as far as the agent
+// cannot go on with it; files and commits are the agent's work and stay.
 func (t *Trees) mendAdmin(ctx context.Context, r record, head string) error {
 	admin := t.admin(r.Admin)
-	_, err := os.Lstat(filepath.Join(admin, "index"))
-	now, whole := readSmall(filepath.Join(admin, "HEAD"))
-	if !whole {
-		now = ""
+	if _, err := os.Lstat(filepath.Join(admin, "index")); err != nil {
+		if err := t.makeAdmin(r); err != nil {
+			return err
+		}
+		if _, _, err = t.child(r).Plumbing().Run(ctx, git.Call{Args: []string{"read-tree", head}}); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = removeFile(filepath.Join(admin, "index.lock")) // of a command that was killed with its agent
-		// Wherever its HEAD is: Commit looks into that.
-		return errors.Join(err, t.install(r, now))
+	if !t.readClone(r).whole {
+		return t.writeClone(ctx, r, head)
 	}
-	if err := t.install(r, ""); err != nil {
+	root, err := t.openTree(r.Agent)
+	if err != nil {
 		return err
 	}
-	_, _, err = t.child(r).Plumbing().Run(ctx, git.Call{Args: []string{"read-tree", head}})
-	return err
+	defer func() { _ = root.Close() }()
+	for _, lock := range []string{"index.lock", "HEAD.lock", r.Ref + ".lock"} { // of a command that was killed with its agent
+		if err := root.RemoveAll(".git/" + lock); err != nil {
+			return err
+		}
+	}
+	if _, err := root.Lstat(".git/index"); err != nil {
+		if err := t.giveIndex(r); err != nil {
+			return err
+		}
+	}
+	snapshot := t.snapshotOf(r.Agent)
+	if snapshot != "" {
+		return t.syncSnapshot(ctx, snapshot)
+	}
+	if snapshot, err = t.takeSnapshot(ctx); err != nil {
+		return err
+	}
+	return writeIn(root, ".git/objects/info/alternates", []byte(alternatesTo(snapshot)+"\n"))
 }
 
 // adopt makes the record of a tree again from what git knows of it, after .ralph

@@ -20,7 +20,7 @@ const sparePrefix = ".spare-"
 
 func (t *Trees) spareDir(admin string) string { return filepath.Join(t.home(), sparePrefix+admin) }
 
-// spares lists the repository's parts of worktrees that wait for the next agent.
+// spares lists Ralph's parts of trees that wait for the next agent.
 func (t *Trees) spares() []string {
 	entries, err := os.ReadDir(t.home())
 	if err != nil {
@@ -41,10 +41,10 @@ func (t *Trees) spares() []string {
 	return list
 }
 
-// Close removes the worktrees that were kept for the next agents, so that git
-// lists only those that belong to somebody. Trees can still be used after it.
+// Close removes the trees that were kept for the next agents, and the snapshots of
+// objects that no clone uses. Trees can still be used after it.
 func (t *Trees) Close(ctx context.Context) error {
-	if len(t.spares()) == 0 {
+	if len(t.spares()) == 0 && len(t.snapshots()) == 0 {
 		return nil
 	}
 	unlock, err := t.lock(ctx)
@@ -56,23 +56,24 @@ func (t *Trees) Close(ctx context.Context) error {
 	for _, admin := range t.spares() {
 		errs = append(errs, removeAll(t.spareDir(admin)), removeAll(t.admin(admin)))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, t.sweepSnapshots())...); err != nil {
 		return fmt.Errorf("remove spare worktrees: %w", err)
 	}
 	return nil
 }
 
-// adminsOf are the names of the linked worktrees that the repository has for the
-// directory of an agent.
+// adminsOf are the names of Ralph's parts that there are for the directory of an
+// agent.
 func (t *Trees) adminsOf(agent string) []string {
-	entries, err := os.ReadDir(filepath.Join(t.loc.CommonDir, "worktrees"))
+	entries, err := os.ReadDir(t.private())
 	if err != nil {
 		return nil
 	}
 	var list []string
 	for _, e := range entries {
-		if text, ok := readSmall(filepath.Join(t.admin(e.Name()), "gitdir")); ok && text == filepath.Join(t.dir(agent), ".git") {
-			list = append(list, e.Name())
+		name, ok := strings.CutPrefix(e.Name(), adminPrefix)
+		if text, has := readSmall(filepath.Join(t.private(), e.Name(), "gitdir")); ok && has && text == filepath.Join(t.dir(agent), ".git") {
+			list = append(list, name)
 		}
 	}
 	return list
@@ -88,13 +89,13 @@ func readSmall(path string) (string, bool) {
 	return strings.TrimSpace(string(b)), err == nil
 }
 
-// dropDead removes what a worktree that is made anew has left.
+// dropDead removes what a tree that is made anew has left.
 func (t *Trees) dropDead(agent string) error {
 	errs := []error{removeAll(t.dir(agent))}
 	for _, name := range t.adminsOf(agent) {
 		errs = append(errs, removeAll(t.admin(name)))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, t.sweepSnapshots())...)
 }
 
 // Remove takes away the worktree of an agent, with what is not committed there,
@@ -123,9 +124,6 @@ func (t *Trees) remove(ctx context.Context, agent string, keepBranch bool) error
 		return t.removeOrphan(agent)
 	}
 	if err != nil {
-		return err
-	}
-	if err := t.mendBranch(ctx, r); err != nil {
 		return err
 	}
 	head, err := t.tip(ctx, r.Ref)
@@ -186,7 +184,7 @@ func (t *Trees) removeOrphan(agent string) error {
 func (t *Trees) free(ctx context.Context, r record) error {
 	defer t.children.Delete(r.Agent + "/" + r.Admin)
 	if r.Ready && len(t.spares()) < maxSpares && t.rinse(ctx, r) == nil {
-		return os.Rename(t.dir(r.Agent), t.spareDir(r.Admin))
+		return errors.Join(os.Rename(t.dir(r.Agent), t.spareDir(r.Admin)), t.sweepSnapshots())
 	}
 	return t.dropDead(r.Agent)
 }
@@ -200,7 +198,7 @@ func (t *Trees) rinse(ctx context.Context, r record) error {
 		return errors.Join(err, errors.New("not a directory"))
 	}
 	p := t.child(r).Plumbing()
-	// What the agent's index says of its files is not believed: all are read.
+	// All files are read: an agent can set the times of what it changed.
 	if err := removeFile(filepath.Join(admin, "index")); err != nil {
 		return err
 	}
@@ -220,25 +218,7 @@ func (t *Trees) rinse(ctx context.Context, r record) error {
 			return errors.New("marked entries or submodules")
 		}
 	}
-	names, err := os.ReadDir(admin)
-	if err != nil {
-		return err
-	}
-	for _, e := range names {
-		switch e.Name() {
-		case "commondir", "gitdir", "HEAD", "index":
-			if !e.Type().IsRegular() {
-				return fmt.Errorf("%q is not a regular file", e.Name())
-			}
-		case "modules":
-			return errors.New("it has submodules")
-		default:
-			if err := removeAll(filepath.Join(admin, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	if err := write(filepath.Join(admin, "HEAD"), r.Head+"\n"); err != nil {
+	if err := removeAll(filepath.Join(dir, ".git")); err != nil {
 		return err
 	}
 	out, _, err := p.Run(ctx, git.Call{Args: []string{"ls-files", "-z", "-o", "--directory"}})
@@ -361,14 +341,15 @@ func (t *Trees) ailment(r record) string {
 	if r.Agent == "" {
 		return ""
 	}
-	admin := t.admin(r.Admin)
-	has := func(name string) bool { _, err := os.Lstat(filepath.Join(admin, name)); return err == nil }
+	has := func(path string) bool { _, err := os.Lstat(path); return err == nil }
 	switch {
 	case !r.Ready:
 		return "it was not finished"
-	case !has("HEAD") || !has("gitdir") || !has("commondir") || !has("index"):
-		return "git has forgotten it"
-	case has("index.lock"):
+	case !has(filepath.Join(t.admin(r.Admin), "index")):
+		return "Ralph's part of it is gone"
+	case !t.readClone(r).whole || t.snapshotOf(r.Agent) == "":
+		return "its repository is broken"
+	case has(filepath.Join(t.dir(r.Agent), ".git", "index.lock")):
 		return "a git that was killed has left index.lock"
 	}
 	return ""

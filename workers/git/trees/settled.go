@@ -107,7 +107,7 @@ func (t *Trees) Finish(ctx context.Context) error {
 	left := slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		return e.Name() != filepath.Base(t.journalPath()) && e.Name() != filepath.Base(t.landing()) && !leftover(e.Name())
 	})
-	if len(left) == 0 {
+	if len(left) == 0 && len(t.linked()) == 0 {
 		return nil
 	}
 	unlock, err := t.lock(ctx)
@@ -209,5 +209,5 @@ func (t *Trees) beyond(ctx context.Context, j journal) (bool, error) {
 }
 
 func leftover(name string) bool {
-	return proc.Leftover(name, "write") || proc.Leftover(name, "index") || proc.Leftover(name, "refs")
+	return slices.ContainsFunc([]string{"write", "index", "refs", "import", "objects", "copy"}, func(purpose string) bool { return proc.Leftover(name, purpose) })
 }

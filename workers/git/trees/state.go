@@ -20,7 +20,7 @@ import (
 type record struct {
 	Agent string    `json:"agent"`
 	Ref   string    `json:"ref"`
-	Admin string    `json:"admin"` // name below worktrees/ of the repository, "" while there is no worktree
+	Admin string    `json:"admin"` // name of Ralph's part of the tree, "" while there is none
 	Base  string    `json:"base"`
 	Head  string    `json:"head"` // the last one that is known
 	Time  time.Time `json:"time"`
@@ -78,9 +78,16 @@ func (t *Trees) dir(agent string) string { return filepath.Join(t.home(), agent)
 func (t *Trees) recordPath(agent string) string {
 	return filepath.Join(t.private(), "agent-"+agent+".json")
 }
-func (t *Trees) queuePath() string            { return filepath.Join(t.private(), "queue.json") }
-func (t *Trees) journalPath() string          { return filepath.Join(t.private(), "landing.json") }
-func (t *Trees) admin(name string) string     { return filepath.Join(t.loc.CommonDir, "worktrees", name) }
+func (t *Trees) queuePath() string   { return filepath.Join(t.private(), "queue.json") }
+func (t *Trees) journalPath() string { return filepath.Join(t.private(), "landing.json") }
+
+// admin is Ralph's own git directory for the files of an agent: an index of them,
+// which no agent writes. Objects, refs and configuration are those of the user's
+// repository.
+func (t *Trees) admin(name string) string { return filepath.Join(t.private(), adminPrefix+name) }
+
+const adminPrefix = "tree-"
+
 func (t *Trees) baseRef(agent string) string  { return "refs/ralph/base/" + t.mark + agent }
 func (t *Trees) looseRef(agent string) string { return "refs/ralph/waiting/" + t.mark + agent }
 func (t *Trees) integrationRef() string {

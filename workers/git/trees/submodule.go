@@ -13,7 +13,7 @@ import (
 
 // keepSubmodules sees to it that the commits of submodules that an agent's work
 // names are in the modules of the repository, not only in those of its worktree,
-// which go with it. Objects are copied by plumbing: no transport is used.
+// which go with it. No git runs in what the agent wrote.
 func (t *Trees) keepSubmodules(ctx context.Context, r record, head string) error {
 	if head == "" {
 		return nil
@@ -47,29 +47,58 @@ func (t *Trees) keepSubmodule(ctx context.Context, r record, c change) error {
 			return err
 		}
 	}
-	from, err := t.moduleOf(filepath.Join(t.dir(r.Agent), filepath.FromSlash(c.path)), t.dir(r.Agent), filepath.Join(t.admin(r.Admin), "modules"))
+	dir := t.dir(r.Agent)
+	from, err := t.moduleOf(filepath.Join(dir, filepath.FromSlash(c.path)), dir)
 	if err != nil {
 		return err
+	}
+	if from != nil && to == nil && c.oldMode == modeNone {
+		if to, err = t.newModule(c); err != nil {
+			return err
+		}
 	}
 	if to == nil || from == nil {
 		return fmt.Errorf("commit %s: %w (its repository is not set up in your tree: git submodule update --init)", c.newHash, ErrUnsaved)
 	}
-	if ok, err := t.has(ctx, *from, c.newHash); err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("commit %s: %w", c.newHash, ErrUnsaved))
+	rel, err := filepath.Rel(dir, from.GitDir)
+	if err != nil {
+		return err
 	}
-	revs := c.newHash + "\n"
-	if ok, err := t.has(ctx, *from, c.oldHash); err == nil && ok && c.oldMode == modeGitlink {
+	var have []string
+	if c.oldMode == modeGitlink {
 		if ok, err := t.has(ctx, *to, c.oldHash); err == nil && ok {
-			revs += "^" + c.oldHash + "\n"
+			have = append(have, c.oldHash)
 		}
 	}
-	pack := filepath.Join(to.GitDir, "objects", "pack", "pack")
-	p := git.Open(t.proc, *from).Raw().Plumbing()
-	if _, _, err := p.Run(ctx, git.Call{Args: []string{"pack-objects", "-q", "--revs", pack}, Stdin: []byte(revs)}); err != nil {
+	root, err := t.openTree(r.Agent)
+	if err != nil {
 		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err := t.importCommits(ctx, root, filepath.ToSlash(rel)+"/objects", *to, []string{c.newHash}, have); err != nil {
+		return fmt.Errorf("commit %s: %w: %w", c.newHash, ErrUnsaved, err)
 	}
 	_, _, err = git.Open(t.proc, *to).Raw().Plumbing().Run(ctx, git.Call{Args: []string{"update-ref", "refs/ralph/kept/" + c.newHash, c.newHash}})
 	return err
+}
+
+// newModule makes the repository of a submodule that an agent added, so that git
+// submodule update finds its commits.
+func (t *Trees) newModule(c change) (*git.Location, error) {
+	dir := filepath.Join(t.loc.CommonDir, "modules", filepath.FromSlash(c.path))
+	if _, err := os.Lstat(dir); err != nil {
+		format := ""
+		if len(c.newHash) == 64 {
+			format = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n"
+		}
+		if err := makeRepository(dir, format); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "HEAD"), []byte(c.newHash+"\n"), 0o666); err != nil {
+			return nil, err
+		}
+	}
+	return &git.Location{Root: dir, GitDir: dir, CommonDir: dir, Submodule: true}, nil
 }
 
 // moduleOf finds the repository of a submodule, nil when it has none. It has to

@@ -12,7 +12,7 @@ import (
 	"ralph/workers/proc"
 )
 
-// Trees are the worktrees of the agents of one repository. There must be one per
+// Trees are the working trees of the agents of one repository. There must be one per
 // repository and process; other processes are kept out by a lock in the state
 // directory. It is safe for concurrent use; Close
 // only tidies up.
@@ -26,6 +26,8 @@ type Trees struct {
 	known    sync.Map // commit → tree, which never changes
 	last     atomic.Pointer[compared]
 	children sync.Map // record's place → *git.Repo, which knows the configuration
+	configs  sync.Map // configuration of the user → what clones have of it, as bytes
+	synced   sync.Map // directory of a snapshot → the time of the user's when both were the same
 
 	// step is told what comes next in a landing; tests set it.
 	step func(name string)

@@ -262,11 +262,14 @@ func TestChildUsesGit(t *testing.T) {
 			w.gitIn(d, "checkout", "-q", "--detach", "HEAD~1")
 			w.write(filepath.Join(d, "later.txt"), "later\n")
 		},
-		"orphan":      func(w *world, d string) { w.gitIn(d, "checkout", "-q", "--orphan", "fresh") },
-		"hidden":      func(w *world, d string) { w.gitIn(d, "update-index", "--assume-unchanged", "a.txt") },
-		"no index":    func(w *world, d string) { w.remove(w.gitIn(d, "rev-parse", "--git-path", "index")) },
-		"stale lock":  func(w *world, d string) { w.write(w.gitIn(d, "rev-parse", "--git-path", "index.lock"), "") },
-		"broken .git": func(w *world, d string) { w.write(filepath.Join(d, ".git"), "gitdir: /nowhere\n") },
+		"orphan":     func(w *world, d string) { w.gitIn(d, "checkout", "-q", "--orphan", "fresh") },
+		"hidden":     func(w *world, d string) { w.gitIn(d, "update-index", "--assume-unchanged", "a.txt") },
+		"no index":   func(w *world, d string) { w.remove(filepath.Join(d, ".git", "index")) },
+		"stale lock": func(w *world, d string) { w.write(filepath.Join(d, ".git", "index.lock"), "") },
+		"broken .git": func(w *world, d string) {
+			w.remove(filepath.Join(d, ".git"))
+			w.write(filepath.Join(d, ".git"), "gitdir: /nowhere\n")
+		},
 		"a merge of its own": func(w *world, d string) {
 			w.gitIn(d, "add", "-A")
 			w.gitIn(d, "commit", "-q", "-m", "own")
@@ -291,7 +294,7 @@ func TestChildUsesGit(t *testing.T) {
 			w.write(filepath.Join(tree.Dir, "new.txt"), "n\n")
 			do(w, tree.Dir)
 			w.commit(tr, "x")
-			equal(t, "branch", w.read(filepath.Join(tr.admin(tr.mustRecord(t, "x").Admin), "HEAD")), "ref: refs/heads/ralph/x\n")
+			equal(t, "branch", w.read(filepath.Join(tree.Dir, ".git", "HEAD")), "ref: refs/heads/ralph/x\n")
 			m := w.merge(tr, "x")
 			equal(t, "landed", m.Landed && m.Committed, true)
 			equal(t, "a.txt", w.read("a.txt"), "x\n")

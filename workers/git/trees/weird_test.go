@@ -358,7 +358,7 @@ func TestNothingIsRun(t *testing.T) {
 	w.gitIn(evil, "config", "core.bare", "false")
 	w.write(filepath.Join(x.Dir, ".gitattributes"), w.read(".gitattributes")+"*.mine filter=mine\n")
 	w.write(filepath.Join(x.Dir, "a.mine"), "1\n")
-	w.write(filepath.Join(tr.admin(tr.mustRecord(t, "x").Admin), "commondir"), evil+"\n")
+	w.write(filepath.Join(x.Dir, ".git", "commondir"), evil+"\n")
 	w.gitIn(x.Dir, "hash-object", "--path=a.mine", "a.mine")
 	if _, err := os.Stat(filepath.Join(marks, "commondir")); err != nil {
 		t.Error("the plant commondir does not work")

@@ -1,0 +1,160 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ralph/workers/git"
+	"ralph/workers/proc"
+)
+
+// maxImported bounds the object files of a clone that are looked at.
+const maxImported = 500_000
+
+// importCommits takes commits that an agent made over into a repository of the
+// user: objects is where they are, below root, and all of it is unverified.
+//
+// No git runs in the agent's repository. Its object files, and nothing else of it,
+// are linked into a repository of Ralph's, where git packs what the commits need
+// besides have and the user's objects. The pack is verified as git fetch with
+// fetch.fsckObjects does it, against the user's repository: each object is named
+// anew by its content, checked, and may only refer to what is there. Then the pack
+// goes to the user's objects in one step, and last it is made sure that the history
+// has no hole. An error means that nothing refers to what was taken over.
+func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string, to git.Location, commits, have []string) error {
+	dir := filepath.Join(t.private(), proc.TempName("import"))
+	defer func() { _ = removeAll(dir) }() // what stays is swept by Finish
+	p := git.Open(t.proc, to).Raw().Plumbing()
+	format := ""
+	if slices.ContainsFunc(commits, func(c string) bool { return len(c) == 64 }) {
+		format = "[extensions]\n\tobjectFormat = sha256\n"
+	}
+	if err := makeRepository(dir, format); err != nil {
+		return err
+	}
+	if format != "" {
+		if err := os.WriteFile(filepath.Join(dir, "config"), []byte("[core]\n\trepositoryformatversion = 1\n"+format), 0o600); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "objects", "info", "alternates"), []byte(filepath.Join(to.CommonDir, "objects")+"\n"), 0o600); err != nil {
+		return err
+	}
+	if err := linkHostile(root, objects, filepath.Join(dir, "objects")); err != nil {
+		return err
+	}
+	var revs strings.Builder
+	for _, c := range commits {
+		revs.WriteString(c + "\n")
+	}
+	for _, c := range have {
+		revs.WriteString("^" + c + "\n")
+	}
+	mine := git.Open(t.proc, git.Location{Root: dir, GitDir: dir, CommonDir: dir}).Raw().Plumbing()
+	out, _, err := mine.Run(ctx, git.Call{Args: []string{"pack-objects", "-q", "--revs", "--local", "--non-empty", "--window=0", filepath.Join(dir, "pack")}, Stdin: []byte(revs.String())})
+	if err != nil {
+		return fmt.Errorf("pack what the agent committed: %w", err)
+	}
+	if name := strings.TrimSpace(string(out)); name != "" {
+		if !isHash(name) {
+			return fmt.Errorf("pack what the agent committed: %.80q is no name", name)
+		}
+		if err := publishPack(ctx, p, dir, name, filepath.Join(to.CommonDir, "objects", "pack")); err != nil {
+			return err
+		}
+	}
+	args := []string{"rev-list", "--objects", "--quiet"}
+	for _, c := range commits {
+		args = append(args, c+"^{commit}")
+	}
+	for _, c := range have {
+		args = append(args, "^"+c)
+	}
+	if _, _, err := p.Run(ctx, git.Call{Args: append(args, "--")}); err != nil {
+		return fmt.Errorf("the history is not whole: %w", err)
+	}
+	return nil
+}
+
+// publishPack verifies a pack against a repository and moves it there.
+func publishPack(ctx context.Context, p git.Plumbing, dir, name, to string) error {
+	pack, idx := filepath.Join(dir, "pack-"+name+".pack"), filepath.Join(dir, "verified.idx")
+	out, _, err := p.Run(ctx, git.Call{Args: []string{"index-pack", "--strict", "-o", idx, pack}})
+	if err != nil {
+		return fmt.Errorf("what the agent committed does not verify: %w", err)
+	}
+	sum := strings.TrimSpace(string(out))
+	if !isHash(sum) {
+		return fmt.Errorf("git index-pack: %.80q is no name", sum)
+	}
+	// Git finds a pack by its index, which comes last.
+	for _, f := range [][2]string{{pack, ".pack"}, {idx, ".idx"}} {
+		if err := os.Chmod(f[0], 0o444); err != nil {
+			return err
+		}
+		if err := linkOrCopy(f[0], filepath.Join(to, "pack-"+sum+f[1])); err != nil {
+			return err
+		}
+	}
+	return syncDir(to)
+}
+
+// linkHostile links the object files below a directory that an agent wrote: loose
+// objects and packs, regular files alone. Directories are opened below root, so no
+// link in it leads out.
+func linkHostile(root *os.Root, from, to string) error {
+	count := 0
+	link := func(sub string, fits func(name string) bool) error {
+		d, err := root.OpenFile(filepath.FromSlash(from+"/"+sub), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return nil // there is none
+		}
+		defer func() { _ = d.Close() }() // it was only read
+		names, err := d.Readdirnames(maxImported)
+		if err != nil && len(names) == 0 {
+			return nil
+		}
+		if count += len(names); count > maxImported {
+			return fmt.Errorf("more than %d object files", maxImported)
+		}
+		if err := os.Mkdir(filepath.Join(to, sub), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		for _, name := range names {
+			if !fits(name) {
+				continue
+			}
+			path := filepath.Join(to, sub, name)
+			if err := unix.Linkat(int(d.Fd()), name, unix.AT_FDCWD, path, 0); err != nil {
+				if errors.Is(err, unix.ENOENT) {
+					continue
+				}
+				return &os.LinkError{Op: "link", Old: name, New: path, Err: err}
+			}
+			if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+				if err := os.Remove(path); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for i := range 256 {
+		sub := fmt.Sprintf("%02x", i)
+		if err := link(sub, func(name string) bool { return isHash(sub + name) }); err != nil {
+			return err
+		}
+	}
+	return link("pack", func(name string) bool {
+		hash, ok := strings.CutPrefix(strings.TrimSuffix(strings.TrimSuffix(name, ".pack"), ".idx"), "pack-")
+		return ok && isHash(hash) && filepath.Ext(name) != ""
+	})
+}
