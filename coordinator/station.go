@@ -11,6 +11,7 @@ import (
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
 	"ralph/workers/git"
+	"ralph/workers/proc"
 	"ralph/workers/sandbox"
 	"ralph/workers/tools"
 )

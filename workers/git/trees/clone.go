@@ -35,8 +35,6 @@ func alternatesTo(snapshot string) string {
 	return "../../../" + snapshot + "/.git/objects"
 }
 
-var alternateLine = regexp.MustCompile(`^\.\./\.\./\.\./(` + regexp.QuoteMeta(snapshotPrefix) + `[A-Z0-9]+)/\.git/objects$`)
-
 // snapshotOf is the snapshot that the clone of an agent borrows from, "" for none
 // that is there.
 func (t *Trees) snapshotOf(agent string) string {
@@ -50,14 +48,14 @@ func (t *Trees) snapshotOf(agent string) string {
 		return ""
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
-	found := alternateLine.FindStringSubmatch(first)
-	if found == nil {
+	name, _, _ := strings.Cut(strings.TrimPrefix(first, "../../../"), "/")
+	if !strings.HasPrefix(name, snapshotPrefix) || first != alternatesTo(name) {
 		return ""
 	}
-	if info, err := os.Lstat(t.snapshotDir(found[1])); err != nil || !info.IsDir() {
+	if info, err := os.Lstat(t.snapshotDir(name)); err != nil || !info.IsDir() {
 		return ""
 	}
-	return found[1]
+	return name
 }
 
 // openTree opens the directory of an agent, below which no path leads out.

@@ -345,12 +345,9 @@ func removeEmpty(root *os.Root, dir string) error {
 // as before or as it was to be, it goes forward; when the user has changed one
 // since, it goes back, and the work waits as if nothing had been done.
 func (t *Trees) recover(ctx context.Context) error {
-	if err := t.convertLinked(ctx); err != nil {
-		return err
-	}
 	var j journal
 	found, err := load(t.journalPath(), &j)
-	if err != nil || !found {
+	if err = errors.Join(err, t.convertLinked(ctx)); err != nil || !found {
 		return err
 	}
 	unlock, err := t.user().LockIndex(ctx, lockWait)
