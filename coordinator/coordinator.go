@@ -236,6 +236,9 @@ func (c *Coordinator) Close() error {
 	if c.trees != nil {
 		errs = append(errs, c.trees.Close(ctx))
 	}
+	for _, text := range c.station.cage.Settle(ctx) {
+		c.warn(text)
+	}
 	errs = append(errs, c.own.Close(ctx), c.cassette.close())
 	if c.mail != nil {
 		errs = append(errs, c.mail.close(ctx))

@@ -185,6 +185,9 @@ func (b *book) takeOver(found memory.Recovery, tasks []memory.Task) error {
 // that they can be undone. The project's lock is held and nothing works yet.
 func (c *Coordinator) tidy(ctx context.Context) {
 	if c.book.locked() {
+		for _, text := range c.station.cage.Recover(ctx) {
+			c.warn(text)
+		}
 		c.changes.adopt(ctx)
 		c.changes.compact(c.closing, c.now())
 	}

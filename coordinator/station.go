@@ -10,6 +10,7 @@ import (
 
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
+	"ralph/memory/identity"
 	"ralph/workers/git"
 	"ralph/workers/proc"
 	"ralph/workers/sandbox"
@@ -101,11 +102,19 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) sandbox.Options {
 	o := sandbox.Options{Proc: c.opt.Proc, Root: root, Project: c.opt.Root, Git: at, Agent: name,
 		ReadOnly: c.cfg.Sandbox == string(policy.SandboxReadOnly), Off: c.cfg.Sandbox == string(policy.SandboxOff) || c.confined().None(),
-		Getenv: c.opt.Getenv, Environ: os.Environ()}
+		Getenv: c.opt.Getenv, Environ: os.Environ(), Own: c.own, State: c.opt.userState()}
 	if c.opt.Getenv != nil {
 		o.UserConfig = filepath.Dir(config.UserFile(c.opt.Getenv))
 	}
 	return o
+}
+
+// userState is the user's directory for Ralph's state, "" where there is none.
+func (o Options) userState() string {
+	if o.Getenv == nil {
+		return ""
+	}
+	return identity.Home(o.Getenv)
 }
 
 // stations are those that are open. It is safe for concurrent use.

@@ -81,7 +81,7 @@ func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
 	}
 	dirs := []dir{{root, guardedName}, {filepath.Join(root, ".github"), inside(".github/")}, {filepath.Join(root, ".config"), inside(".config/")}}
 	dirs = append(dirs, s.guardedHome()...)
-	if loc == nil || s.child() {
+	if loc == nil || s.child() || s.overlaid() {
 		return dirs
 	}
 	dirs = append(dirs, dir{loc.GitDir, guardedRepo}, dir{filepath.Join(loc.CommonDir, "objects", "info"), func(name string) string {
@@ -156,7 +156,9 @@ func (s *Sandbox) before(c *proc.Confinement) *watch {
 	}
 	_, err := os.Lstat(filepath.Join(s.o.Root, ".git"))
 	w.repo = err == nil
-	w.git = stateOf(loc)
+	if !s.overlaid() {
+		w.git = stateOf(loc)
+	}
 	s.mu.Lock()
 	s.watches[w] = true
 	s.mu.Unlock()
@@ -165,6 +167,11 @@ func (s *Sandbox) before(c *proc.Confinement) *watch {
 	held := slices.DeleteFunc(slices.Clone(c.Protect), func(p string) bool {
 		return !slices.ContainsFunc(c.Write, func(dir string) bool { return below(dir, p) })
 	})
+	if loc != nil && s.overlaid() {
+		// Of the repository no mount holds a file that has another name in the tree.
+		held = slices.DeleteFunc(held, func(p string) bool { return below(loc.CommonDir, p) || below(loc.GitDir, p) })
+		held = append(held, actingNames(loc)...)
+	}
 	state := filepath.Join(s.o.Project, ".ralph")
 	if s.layers().Active("mount namespace") {
 		w.kept = keepShared(held, state)
@@ -172,6 +179,18 @@ func (s *Sandbox) before(c *proc.Confinement) *watch {
 		w.kept = keep(held, state)
 	}
 	return w
+}
+
+// actingNames are the files of a repository through which git runs programs.
+func actingNames(loc *git.Location) []string {
+	names, _ := dir{loc.CommonDir, guardedRepo}.present() // what cannot be read is said by git
+	var out []string
+	for name := range names {
+		if name != "modules" {
+			out = append(out, filepath.Join(loc.CommonDir, name))
+		}
+	}
+	return out
 }
 
 // Grant says that what is now at a path, relative to the tree, was put there with

@@ -42,15 +42,18 @@ var (
 // denied reads from the output of a command that failed what the sandbox has
 // denied it. It is a guess, which the words say, and never longer than four
 // lines.
-func (s *Sandbox) denied(res proc.Result, o Call) []string {
+func (s *Sandbox) denied(res proc.Result, o Call, background bool) []string {
 	if res.ExitCode == 0 {
 		return nil
 	}
 	text := strings.Join([]string{string(res.Stdout.Head), string(res.Stdout.Tail), string(res.Stderr.Head), string(res.Stderr.Tail)}, "\n")
 	var out []string
 	path, protected, found := s.deniedPath(text)
+	repository := s.readOnlyGit(path, background)
 	switch {
 	case !found:
+	case repository != "":
+		out = append(out, repository)
 	case protected != "":
 		out = append(out, "the sandbox keeps "+s.rel(path)+" read-only, because it "+protected+"; ask for the command with outside=true, and the user decides")
 	case path != "":
@@ -83,6 +86,9 @@ func (s *Sandbox) deniedPath(text string) (path, protected string, found bool) {
 			}
 		}
 		path := s.named(line, at)
+		if readOnly && s.readOnlyGit(path, true) != "" {
+			return path, "", true
+		}
 		if why := s.protectedAt(path); path != "" && why != "" {
 			return path, why, true
 		}

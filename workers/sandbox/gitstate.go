@@ -88,7 +88,7 @@ func (s *Sandbox) checkGit(was gitState, say func(string, ...any)) {
 		s.checkConfig(path, before, say)
 	}
 	loc := s.repository()
-	if loc == nil {
+	if loc == nil || s.overlaid() {
 		return
 	}
 	path := todo(loc)

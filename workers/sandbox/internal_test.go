@@ -42,15 +42,15 @@ func TestDeniedNamesThePath(t *testing.T) {
 		{"FAIL: TestX", ""},
 	}
 	for _, c := range cases {
-		got := strings.Join(s.denied(proc.Result{ExitCode: 1, Stdout: proc.Capture{Head: []byte("x\n" + c.line + "\ny\n")}}, Call{}), "\n")
+		got := strings.Join(s.denied(proc.Result{ExitCode: 1, Stdout: proc.Capture{Head: []byte("x\n" + c.line + "\ny\n")}}, Call{}, false), "\n")
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", c.line, got)
 		}
 	}
-	if got := s.denied(proc.Result{Stdout: proc.Capture{Head: []byte(cases[0].line)}}, Call{}); got != nil {
+	if got := s.denied(proc.Result{Stdout: proc.Capture{Head: []byte(cases[0].line)}}, Call{}, false); got != nil {
 		t.Errorf("a command that succeeded: %q", got)
 	}
-	if got := s.denied(proc.Result{ExitCode: 1, Stdout: proc.Capture{Head: []byte("Could not resolve host: x")}}, Call{Network: true}); got != nil {
+	if got := s.denied(proc.Result{ExitCode: 1, Stdout: proc.Capture{Head: []byte("Could not resolve host: x")}}, Call{Network: true}, false); got != nil {
 		t.Errorf("with the network: %q", got)
 	}
 }

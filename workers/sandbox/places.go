@@ -22,6 +22,9 @@ const (
 func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*proc.Confinement, error) {
 	c := &proc.Confinement{Temp: temp, Network: o.Network, MaxFileBytes: maxFileBytes}
 	c.Hide = append(existing(append(s.concealed(), filepath.Join(s.o.Project, ".ralph", "control.sock"))), s.hiding()...)
+	if s.o.State != "" {
+		c.Hide = append(c.Hide, existing([]string{filepath.Join(s.o.State, "history")})...)
+	}
 	if cache != nil {
 		c.Write, c.Overlays = append(c.Write, cache.Path), overlays(cache)
 	}
@@ -121,6 +124,12 @@ func (s *Sandbox) reading() []string {
 // tree that has its repository for itself has all of it but what is guarded; a
 // linked one has its own directory, the objects, and its own branch.
 func (s *Sandbox) confineGit(c *proc.Confinement, loc *git.Location, o Call) {
+	if s.overlaid() {
+		// Read-only, unless layer puts a layer there.
+		c.Protect = append(c.Protect, filepath.Join(loc.Root, ".git"), loc.GitDir, loc.CommonDir)
+		c.Protect = append(c.Protect, hooksInTree(loc)...)
+		return
+	}
 	c.Write = append(c.Write, loc.GitDir)
 	common := func(parts ...string) string { return filepath.Join(append([]string{loc.CommonDir}, parts...)...) }
 	if entry := filepath.Join(loc.Root, ".git"); loc.GitDir != entry {

@@ -176,8 +176,21 @@ func TestUnbornAndSubmodule(t *testing.T) {
 	w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "lib")
 	w.git("-c", "commit.gpgSign=false", "commit", "-qm", "with lib")
 	w.works(s, "git -C lib log --oneline && git submodule status")
-	for _, command := range []string{"echo x > .git/modules/lib/config", "echo x > .git/modules/lib/hooks/pre-commit", "mv .git/modules .git/m", "echo x > lib/.git", "git -C lib config a.b c"} {
-		w.fails(s, command, "")
+	config := func() string {
+		text, err := os.ReadFile(filepath.Join(w.root, ".git", "modules", "lib", "config"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	before := config()
+	for _, command := range []string{"echo x > .git/modules/lib/config", "echo x > .git/modules/lib/hooks/pre-commit", "mv .git/modules .git/m", "git -C lib config a.b c"} {
+		w.run(s, w.root, command, sandbox.Call{})
+	}
+	w.fails(s, "echo x > lib/.git", "")
+	w.gone(filepath.Join(w.root, ".git", "modules", "lib", "hooks", "pre-commit"))
+	if now := config(); now != before {
+		t.Errorf("the configuration of the submodule is %q, was %q", now, before)
 	}
 }
 

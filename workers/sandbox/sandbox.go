@@ -27,6 +27,11 @@ var ErrClosed = errors.New("the sandbox is closed")
 // Options of a Sandbox.
 type Options struct {
 	Proc *proc.Runner
+	// Own runs Ralph's own git; nil means Proc.
+	Own *proc.Runner
+	// State is the user's directory for Ralph's state, which holds what commands
+	// write into the user's repository until it is verified; "" means none.
+	State string
 	// Root is the agent's tree: the user's project, or the worktree of a child.
 	Root string
 	// Project is the project's root, the same as Root but for a child.
@@ -103,7 +108,8 @@ type Sandbox struct {
 	idle    []*buildcache.Cache // those of leased that no command has now
 	hidden  []string            // the places of secrets, as they were at hiddenAt
 
-	hiddenAt time.Time
+	hiddenAt  time.Time
+	histories map[string]history // by git's common directory
 }
 
 // ended is the report of a job; done is closed when it is there.
@@ -120,6 +126,9 @@ func Open(o Options) (*Sandbox, error) {
 	}
 	if o.Project == "" {
 		o.Project = o.Root
+	}
+	if o.Own == nil {
+		o.Own = o.Proc
 	}
 	for _, p := range []*string{&o.Root, &o.Project} {
 		real, err := filepath.EvalSymlinks(*p)
@@ -189,11 +198,19 @@ func (s *Sandbox) Run(ctx context.Context, sp proc.Spec, o Call) (proc.Result, R
 		if sp.Confine == nil && !s.o.Off {
 			defer s.leave()()
 		}
-		var err error
-		res, err = s.o.Proc.Run(ctx, sp)
+		layer, told, err := s.layer(ctx, sp.Confine)
+		if err == nil {
+			res, err = s.o.Proc.Run(ctx, sp)
+		}
+		if layer != nil {
+			// Before the tree is looked at: a work tree of the repository is one only
+			// when that has taken it over.
+			told = append(told, layer.Publish(ctx).Lines()...)
+		}
 		rep = s.after(w)
+		rep.Reverted = append(told, rep.Reverted...)
 		if sp.Confine != nil && err == nil {
-			rep.Denied = s.denied(res, o)
+			rep.Denied = s.denied(res, o, false)
 		}
 		return err
 	})
@@ -263,7 +280,7 @@ func (s *Sandbox) Start(ctx context.Context, sp proc.Spec, o Call) (*proc.Job, e
 		}
 		e.report = s.after(w)
 		if res, over := job.Result(); over && confined {
-			e.report.Denied = s.denied(res, o)
+			e.report.Denied = s.denied(res, o, true)
 		}
 	}()
 	return job, nil

@@ -173,30 +173,57 @@ func TestGitWorksInTheUsersTree(t *testing.T) {
 	}
 }
 
+// What a command does to its view of the repository reaches the user's only where
+// git itself would have done it; the rest is named.
 func TestProtectedPartsOfGit(t *testing.T) {
 	w := newWorld(t, true)
-	config := filepath.Join(w.root, ".git", "config")
-	before, err := os.ReadFile(config)
+	state := func() string {
+		config, err := os.ReadFile(filepath.Join(w.root, ".git", "config"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(config) + w.git("for-each-ref") + w.git("ls-files", "-s") + w.git("fsck", "--full")
+	}
+	w.git("update-ref", "refs/ralph/checkpoints/1", "HEAD")
+	before := state()
+	s := w.open(nil)
+	for _, command := range []string{
+		`git update-ref -d refs/ralph/checkpoints/1`, `mv .git/refs .git/r`, `rm -rf .git/refs`, `git config core.fsmonitor ./evil`, `echo '[core]' >> .git/config`, `rm .git/config`,
+		`mv .git/config .git/c`, `cp a.txt .git/config`, `ln -sf ../a.txt .git/config`, `echo x > .git/hooks/pre-commit`, `mv .git/hooks .git/h`, `echo x > .git/info/attributes`,
+		`echo x >> .git/info/exclude`, `rm -rf .git/objects/*; touch .git/objects/x`, `git remote add evil ext::sh`, `rm -rf .git/*`,
+	} {
+		o := w.run(s, w.root, command, sandbox.Call{})
+		if len(o.rep.Reverted) == 0 {
+			t.Errorf("%s: nothing is reported\n%s", command, o.out)
+		}
+		if after := state(); after != before {
+			t.Fatalf("%s: the repository is\n%s\nwas\n%s", command, after, before)
+		}
+	}
+	for _, command := range []string{`mv .git .g`, `mv .git .g && cp -r .g .git && echo x > .git/hooks/pre-commit`, `echo x > .ralph/FORMAT`, `rm -rf .ralph`, `mv .ralph r`, `touch .ralph/x`,
+		`mount --bind a.txt .git/config`, `umount .git`, `python3 -c 'import os; os.rename(".git", ".g")'`} {
+		w.fails(s, command, "")
+	}
+	if after := state(); after != before {
+		t.Errorf("the repository is\n%s\nwas\n%s", after, before)
+	}
+	w.gone(filepath.Join(w.root, ".git", "hooks", "pre-commit"))
+}
+
+// A background command sees the repository read-only, and is told so.
+func TestGitInTheBackground(t *testing.T) {
+	w := newWorld(t, true)
+	s := w.open(nil)
+	head := w.git("rev-parse", "HEAD")
+	job, err := s.Start(t.Context(), proc.Spec{Argv: []string{"sh", "-c", "git commit -q --allow-empty -m job"}, Dir: w.root}, sandbox.Call{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.git("update-ref", "refs/ralph/checkpoints/1", "HEAD")
-	s := w.open(nil)
-	for _, command := range []string{
-		`git update-ref -d refs/ralph/checkpoints/1`, `rm -r .git/refs/ralph`, `mv .git/refs .git/r`, `rm -rf .git/refs`,
-		`git config core.fsmonitor ./evil`, `echo '[core]' >> .git/config`, `rm .git/config`, `mv .git/config .git/c`, `cp a.txt .git/config`, `ln -sf ../a.txt .git/config`,
-		`echo x > .git/hooks/pre-commit`, `mv .git/hooks .git/h`, `rm -r .git/hooks`, `echo x > .git/info/attributes`, `echo x >> .git/info/exclude`,
-		`mv .git .g`, `mv .git .g && cp -r .g .git && echo x > .git/hooks/pre-commit`, `chmod 777 .git/config`, `mkdir .git/hooks/x`, `rm -f .git/objects/pack/*; touch .git/objects/pack/x`,
-		`git remote add evil ext::sh`, `echo x > .ralph/FORMAT`, `rm -rf .ralph`, `mv .ralph r`, `touch .ralph/x`, `mount --bind a.txt .git/config`, `umount .git/config`,
-		`python3 -c 'import os; os.rename(".git", ".g")'`,
-	} {
-		w.fails(s, command, "")
+	<-job.Done()
+	if denied := strings.Join(s.Ended(job).Denied, " "); !strings.Contains(denied, "read-only") || !strings.Contains(denied, "foreground") {
+		t.Errorf("the job is told %q", denied)
 	}
-	after, err := os.ReadFile(config)
-	if err != nil || string(before) != string(after) {
-		t.Errorf("the configuration is now %q, %v", after, err)
+	if now := w.git("rev-parse", "HEAD"); now != head {
+		t.Errorf("HEAD is %s, was %s", now, head)
 	}
-	w.gone(filepath.Join(w.root, ".git", "hooks", "pre-commit"))
-	w.fails(s, `git config core.fsmonitor ./evil`, "git's own")
-	w.git("rev-parse", "refs/ralph/checkpoints/1")
 }
