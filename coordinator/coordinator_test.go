@@ -21,6 +21,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/memory/identity"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
 	"ralph/workers/proc"
@@ -199,6 +200,7 @@ func (p *project) options() coordinator.Options {
 	if p.session != "" {
 		holder = "chat"
 	}
+	p.own()
 	return coordinator.Options{
 		Root: p.root, FS: p.fs, Config: cfg, Proc: runner, RunID: fmt.Sprintf("r-%d", p.runs), Holder: holder,
 		Session: p.session, Eyes: p.see, Ask: p.ask, Lessons: p.lessons, Getenv: p.getenv,
@@ -412,3 +414,15 @@ func finish(status, summary string) modeltest.Reply {
 func calls(list ...modeltest.Call) modeltest.Reply { return modeltest.Calls(list...) }
 
 func text(s string) modeltest.Reply { return modeltest.Text(s) }
+
+// own makes state that a test put there the user's.
+func (p *project) own() {
+	fsys := p.fs
+	if fsys == nil {
+		fsys = afero.NewOsFs()
+	}
+	dir, home := filepath.Join(p.root, ".ralph"), identity.Home(getenv(p.root))
+	if found, err := identity.Examine(fsys, home, dir); err == nil && found.Standing == identity.Foreign {
+		_, _ = identity.Establish(fsys, home, dir) // on a disk that fails nothing is anybody's
+	}
+}

@@ -95,7 +95,7 @@ func TestASignalAfterAStop(t *testing.T) {
 	if m := p.meta("001"); m.Standing() != "paused, Ctrl-C; ended by SIGTERM" {
 		t.Errorf("%+v", m)
 	}
-	s, err := coordinator.Assess(t.Context(), coordinator.Options{Root: p.root})
+	s, err := coordinator.Assess(t.Context(), coordinator.Options{Root: p.root, Getenv: getenv(p.root)})
 	if line := strings.Join(s.Lines(time.Now()), "\n"); err != nil || !strings.Contains(line, "was interrupted just now (Ctrl-C; ended by SIGTERM)") {
 		t.Errorf("%v, %s", err, line)
 	}
@@ -203,7 +203,7 @@ func TestAnEmptySessionIsNotOffered(t *testing.T) {
 	if err := errors.Join(empty.Journal().Close(), os.WriteFile(p.path(".ralph/FORMAT"), []byte("ralph 1\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := coordinator.Assess(t.Context(), coordinator.Options{Root: p.root})
+	s, err := coordinator.Assess(t.Context(), coordinator.Options{Root: p.root, Getenv: getenv(p.root)})
 	if err != nil || s.Verdict != "" || s.Session != "" {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -128,7 +128,8 @@ func (m *mail) open() (queue.Found, error) {
 	if m.log != nil || !m.c.book.keeps() {
 		return queue.Found{}, nil
 	}
-	log, found, err := queue.Open(m.c.closing, queue.Options{FS: m.c.opt.FS, StateDir: m.c.stateDir(), Now: m.c.now, Redact: m.c.redactor.String, Wait: lockWait})
+	log, found, err := queue.Open(m.c.closing, queue.Options{FS: m.c.opt.FS, StateDir: m.c.stateDir(), Now: m.c.now, Redact: m.c.redactor.String, Wait: lockWait,
+		Key: m.c.book.key(), UserDir: m.c.book.userDir()})
 	if err != nil {
 		return found, err
 	}

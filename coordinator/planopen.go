@@ -149,7 +149,8 @@ func (c *Coordinator) checkBaseline(was feature.Git) {
 // loopOptions joins a loop with what the coordinator has.
 func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *feature.Store, files *folder.Folder, resume *feature.Snapshot) loop.Options {
 	o := loop.Options{
-		Settings: s, Tracker: tracker, Hands: planHands{c}, Files: files, Resume: resume, Base: c.baseSnapshot(),
+		Settings: s, Tracker: tracker, Hands: planHands{c}, Files: files, Resume: resume, Granted: c.regranted(resume), Base: c.baseSnapshot(),
+		Grant: func(g loop.Granted) error { return c.keepGrant(store.Name(), g) },
 		Open: func(ctx context.Context, s loop.Settings) (plan.Tracker, error) {
 			t, path, err := c.openPlan(ctx, s)
 			if err == nil {

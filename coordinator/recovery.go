@@ -345,7 +345,7 @@ func (a *assessment) markdown() {
 		a.s.Stopped = stoppedIn(string(data))
 	}
 	// queue.md follows the log a moment later; it counts where there is no log.
-	left, err := queue.Peek(a.o.FS, a.state)
+	left, err := queue.Peek(QueueOf(a.o.Getenv, a.o.FS, a.o.Root))
 	switch {
 	case err != nil:
 		a.warn("%v", err)

@@ -408,7 +408,7 @@ type recovering struct {
 }
 
 func newRecovering(ctx context.Context, o Options) recovering {
-	r := recovering{o: o, memory: memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder, SessionID: o.RunID, LockWait: lockWait}}
+	r := recovering{o: o, memory: memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder, SessionID: o.RunID, LockWait: lockWait, Owner: o.owner()}}
 	loc, err := git.Find(o.Root)
 	var at *git.Location
 	if err == nil {

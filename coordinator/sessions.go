@@ -55,13 +55,14 @@ func OpenSessions(o Options, warn func(string)) *Sessions {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Getenv == nil {
-		o.Getenv = func(string) string { return "" }
+	getenv := o.Getenv
+	if getenv == nil {
+		getenv = func(string) string { return "" }
 	}
 	r := o.Config.Retention
 	return &Sessions{o: o, warn: warn, redact: redact.New(o.Config.Secrets()).String,
 		policy:   retention.Policy{ArchiveAfter: r.ArchiveAfter, DeleteRawAfter: r.DeleteRawAfter, Summaries: r.Summarize == "quarterly"},
-		registry: registry.New(registry.Options{FS: o.FS, Path: registry.Path(o.Getenv), Now: o.Now})}
+		registry: registry.New(registry.Options{FS: o.FS, Path: registry.Path(getenv), Now: o.Now})}
 }
 
 func (s *Sessions) stateDir() string { return filepath.Join(s.o.Root, ".ralph") }
@@ -234,7 +235,10 @@ func (s *Sessions) hold(ctx context.Context, dry, begin bool, do func(st retenti
 		}
 	}
 	if !dry {
-		store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact})
+		if err := s.o.ownState(); err != nil {
+			return err
+		}
+		store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact, Owner: s.o.owner()})
 		if err != nil {
 			return err
 		}

@@ -65,7 +65,10 @@ func (s *Sessions) Learn(ctx context.Context, list []memory.Learning, dry bool) 
 		list, err = s.unknown(list)
 		return len(list), err
 	}
-	store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact})
+	if err := s.o.ownState(); err != nil {
+		return 0, err
+	}
+	store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact, Owner: s.o.owner()})
 	if err != nil {
 		return 0, err
 	}

@@ -34,7 +34,7 @@ func sessionsOf(t *testing.T, names ...string) (*Sessions, *[]string) {
 		}
 	}
 	var warnings []string
-	s := OpenSessions(Options{Root: root, Config: &config.Config{}, Getenv: func(string) string { return "" }}, func(w string) { warnings = append(warnings, w) })
+	s := OpenSessions(Options{Root: root, Config: &config.Config{}}, func(w string) { warnings = append(warnings, w) })
 	return s, &warnings
 }
 

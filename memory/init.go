@@ -42,7 +42,7 @@ func Plan(fsys afero.Fs, root string) ([]Part, error) {
 	if _, err := s.stamped(); err != nil {
 		return nil, fmt.Errorf("look at %q: %w", dir, err)
 	}
-	parts := []Part{{Path: ".ralph/", What: "what happened: sessions, journals, the queue, backups; git ignores it", make: func() error { return durable.MkdirAll(fsys, dir, 0o700) }}}
+	parts := []Part{{Path: ".ralph/", What: "what happened: sessions, journals, the queue, backups; git ignores all but config.yaml, commands/, skills/, agents/", make: func() error { return durable.MkdirAll(fsys, dir, 0o700) }}}
 	file := func(name, what, text string, mode fs.FileMode) {
 		parts = append(parts, Part{Path: name, What: what, make: func() error { return createFile(fsys, filepath.Join(root, filepath.FromSlash(name)), text, mode) }})
 	}
@@ -63,7 +63,7 @@ func Plan(fsys afero.Fs, root string) ([]Part, error) {
 	}
 	if common := findGit(fsys, root).common; common != "" {
 		path := filepath.Join(common, "info", "exclude")
-		p := Part{Path: path, What: "the line .ralph/, so that git does not show it", make: func() error { return exclude(fsys, common) }}
+		p := Part{Path: path, What: "the state in .ralph/, so that git does not show it", make: func() error { return exclude(fsys, common) }}
 		if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
 			p.Path = filepath.ToSlash(rel)
 		}
@@ -103,11 +103,12 @@ func createFile(fsys afero.Fs, path, text string, mode fs.FileMode) error {
 	return durable.SyncDir(fsys, filepath.Dir(path))
 }
 
-// excluded says that git's exclude file names `.ralph/` already.
+// excluded reports whether git's exclude file names the state in `.ralph/`, or
+// all of the directory, already.
 func excluded(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		switch strings.TrimSpace(string(line)) {
-		case ".ralph/", "/.ralph/", ".ralph", "/.ralph":
+		case ".ralph/", "/.ralph/", ".ralph", "/.ralph", excludePatterns()[0]:
 			return true
 		}
 	}

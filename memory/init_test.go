@@ -89,7 +89,7 @@ func TestBeginTogether(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if text := read(t, filepath.Join(common, "info", "exclude")); text != ".ralph/\n" {
+		if text := read(t, filepath.Join(common, "info", "exclude")); text != strings.Join(excludePatterns(), "\n")+"\n" {
 			t.Fatalf("%q", text)
 		}
 	}

@@ -22,8 +22,10 @@ var errNewer = errors.New("its .ralph directory was made by a newer Ralph")
 // makeHome makes `.ralph/`, and refuses one whose parts are links, or one of a
 // newer Ralph. What it makes is empty, so that it needs no lock.
 func (s *Store) makeHome() error {
-	if err := unlinked(s.fs, s.StateDir()); err != nil {
-		return err
+	for _, dir := range []string{s.StateDir(), s.Quarantine()} {
+		if err := realDir(s.fs, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if _, err := s.stamped(); err != nil {
 		return err
@@ -47,13 +49,15 @@ func (s *Store) stamped() (bool, error) {
 
 // prepare makes `.ralph/` ours, under the lock: its stamp, and a line in git's
 // exclude file. A directory that another tool made keeps its files; ours go
-// beside them.
-func (s *Store) prepare(rec *Recovery) error {
+// beside them. One that has a stamp is ready, unless anew says that it is not of
+// this user's Ralph.
+func (s *Store) prepare(rec *Recovery, anew bool) error {
 	dir := s.StateDir()
-	if done, err := s.stamped(); done || err != nil {
+	done, err := s.stamped()
+	if err != nil || done && !anew {
 		return err
 	}
-	if others := foreign(s.fs, dir); len(others) > 0 {
+	if others := foreign(s.fs, dir); len(others) > 0 && !done {
 		rec.Warnings = append(rec.Warnings, "the .ralph directory holds files of another tool ("+clip(strings.Join(others, ", "), 100)+"): Ralph leaves them alone and keeps its own beside them")
 	}
 	if s.repo.common != "" {
@@ -88,7 +92,7 @@ func foreign(fsys afero.Fs, dir string) []string {
 	var others []string
 	for _, n := range names {
 		switch n {
-		case "config.yaml", "lock", "FORMAT", ".gitignore", "queue.jsonl", "queue.md", "queue.lock", "quarantine":
+		case "config.yaml", "lock", "FORMAT", ".gitignore", "quarantine", "id", "commands", "skills", "agents":
 		default:
 			others = append(others, n)
 		}
@@ -96,9 +100,14 @@ func foreign(fsys afero.Fs, dir string) []string {
 	return others
 }
 
-// exclude puts `.ralph/` into the exclude file of a repository, once.
+// excludePatterns keep state out of git, and let it see what of `.ralph/` belongs
+// to the project.
+func excludePatterns() []string {
+	return []string{"**/.ralph/*", "!**/.ralph/config.yaml", "!**/.ralph/commands/", "!**/.ralph/skills/", "!**/.ralph/agents/"}
+}
+
+// exclude puts the state in `.ralph/` into the exclude file of a repository, once.
 func exclude(fsys afero.Fs, common string) error {
-	const pattern = ".ralph/"
 	path := filepath.Join(common, "info", "exclude")
 	stands := func() (bool, error) {
 		data, err := durable.ReadFile(fsys, path, 1<<20)
@@ -121,7 +130,7 @@ func exclude(fsys afero.Fs, common string) error {
 	if done, err := stands(); done || err != nil { // of another Ralph, meanwhile
 		return err
 	}
-	return durable.AppendLine(fsys, path, []byte(pattern), 0o644)
+	return durable.AppendText(fsys, path, strings.Join(excludePatterns(), "\n"), 0o644)
 }
 
 // gitDirs is where git keeps what all worktrees share; empty without git.

@@ -281,7 +281,7 @@ func (s *Store) home() error {
 		return err
 	}
 	var rec Recovery
-	return s.prepare(&rec)
+	return errors.Join(s.prepare(&rec, false), s.identifyAgain())
 }
 
 // drain puts what is recorded into the log, in one append: also what others

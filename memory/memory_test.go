@@ -73,7 +73,7 @@ func TestOpenMakesTheStateDirectory(t *testing.T) {
 	if got := read(t, root, ".ralph", "FORMAT"); got != "ralph 1\n" {
 		t.Errorf("FORMAT %q", got)
 	}
-	if n := strings.Count(read(t, root, ".git", "info", "exclude"), ".ralph/\n"); n != 1 {
+	if n := strings.Count(read(t, root, ".git", "info", "exclude"), "**/.ralph/*\n"); n != 1 {
 		t.Errorf("%d exclude lines", n)
 	}
 	if info, err := os.Stat(filepath.Join(root, ".ralph")); err != nil || info.Mode().Perm() != 0o700 {

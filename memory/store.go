@@ -57,6 +57,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/identity"
 	"ralph/memory/session"
 	"ralph/memory/visible"
 )
@@ -88,6 +89,9 @@ type Options struct {
 	LockWait time.Duration
 	// ReadOnly takes no lock and writes nothing: what is recorded is held.
 	ReadOnly bool
+	// Owner is the user who works; nil: the caller answers for what is in
+	// `.ralph/`.
+	Owner *Owner
 	// Redact takes secrets out of every text before it is kept; nil keeps all.
 	Redact func(string) string
 	// Git returns the content of one of the five files as it was committed
@@ -117,6 +121,9 @@ type Store struct {
 	readOnly bool          // from Open on: nothing is written
 	lock     *projectLock
 	repo     gitDirs
+	key      identity.Key // see Key
+	userHome string       // Owner.Home, when mine is the record of the project
+	mine     identity.Record
 
 	copied  atomic.Bool   // a backup was written
 	writing chan struct{} // held, by a send, by whoever writes state files
@@ -156,6 +163,12 @@ type Recovery struct {
 	// ReadOnly says that nothing can be saved: what is recorded is held in
 	// memory and lost when Ralph ends.
 	ReadOnly bool
+	// SetAside and Adopted name what of `.ralph/` was somebody else's: what went to
+	// the quarantine, and what was taken over as text.
+	SetAside, Adopted []string
+	// Unknown says that the user's own state directory cannot be used: nothing that
+	// is written now will count as the user's own later.
+	Unknown bool
 	// Files says how each of the five files was found, and what became of those
 	// that were lost. Sources are listed only for those.
 	Files []FileState
@@ -188,10 +201,14 @@ func Open(ctx context.Context, o Options) (*Store, Recovery, error) {
 	}
 	s.readOnly = home != nil || s.lock == nil && s.real()
 	if !s.readOnly {
-		if err := s.prepare(&rec); err != nil {
+		if err := s.identify(o, &rec); err != nil {
 			s.readOnly = true
 			rec.Warnings = append(rec.Warnings, unsaved(err))
 		}
+	}
+	if err := unlinked(s.fs, s.StateDir()); err != nil && !s.readOnly {
+		s.readOnly = true
+		rec.Warnings = append(rec.Warnings, unsaved(err))
 	}
 	rec.ReadOnly = s.readOnly
 	if s.lock != nil && rec.Crashed != nil && !s.readOnly {

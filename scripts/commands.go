@@ -21,6 +21,9 @@ func (inv *invocation) chat(ctx context.Context, c *cobra.Command, o ChatOptions
 	if err := inv.load(c); err != nil {
 		return err
 	}
+	if err := inv.ownState(ctx, o.Choose || o.Session != "" && o.Session != "new"); err != nil {
+		return err
+	}
 	switch {
 	case o.Choose && !(isTerminal(inv.Stdin) && isTerminal(inv.Stdout)):
 		return usage("name the session: ralph chat --resume ID; ralph sessions lists them, --continue takes the newest",
@@ -71,6 +74,9 @@ func (inv *invocation) demo(ctx context.Context, c *cobra.Command) error {
 // of a run: what was put back stands in files_changed.
 func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int) error {
 	if err := inv.load(c); err != nil {
+		return err
+	}
+	if err := inv.ownState(ctx, false); err != nil {
 		return err
 	}
 	p := inv.newProgress()

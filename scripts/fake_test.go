@@ -10,8 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/afero"
+
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/memory/identity"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
@@ -119,6 +122,7 @@ func (b *bench) runWith(ctx context.Context, app App, args ...string) int {
 	b.Helper()
 	b.out.Reset()
 	b.err.Reset()
+	b.own()
 	var environ []string
 	for k, v := range b.env {
 		environ = append(environ, k+"="+v)
@@ -132,6 +136,19 @@ func (b *bench) runWith(ctx context.Context, app App, args ...string) int {
 		Getenv: func(k string) string { return b.env[k] }, Environ: environ, Dir: b.dir, Init: b.init,
 		Open: app.Open, Again: app.Again, Chat: b.chat, Connect: b.connect,
 	}, args)
+}
+
+// own makes state that a test put there the user's.
+func (b *bench) own() {
+	b.Helper()
+	dir, home := filepath.Join(b.dir, ".ralph"), filepath.Join(b.env["HOME"], ".local", "state", "ralph")
+	found, err := identity.Examine(afero.NewOsFs(), home, dir)
+	if err == nil && found.Standing == identity.Foreign {
+		_, err = identity.Establish(afero.NewOsFs(), home, dir)
+	}
+	if err != nil {
+		b.Log(err)
+	}
 }
 
 // file writes a file below the bench's directory and returns its path.

@@ -58,6 +58,7 @@ func (inv *invocation) lightly(c *cobra.Command) error {
 	}
 	cfg, err := config.Load(config.Sources{Flags: flags, Environ: environ})
 	inv.cfg = cfg
+	inv.useStateDir()
 	if cfg.Output != "" {
 		inv.form = cfg.Output
 	}
@@ -167,7 +168,7 @@ func (c *caller) record(ctx context.Context, doc json.RawMessage) error {
 		holder, alive := memory.Locked(nil, c.inv.root)
 		switch {
 		case !alive && holder.PID == 0:
-			store, _, err := memory.Open(ctx, memory.Options{Root: c.inv.root, Now: c.inv.Now, Holder: "one-shot", SessionID: c.inv.result.RunID, LockWait: answerWithin})
+			store, _, err := memory.Open(ctx, memory.Options{Root: c.inv.root, Now: c.inv.Now, Holder: "one-shot", SessionID: c.inv.result.RunID, LockWait: answerWithin, Owner: c.inv.owner()})
 			if err != nil {
 				return err
 			}

@@ -57,6 +57,7 @@ func (inv *invocation) logs(c *cobra.Command, args []string, f *logsFlags) error
 	if err := inv.lightly(c); err != nil {
 		return err
 	}
+	inv.markForeign()
 	which, err := inv.sessionNamed(c, args)
 	if err != nil {
 		return err

@@ -58,6 +58,7 @@ func (inv *invocation) load(c *cobra.Command) error {
 		}
 	}
 	inv.cfg = cfg
+	inv.useStateDir()
 	if cfg.Output != "" {
 		inv.form = cfg.Output
 	}
@@ -180,6 +181,9 @@ func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []st
 	}
 	job, err := inv.job(ctx, words)
 	if err != nil {
+		return err
+	}
+	if err := inv.ownState(ctx, inv.cfg.Session != "" && inv.cfg.Session != "new"); err != nil {
 		return err
 	}
 	return inv.perform(ctx, job, true)

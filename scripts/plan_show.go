@@ -18,6 +18,7 @@ func (inv *invocation) showPlan(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	inv.markForeign()
 	if inv.form != outputText {
 		d := inv.planDocument("show", v)
 		next, why := v.nextTask()

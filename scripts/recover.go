@@ -86,6 +86,11 @@ func (inv *invocation) recover(ctx context.Context, c *cobra.Command, args []str
 	if err != nil {
 		return err
 	}
+	if !inv.cfg.DryRun {
+		if err := inv.ownState(ctx, true); err != nil {
+			return err
+		}
+	}
 	runner := proc.New(proc.Options{})
 	files, done, err := coordinator.Recover(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holderRecover, Now: inv.Now, Getenv: inv.Getenv,

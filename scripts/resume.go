@@ -55,6 +55,9 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 		return err
 	}
 	inv.force = force
+	if err := inv.ownState(ctx, true); err != nil {
+		return err
+	}
 	talk := isTerminal(inv.Stdin) && inv.form == outputText
 	list, err := session.List(afero.NewOsFs(), inv.stateDir())
 	if err != nil {
@@ -137,7 +140,7 @@ func (inv *invocation) stateDir() string { return filepath.Join(inv.root, ".ralp
 // assess looks how the last Ralph ended; id names the session to look at.
 func (inv *invocation) assess(ctx context.Context, id string) (coordinator.Situation, error) {
 	runner := proc.New(proc.Options{})
-	s, err := coordinator.Assess(ctx, coordinator.Options{Root: inv.root, Proc: runner, Session: id, Now: inv.Now})
+	s, err := coordinator.Assess(ctx, coordinator.Options{Root: inv.root, Proc: runner, Session: id, Getenv: inv.Getenv, Now: inv.Now})
 	return s, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
 }
 
@@ -185,6 +188,9 @@ func (inv *invocation) converse(ctx context.Context, o ChatOptions, known *coord
 		return broken("internal", "", nil, "this build has no chat")
 	}
 	asked := o.Session
+	if err := inv.ownState(ctx, asked != "" && asked != "new"); err != nil {
+		return err
+	}
 	o.Version, o.Root, o.Dir, o.Config, o.RunID = inv.Version, inv.root, inv.dir, inv.cfg, inv.result.RunID
 	o.Stdin, o.Stdout, o.Stderr, o.Getenv, o.Environ = inv.Stdin, inv.Stdout, inv.Stderr, inv.Getenv, inv.Environ
 	// What is to be warned of stands in what it returns; the terminal is the chat's.

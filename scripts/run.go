@@ -66,6 +66,9 @@ func (inv *invocation) runPlan(ctx context.Context, c *cobra.Command) error {
 	if err := inv.elsewhere("run"); err != nil {
 		return err
 	}
+	if err := inv.ownState(ctx, inv.cfg.Run.Continue); err != nil {
+		return err
+	}
 	before, err := inv.earlier()
 	if err != nil {
 		return err
@@ -217,7 +220,7 @@ func (inv *invocation) goOnRun(ctx context.Context, before feature.Listed) error
 		return &fault{status: coordinator.StatusLocked, kind: "locked", text: fmt.Sprintf("the run %q is being worked by another Ralph", before.Name),
 			hint: "ralph status shows what it does; ralph stop ends it"}
 	}
-	s, err := loop.Restored(before.Snapshot)
+	s, err := inv.restored(before.Snapshot)
 	if err != nil {
 		return broken("snapshot", "ralph run --new begins anew; the plan knows what is done", err, "go on with run %q", before.Name)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator"
 	"ralph/coordinator/loop"
 	"ralph/memory/feature"
 )
@@ -227,4 +228,31 @@ func orderText(steps []loop.Step, columns int) string {
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// restored are the settings of a run that goes on: those that the user gave it,
+// where they are on record on the user's side, else what its snapshot can give
+// back, and the defaults of today.
+func (inv *invocation) restored(before feature.Snapshot) (loop.Settings, error) {
+	granted, err := coordinator.GrantedTo(inv.Getenv, inv.root, before)
+	if err != nil {
+		inv.warning(err.Error())
+	}
+	if granted != nil {
+		return granted.Settings, nil
+	}
+	s, err := loop.Restored(before)
+	if err != nil {
+		return s, err
+	}
+	now := inv.runSettings()
+	s.Sandbox, s.Check, s.HumanIntervention, s.OnError, s.SessionDir = now.Sandbox, now.Check, now.HumanIntervention, now.OnError, now.SessionDir
+	s.ConfidenceThreshold, s.RiskTolerance, s.MaxIterations = now.ConfidenceThreshold, now.RiskTolerance, now.MaxIterations
+	s.MaxTokens, s.MaxCostUSD, s.MaxTurns, s.Timeout = now.MaxTokens, now.MaxCostUSD, now.MaxTurns, now.Timeout
+	text := "what was granted to this run is not on record on your side: sandbox, check, limits and approvals are those of today"
+	if was := before.Agent.Sandbox; was != "" && was != s.Sandbox {
+		text += fmt.Sprintf(" (sandbox %s; its file in .ralph says %s)", s.Sandbox, oneLine(was, 20))
+	}
+	inv.warning(text)
+	return s, nil
 }

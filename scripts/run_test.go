@@ -3,6 +3,7 @@ package scripts
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,10 +13,12 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/spf13/afero"
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
 	"ralph/memory/feature"
+	"ralph/memory/identity"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 )
@@ -43,6 +46,7 @@ func (b *bench) snapshot(name string, edit func(*feature.Snapshot)) feature.Snap
 	if edit != nil {
 		edit(&snap)
 	}
+	b.grant(snap)
 	store, err := feature.Open(feature.Options{StateDir: filepath.Join(b.dir, ".ralph")}, name)
 	if err == nil {
 		err = store.Save(snap)
@@ -67,6 +71,25 @@ func (b *bench) snapshot(name string, edit func(*feature.Snapshot)) feature.Snap
 		b.Fatal(err)
 	}
 	return snap
+}
+
+// grant puts the settings of a snapshot's run on record on the user's side.
+func (b *bench) grant(snap feature.Snapshot) {
+	b.Helper()
+	var run struct {
+		Settings json.RawMessage `json:"settings"`
+	}
+	b.own()
+	home := filepath.Join(b.env["HOME"], ".local", "state", "ralph")
+	found, err := identity.Examine(afero.NewOsFs(), home, filepath.Join(b.dir, ".ralph"))
+	if err != nil || found.Record.ID == "" || json.Unmarshal(snap.Run, &run) != nil || run.Settings == nil {
+		return
+	}
+	text := fmt.Sprintf(`{"feature":%q,"sessionId":%q,"granted":{"settings":%s,"approved":true}}`, snap.Feature, snap.SessionID, run.Settings)
+	path := filepath.Join(identity.Dir(home, found.Record.ID), "grants", snap.Feature+".json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		b.Fatal(err)
+	}
 }
 
 func (b *bench) job() coordinator.Job {
@@ -269,7 +292,8 @@ func TestRunAsks(t *testing.T) {
 				}
 			}
 		}()
-		env := map[string]string{"HOME": t.TempDir(), "TERM": "xterm"}
+		b.own()
+		env := map[string]string{"HOME": b.env["HOME"], "TERM": "xterm"}
 		app := App{Stdin: tty, Stdout: tty, Stderr: tty, Getenv: func(k string) string { return env[k] }, Dir: b.dir, Open: b.fake.open}
 		code := Main(t.Context(), app, []string{"run"})
 		_ = tty.Close()

@@ -50,6 +50,9 @@ func (inv *invocation) mendable(err error) bool {
 	return err != nil || tracker == "markdown"
 }
 
+// formatFile is the stamp of a state directory.
+const formatFile = "FORMAT"
+
 // unknownAgent is the error of a run whose agents are not all known.
 func (inv *invocation) unknownAgent() error {
 	custom := make([]external.Custom, len(inv.cfg.Agents))

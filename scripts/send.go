@@ -22,6 +22,7 @@ import (
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory"
+	"ralph/memory/identity"
 	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/memory/visible"
@@ -250,11 +251,18 @@ func (inv *invocation) store(ctx context.Context, r control.Request) error {
 			return broken("no_session", "ralph sessions lists them; without --session whichever runs next gets it", nil, "there is no session %s: nobody would ever get the message", r.Session)
 		}
 	}
+	if err := inv.ownState(ctx, false); err != nil {
+		return err
+	}
 	if err := inv.settle(ctx); err != nil {
 		return err
 	}
-	e, err := queue.Add(ctx, queue.Options{FS: afero.NewOsFs(), StateDir: inv.stateDir(), Now: inv.Now, Wait: answerWithin},
-		queue.Entry{Class: r.Class, Text: r.Text, From: inv.result.RunID, To: r.To, Session: r.Session, At: inv.Now().UTC()})
+	o := coordinator.QueueOf(inv.Getenv, afero.NewOsFs(), inv.root)
+	if o.UserDir == "" {
+		return broken("io", "--state-dir DIR names another directory; a running Ralph takes messages without one", nil, "the message cannot be kept: your own state directory cannot be used")
+	}
+	o.Now, o.Wait = inv.Now, answerWithin
+	e, err := queue.Add(ctx, o, queue.Entry{Class: r.Class, Text: r.Text, From: inv.result.RunID, To: r.To, Session: r.Session, At: inv.Now().UTC()})
 	switch {
 	case errors.Is(err, queue.ErrLocked):
 		holder, _ := memory.Locked(nil, inv.root)
@@ -284,18 +292,15 @@ func (inv *invocation) settle(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return broken("io", hint, nil, "make %q: %s", dir, reason(err))
 	}
-	if _, err := os.Lstat(filepath.Join(dir, formatFile)); err == nil {
+	if found, err := inv.stateOf(); err == nil && found.Standing == identity.Own {
 		return nil
 	}
-	store, _, err := memory.Open(ctx, memory.Options{Root: inv.root, Now: inv.Now, Holder: "send", SessionID: inv.result.RunID, LockWait: answerWithin})
+	store, _, err := memory.Open(ctx, memory.Options{Root: inv.root, Now: inv.Now, Holder: "send", SessionID: inv.result.RunID, LockWait: answerWithin, Owner: inv.owner()})
 	if err != nil {
 		return err
 	}
 	return store.Close()
 }
-
-// formatFile is the stamp of a state directory.
-const formatFile = "FORMAT"
 
 // messageText is what is to be said. It is data: control characters stay as
 // they are, and bytes that are no UTF-8 are written as \xNN.

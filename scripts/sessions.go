@@ -18,6 +18,7 @@ type sessionsDocument struct {
 	Schema   string          `json:"schema"`
 	Root     string          `json:"project_root"`
 	All      bool            `json:"all"`
+	Foreign  bool            `json:"foreign"` // they are not of this user's Ralph
 	Sessions []retention.Row `json:"sessions"`
 	Warnings []string        `json:"warnings"`
 }

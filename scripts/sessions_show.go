@@ -24,6 +24,7 @@ import (
 type sessionDocument struct {
 	Type        string             `json:"type"`
 	Schema      string             `json:"schema"`
+	Foreign     bool               `json:"foreign"`
 	Session     retention.Row      `json:"session"`
 	Phase       string             `json:"phase_name"`
 	Tasks       []folder.TaskState `json:"tasks"`
@@ -55,8 +56,9 @@ func (inv *invocation) listSessions(ctx context.Context, c *cobra.Command, f *se
 	if err != nil {
 		return err
 	}
+	foreign := inv.markForeign()
 	if inv.form != outputText {
-		return inv.out.printJSON(sessionsDocument{"sessions", "ralph.sessions/1", inv.root, f.all, rows, orEmpty(inv.result.Warnings)})
+		return inv.out.printJSON(sessionsDocument{"sessions", "ralph.sessions/1", inv.root, f.all, foreign, rows, orEmpty(inv.result.Warnings)})
 	}
 	if len(rows) == 0 {
 		inv.note("no sessions here yet: ralph chat begins one")
@@ -166,6 +168,7 @@ func (inv *invocation) showSession(c *cobra.Command, which string) error {
 	if err != nil {
 		return err
 	}
+	foreign := inv.markForeign()
 	var differences []string
 	for _, x := range d.Data.Differences() {
 		if row.Live && x.Field != "session_id" && x.FileA != x.FileB {
@@ -176,7 +179,7 @@ func (inv *invocation) showSession(c *cobra.Command, which string) error {
 	if inv.form == outputText {
 		return inv.out.print(visible.Text(sessionText(row, d, differences)))
 	}
-	return inv.out.printJSON(sessionDocument{Type: "session", Schema: "ralph.session/1", Session: row, Phase: d.Session.Phase, Tasks: emptyList(d.Data.Progress.Tasks),
+	return inv.out.printJSON(sessionDocument{Type: "session", Schema: "ralph.session/1", Foreign: foreign, Session: row, Phase: d.Session.Phase, Tasks: emptyList(d.Data.Progress.Tasks),
 		Decisions: emptyList(d.Data.Decisions), Errors: emptyList(d.Data.Failures), Files: orEmpty(d.Files), Messages: emptyList(d.Messages),
 		Differences: orEmpty(differences), Warnings: orEmpty(inv.result.Warnings)})
 }

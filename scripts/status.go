@@ -31,7 +31,9 @@ type statusDocument struct {
 	// interrupted, completed, failed or cancelled.
 	State string `json:"state"`
 	// Live says that a running Ralph answered; the rest is read from files.
-	Live    bool          `json:"live"`
+	Live bool `json:"live"`
+	// Foreign says that the files are not of this user's Ralph.
+	Foreign bool          `json:"foreign"`
 	Holder  *statusHolder `json:"holder"`
 	Session *string       `json:"session"`
 	RunID   *string       `json:"run_id"`
@@ -145,7 +147,10 @@ func (inv *invocation) statusCommand() *cobra.Command {
 // statusOf is the status of the project, or of the session that was named.
 func (inv *invocation) statusOf(c *cobra.Command, args []string) (statusDocument, error) {
 	if len(args) == 0 && !c.Flags().Changed("session") {
-		return inv.status(c.Context())
+		d, err := inv.status(c.Context())
+		d.Foreign = d.Holder == nil && inv.markForeign()
+		d.Warnings = orEmpty(inv.result.Warnings)
+		return d, err
 	}
 	which, err := inv.sessionNamed(c, args)
 	if err != nil {
@@ -155,7 +160,9 @@ func (inv *invocation) statusOf(c *cobra.Command, args []string) (statusDocument
 	if err != nil {
 		return statusDocument{}, err
 	}
-	return inv.sessionStatus(c.Context(), w)
+	d, err := inv.sessionStatus(c.Context(), w)
+	d.Foreign = d.Holder == nil && inv.markForeign()
+	return d, err
 }
 
 // stateCode maps a state to the exit code of --exit-status.
@@ -238,7 +245,7 @@ func instant(t time.Time) *time.Time {
 
 // waiting reads what waits in the queue.
 func (inv *invocation) waiting(d *statusDocument) {
-	entries, err := queue.Peek(afero.NewOsFs(), inv.stateDir())
+	entries, err := queue.Peek(coordinator.QueueOf(inv.Getenv, nil, inv.root))
 	if err != nil {
 		inv.warning("the queue cannot be read: " + err.Error())
 	}

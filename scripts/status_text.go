@@ -22,6 +22,9 @@ func statusReport(d statusDocument, now time.Time) string {
 		fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	add("state", "%s", stateText(d, now))
+	if d.Foreign {
+		add("foreign", "what follows was not written by your Ralph")
+	}
 	if d.Holder != nil {
 		add("holder", "%s", holderText(*d.Holder))
 	}

@@ -131,6 +131,7 @@ func (inv *invocation) told(c *cobra.Command, args []string, wants report.Wants)
 	if err != nil {
 		return nil, w, err
 	}
+	inv.markForeign()
 	s, err := inv.toldOf(c.Context(), w, wants)
 	return s, w, err
 }

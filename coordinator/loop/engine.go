@@ -35,6 +35,9 @@ type engine struct {
 	o *Options
 	s state
 
+	kept      *Granted // as Options.Grant has it; nil: nothing yet
+	grantLost bool     // that it is not kept was warned about
+
 	tracker  plan.Tracker
 	p        *plan.Plan          // as it was read last
 	remarked map[string]bool     // what was warned about in plans
@@ -143,6 +146,7 @@ func (e *engine) start(ctx context.Context) error {
 			return err
 		}
 		was, s.Settings = s.Settings.LearningRate, e.o.Settings
+		s.regrant(e.o.Granted)
 		e.started, e.finished = from.StartedAt, slices.Clone(from.Iterations)
 	}
 	p, err := e.tracker.Load(ctx)

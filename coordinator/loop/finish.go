@@ -290,6 +290,7 @@ const mostUnsaved = 3
 
 // save writes the snapshot.
 func (e *engine) save(status feature.Status) {
+	e.keepGranted()
 	s, err := e.snapshot(status)
 	if err == nil {
 		err = e.o.Save(s)
@@ -347,7 +348,7 @@ func (e *engine) snapshot(status feature.Status) (feature.Snapshot, error) {
 		s.EndedAt, s.ExitReason = &now, e.reason
 	}
 	st := e.s
-	st.Worked, st.Breaker = e.worked(), e.breaker.State()
+	st.Worked, st.Breaker, st.Kept = e.worked(), e.breaker.State(), keptOf(set)
 	data, err := json.Marshal(st)
 	if err != nil {
 		return s, fmt.Errorf("encode the state of run %q: %w", set.Feature, err)

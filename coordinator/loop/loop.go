@@ -33,6 +33,11 @@ type Options struct {
 	Base feature.Snapshot
 	// Resume is the snapshot of a run that goes on; nil begins a new one.
 	Resume *feature.Snapshot
+	// Granted is what the human granted the run that goes on; nil: nothing.
+	Granted *Granted
+	// Grant keeps what the human granted, outside of the project; nil: it is not
+	// kept. It is never called twice at a time.
+	Grant func(Granted) error
 	// Ask asks the human, tells the session's files so, and returns the answer; it
 	// ends with ctx. nil: nobody is there, and a question pauses the run.
 	Ask func(ctx context.Context, q Question) (string, error)
@@ -154,8 +159,9 @@ func selection(source string) (*condition.Condition[condition.Task], error) {
 	return c, nil
 }
 
-// Restored are the settings of the run that a snapshot is of. A snapshot that
-// another tool made gives those that it states.
+// Restored are the settings that a snapshot gives back: none that lets a run do
+// more than a new one. A snapshot that another tool made gives those that it
+// states.
 func Restored(s feature.Snapshot) (Settings, error) {
 	st, _, err := restored(&s)
 	return st.Settings, err

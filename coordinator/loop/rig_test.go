@@ -91,6 +91,7 @@ type rig struct {
 	onSave   func(n int, s feature.Snapshot) error
 	loop     *Loop
 	folder   *folder.Folder
+	granted  *Granted // as it is kept outside of the project
 }
 
 var _ Hands = (*rig)(nil)
@@ -100,6 +101,7 @@ func newRig(t *testing.T, stories ...story) *rig {
 	r := &rig{t: t, dir: t.TempDir(), name: "prd.json", files: afero.NewMemMapFs(), acts: map[string][]act{}, takes: time.Minute, merged: map[string]int{}, agents: map[string]string{}, checks: map[string]int{}}
 	r.plan(stories...)
 	r.o = Options{Settings: Settings{Feature: "f", Parallel: 1, HumanIntervention: askNever}, Actor: "ralph/001", SessionID: "001"}
+	r.o.Grant = func(g Granted) error { r.granted = &g; return nil }
 	return r
 }
 
@@ -264,7 +266,7 @@ func (r *rig) run() Outcome {
 func (r *rig) resume() Outcome {
 	r.t.Helper()
 	s := r.last().Cut()
-	r.o.Resume = &s
+	r.o.Resume, r.o.Granted = &s, r.granted
 	return r.run()
 }
 

@@ -3,6 +3,7 @@ package loop
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,7 +21,8 @@ const stateVersion = 1
 // keeps it.
 type state struct {
 	Version   int      `json:"version"`
-	Settings  Settings `json:"settings"`
+	Settings  Settings `json:"-"`         // see Granted
+	Kept      kept     `json:"settings"`  // of them, what a snapshot gives back
 	Iteration int      `json:"iteration"` // the last that began
 
 	// Tasks has those of which the run knows more than the plan.
@@ -46,7 +48,7 @@ type state struct {
 	Gates    map[string]string    `json:"gates,omitempty"`   // passed, failed, errored, accepted
 	Reached  map[string]bool      `json:"reached,omitempty"` // milestones
 	Guidance []string             `json:"guidance,omitempty"`
-	Approved bool                 `json:"approved"`
+	Approved bool                 `json:"-"` // see Granted
 	Question *Question            `json:"question,omitempty"`
 }
 
@@ -89,11 +91,11 @@ type taskState struct {
 
 	Again bool `json:"again,omitempty"` // it was done, and was opened again
 
-	Sure      float64 `json:"sure,omitempty"`    // the confidence with which it was begun
-	Held      string  `json:"held,omitempty"`    // why it is not worked, until a human says so
-	Refused   string  `json:"refused,omitempty"` // why it was too unsure
-	Asked     bool    `json:"asked,omitempty"`   // about its confidence, without an answer
-	Permitted bool    `json:"permitted,omitempty"`
+	Sure      float64 `json:"sure,omitempty"`     // the confidence with which it was begun
+	Held      string  `json:"held,omitempty"`     // why it is not worked, until a human says so
+	Refused   string  `json:"refused,omitempty"`  // why it was too unsure
+	Asked     bool    `json:"asked,omitempty"`    // about its confidence, without an answer
+	Permitted bool    `json:"-"`                  // see Granted
 	Adjusted  bool    `json:"adjusted,omitempty"` // a breaker gave it another attempt
 	Tried     bool    `json:"tried,omitempty"`    // the alternative was tried
 	Last      string  `json:"last,omitempty"`     // fingerprint of the last result
@@ -148,15 +150,13 @@ func (t *taskState) reopen() {
 	*t = taskState{Guidance: t.Guidance, Again: t.Again || t.Over == plan.Done}
 }
 
-// restored reads the state that is kept in a snapshot. lost says what is not in
-// it.
+// restored reads the state that is kept in a snapshot, without anything that a
+// human granted. lost says what is not in it.
 func restored(s *feature.Snapshot) (st state, lost string, err error) {
 	st = newState(Settings{})
 	switch {
 	case len(s.Run) == 0:
-		st.Settings = Settings{Feature: s.Feature, Plan: s.Tracker.PlanPath, Tracker: s.Tracker.Plugin, Epics: s.Tracker.EpicIDs, MaxIterations: s.MaxIterations,
-			Agent: s.Agent.Plugin, Model: s.Agent.Model, Fallback: s.Agent.Fallback, Prompt: s.Agent.Prompt, Sandbox: s.Agent.Sandbox, Parallel: s.Agent.Parallel}
-		st.Iteration, st.Approved = s.Iteration, true
+		st.Settings, st.Iteration = keptBy(s).settings(), s.Iteration
 		st.Usage = agent.Usage{Input: int(s.Tokens.Input), Output: int(s.Tokens.Output), CachedInput: int(s.Tokens.CachedInput), Total: int(s.Tokens.Input + s.Tokens.Output)}
 		for _, id := range s.ActiveTaskIDs {
 			st.Active = append(st.Active, active{Task: id})
@@ -170,6 +170,8 @@ func restored(s *feature.Snapshot) (st state, lost string, err error) {
 	if st.Version != stateVersion {
 		return st, "", fmt.Errorf("read the state of run %q: version %d is not known", s.Feature, st.Version)
 	}
+	st.Settings = st.Kept.settings()
+	maps.DeleteFunc(st.Gates, func(_, stands string) bool { return stands == gateAccepted })
 	// A map that is null in the file is nil now.
 	empty := newState(Settings{})
 	if st.Tasks == nil {

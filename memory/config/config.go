@@ -31,6 +31,8 @@ import (
 
 	"github.com/adrg/xdg"
 	"github.com/spf13/afero"
+
+	"ralph/memory/identity"
 )
 
 // ErrConfig is matched by an error of Load that concerns the environment or a
@@ -137,8 +139,8 @@ func UserFile(getenv func(string) string) string {
 }
 
 // HistoryFile returns the path of the chat's line history for the project at
-// root, below $XDG_STATE_HOME or ~/.local/state. It is empty when the
-// environment names no home at all.
+// root, in the user's own state directory. It is empty when the environment
+// names none.
 func HistoryFile(getenv func(string) string, root string) string {
 	return projectFile(getenv, "history", root)
 }
@@ -151,16 +153,12 @@ func DraftFile(getenv func(string) string, root string) string {
 
 // projectFile is a file of the user's about a project.
 func projectFile(getenv func(string) string, kind, root string) string {
-	dir := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(dir) {
-		home := getenv("HOME")
-		if !filepath.IsAbs(home) {
-			return ""
-		}
-		dir = filepath.Join(home, ".local", "state")
+	home := identity.Home(getenv)
+	if home == "" {
+		return ""
 	}
 	sum := sha256.Sum256([]byte(root))
-	return filepath.Join(dir, "ralph", kind, filepath.Base(root)+"-"+hex.EncodeToString(sum[:4]))
+	return filepath.Join(home, kind, filepath.Base(root)+"-"+hex.EncodeToString(sum[:4]))
 }
 
 // platformConfigHome is the platform's default for the process's own home:

@@ -43,6 +43,9 @@ func (e Edit) Check(project bool) error {
 	if project && !k.Project {
 		return fmt.Errorf("key %q: only the user's own configuration, environment or flags may set it", k.Name)
 	}
+	if k.Call {
+		return fmt.Errorf("key %q: %w", k.Name, errCall)
+	}
 	if k.Kind != KindList && len(e.Values) != 1 {
 		return fmt.Errorf("key %q: takes one value", k.Name)
 	}
@@ -408,7 +411,7 @@ func (l *lines) insert(top *yaml.Node, e Edit) {
 // project the project's.
 func Skeleton(project bool) string {
 	var b strings.Builder
-	b.WriteString("# Settings of Ralph for this project, for everybody who works on it. They can only\n# narrow what the user allows. git ignores .ralph/, so `git add -f` shares this file.\n#")
+	b.WriteString("# Settings of Ralph for this project, for everybody who works on it. They can only\n# narrow what the user allows. Commit this file to share it.\n#")
 	if !project {
 		b.Reset()
 		b.WriteString("# Your settings of Ralph, for all projects.")
@@ -416,7 +419,7 @@ func Skeleton(project bool) string {
 	b.WriteString(" Take the # away to set one; `ralph config` shows\n# what counts and where it comes from.\n")
 	group := ""
 	for _, k := range Keys() {
-		if project && !k.Project || k.Secret || k.Name == "dir" {
+		if project && !k.Project || k.Secret || k.Call || k.Name == "dir" {
 			continue
 		}
 		name, indent := k.Name, ""

@@ -189,6 +189,9 @@ func (f file) mapping(m *yaml.Node, prefix string) {
 	})
 }
 
+// errCall is why a file does not set a key.
+var errCall = errors.New("is set by its flag or its variable, not by a file")
+
 // set takes the value of one key. An empty value is no value.
 func (f file) set(k *Key, at, value *yaml.Node) {
 	values, err := scalars(k, value)
@@ -198,6 +201,9 @@ func (f file) set(k *Key, at, value *yaml.Node) {
 	if f.project && !k.Project {
 		f.warn(at.Line, fmt.Sprintf("key %q is ignored: only the user's own configuration, environment or flags may set it", k.Name))
 		return
+	}
+	if k.Call && err == nil {
+		err = errCall
 	}
 	origin := Origin{Source: "user config", File: f.path, Line: at.Line}
 	if f.project {

@@ -50,6 +50,7 @@ type Key struct {
 	Scope   Scope
 	Project bool // may stand in project config, where it can only narrow or propose
 	Secret  bool // never shown
+	Call    bool // set by a flag or a variable only: no file may set it
 
 	min, max *float64
 	adds     bool                  // the values of all sources add up
@@ -70,6 +71,7 @@ func key[T any](name string, kind Kind, def, arg, help string, field func(*Setti
 func (k Key) short(s string) Key    { k.Short = s; return k }
 func (k Key) noFlag() Key           { k.Flag, k.Scope = "", scopeConfig; return k }
 func (k Key) scope(s Scope) Key     { k.Scope = s; return k }
+func (k Key) call() Key             { k.Call = true; return k }
 func (k Key) atLeast(n float64) Key { k.min = &n; return k }
 func (k Key) between(lo, hi float64) Key {
 	k.min, k.max = &lo, &hi
@@ -135,6 +137,8 @@ func endpointKeys() []Key {
 	k.Secret = true
 	return []Key{
 		key("dir", KindString, "", "DIR", "work in DIR instead of the current directory", func(s *Settings) *string { return &s.Dir }).short("C"),
+		key("state_dir", KindString, "", "DIR", "keep what Ralph knows of your projects in DIR instead of ralph in your state directory", func(s *Settings) *string { return &s.StateDir }).call(),
+		key("adopt_state", KindBool, "false", "", "take over tasks, history and learnings of state in .ralph that is not yours; grants nothing", func(s *Settings) *bool { return &s.AdoptState }).call(),
 		key("model", KindString, "", "NAME", "model to use", func(s *Settings) *string { return &s.Model }).short("m"),
 		key("base_url", KindString, "", "URL", "base URL of an OpenAI-compatible endpoint", func(s *Settings) *string { return &s.BaseURL }),
 		k,

@@ -7,6 +7,11 @@ import "time"
 type Settings struct {
 	// Dir is the directory to work in, as given; empty means the current one.
 	Dir string
+	// StateDir is where Ralph keeps its own files about the user's projects, as
+	// given; empty means the default.
+	StateDir string
+	// AdoptState takes over the texts of a project's state that is somebody else's.
+	AdoptState bool
 	// Model is the model's name; empty leaves the choice to the endpoint.
 	Model string
 	// BaseURL is the endpoint's base URL, such as http://127.0.0.1:11434/v1.

@@ -181,11 +181,10 @@ func compare(fsys afero.Fs, r Record, stateDir string) (Standing, error) {
 		return Foreign, err
 	}
 	handle := handleOf(fsys, path)
-	same := r.Handle == handle
-	if r.Path == path && same {
-		return Own, nil
+	if r.Path == path && (r.Handle == handle || r.Handle == "") {
+		return Own, nil // without a handle on record the place alone counts
 	}
-	if r.Path == path || !same || handle == "" {
+	if r.Path == path || r.Handle != handle || handle == "" {
 		return Copied, nil
 	}
 	if _, err := durable.Lstat(fsys, r.Path); !errors.Is(err, fs.ErrNotExist) {
@@ -252,14 +251,15 @@ func prune(fsys afero.Fs, dir string, keep []string) error {
 	return nil
 }
 
-// Follow updates the record of state that was moved.
+// Follow puts on record that the state that r describes is in stateDir now, and
+// returns the new record.
 func Follow(fsys afero.Fs, home, stateDir string, r Record) (Record, error) {
 	path, err := realPath(fsys, stateDir)
 	if err != nil {
 		return r, fmt.Errorf("record %q: %w", stateDir, err)
 	}
-	r.Path = path
-	return r, r.store(fsys, home)
+	r.Path, r.Handle = path, handleOf(fsys, path)
+	return r, r.save(fsys, home, stateDir)
 }
 
 const recordFile = "project.json"

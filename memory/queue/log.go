@@ -31,7 +31,7 @@ type Log struct {
 	mu       sync.Mutex
 	lock     *holder
 	log      *durable.Log // nil until there is something to keep
-	at       identity     // of the log's file, after the last append
+	at       fileID       // of the log's file, after the last append
 	table    *table
 	view     view
 	warnings []string
@@ -39,19 +39,19 @@ type Log struct {
 	closed   bool
 }
 
-// identity tells whether the log is still the file that was appended to.
-type identity struct {
+// fileID tells whether the log is still the file that was appended to.
+type fileID struct {
 	there bool
 	ino   uint64
 	size  int64
 }
 
-func identify(fsys afero.Fs, path string) identity {
+func identify(fsys afero.Fs, path string) fileID {
 	info, err := durable.Lstat(fsys, path)
 	if err != nil {
-		return identity{}
+		return fileID{}
 	}
-	id := identity{there: true, size: info.Size()}
+	id := fileID{there: true, size: info.Size()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		id.ino = uint64(st.Ino)
 	}
@@ -106,9 +106,11 @@ func (l *Log) adopt(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if l.table, err = load(l.o.FS, l.o.path(logName)); err != nil {
+	if l.table, err = load(l.o.FS, l.o.path(logName), l.sign()); err != nil {
 		return err
 	}
+	replayed := readLedger(l.o.FS, l.o.UserDir).replayed(l.table, l.sign())
+	l.table.bad = append(l.table.bad, replayed...)
 	if identify(l.o.FS, l.o.path(logName)).there {
 		if err := l.openLog(); err != nil {
 			return err
@@ -147,7 +149,7 @@ func (l *Log) clearLog() error {
 func (l *Log) openLog() error {
 	log, damage, err := durable.OpenLog(l.o.FS, l.o.path(logName), durable.LogOptions{
 		Quarantine: l.o.path(quarantineName),
-		Valid:      func(line []byte) bool { _, ok := decode(line); return ok },
+		Valid:      func(line []byte) bool { _, ok := l.sign().decode(line); return ok },
 	})
 	if err != nil {
 		return err
@@ -177,7 +179,7 @@ func (l *Log) tidy() error {
 				anew, where = true, "moved to "+l.relative(moved)
 			}
 		}
-		l.warn(fmt.Sprintf("%d lines of %s cannot be read: they are %s", n, logName, where))
+		l.warn(fmt.Sprintf("%d lines of %s are damaged, or were not written by your Ralph, and are not delivered: they are %s%s", n, logName, where, quoted(t.bad)))
 	}
 	t.bad = nil
 	if t.lost > 0 {
@@ -186,7 +188,7 @@ func (l *Log) tidy() error {
 	if !anew && t.size < minRewriteBytes {
 		return nil
 	}
-	text, err := t.text()
+	text, err := t.text(l.sign())
 	if err != nil || !anew && int64(len(text)) > t.size/4 {
 		return err
 	}
@@ -232,7 +234,7 @@ func (l *Log) keep(entries []Entry) error {
 		return err
 	}
 	for _, r := range records {
-		line, err := encode(r)
+		line, err := l.sign().encode(r)
 		if err != nil {
 			return err
 		}
@@ -245,6 +247,9 @@ func (l *Log) keep(entries []Entry) error {
 	for _, r := range records {
 		l.table.apply(r)
 		delete(l.view.pending, r.ID)
+	}
+	if err := l.note(); err != nil {
+		l.warn("which messages were delivered is not on record on your side: " + err.Error())
 	}
 	l.view.dirty = true
 	l.wake()
@@ -271,7 +276,7 @@ func (l *Log) intact() (lines [][]byte, err error) {
 	}
 	l.at = was // until they are said
 	for _, m := range l.table.byAge() {
-		line, err := encode(m.record)
+		line, err := l.sign().encode(m.record)
 		if err != nil {
 			return nil, err
 		}

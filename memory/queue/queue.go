@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/identity"
 )
 
 // ErrLocked is matched when another process holds the queue.
@@ -79,6 +80,12 @@ type Options struct {
 	Redact func(string) string
 	// Wait bounds how long to wait for another holder; 0 does not wait.
 	Wait time.Duration
+	// Key authenticates the records; one that does not verify is set aside. Nil
+	// only detects damage.
+	Key identity.Key
+	// UserDir is the project's directory in the user's own state directory, which
+	// remembers what was delivered; empty remembers nothing.
+	UserDir string
 }
 
 func (o Options) filled() Options {
@@ -141,19 +148,19 @@ func Add(ctx context.Context, o Options, e Entry) (Entry, error) {
 
 // Peek returns what waits, in the order of delivery. It takes no lock and
 // changes nothing; edits of `queue.md` that nobody picked up yet are not in it.
-// fsys nil means the real disk.
-func Peek(fsys afero.Fs, stateDir string) ([]Entry, error) {
-	o := Options{FS: fsys, StateDir: stateDir}.filled()
+func Peek(o Options) ([]Entry, error) {
+	o = o.filled()
 	if err := realDir(o); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
 		return nil, err
 	}
-	t, err := load(o.FS, o.path(logName))
+	t, err := load(o.FS, o.path(logName), signer{o.Key})
 	if err != nil {
 		return nil, err
 	}
+	readLedger(o.FS, o.UserDir).replayed(t, signer{o.Key})
 	return t.waiting(), nil
 }
 

@@ -97,7 +97,7 @@ func TestKeep(t *testing.T) {
 	changed := entry(3, "ask", "three, or four?")
 	changed.Edited = true
 	must(t, l.Keep(changed))
-	if peeked, err := queue.Peek(nil, dir); err != nil {
+	if peeked, err := queue.Peek(queue.Options{StateDir: dir}); err != nil {
 		t.Error(err)
 	} else {
 		same(t, "peek", texts(peeked), []string{"m-2 urgent the [redacted] word", "m-3 ask three, or four?"})
@@ -568,10 +568,10 @@ func TestHostileLog(t *testing.T) {
 	if _, _, err := queue.Open(t.Context(), queue.Options{StateDir: filepath.Join(root, ".ralph")}); err == nil {
 		t.Error("a state directory that is a link was used")
 	}
-	if _, err := queue.Peek(nil, filepath.Join(root, ".ralph")); err == nil {
+	if _, err := queue.Peek(queue.Options{StateDir: filepath.Join(root, ".ralph")}); err == nil {
 		t.Error("a state directory that is a link was read")
 	}
-	if got, err := queue.Peek(nil, filepath.Join(root, "none")); err != nil || len(got) != 0 {
+	if got, err := queue.Peek(queue.Options{StateDir: filepath.Join(root, "none")}); err != nil || len(got) != 0 {
 		t.Errorf("no project: %v %v", got, err)
 	}
 }
@@ -1007,7 +1007,7 @@ func TestHeld(t *testing.T) {
 	fsys.Heal()
 	must(t, l.Keep(simple(2)))
 	must(t, l.Close())
-	peeked, err := queue.Peek(base, "/p/.ralph")
+	peeked, err := queue.Peek(queue.Options{FS: base, StateDir: "/p/.ralph"})
 	must(t, err)
 	same(t, "peek", texts(peeked), []string{"m-1 later text 1", "m-2 later text 2"})
 	if data, err := afero.ReadFile(base, "/p/.ralph/queue.md"); err != nil || line(string(data), "m-2") == "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/identity"
 )
 
 // record is one line of the log: what is known of a message from then on. That
@@ -29,8 +31,8 @@ type record struct {
 }
 
 const (
-	sumKey    = `,"sum":"`
-	sumLength = 16 // hex digits
+	sumKey    = `,"mac":"`
+	sumLength = 16 // hex digits, of a checksum
 )
 
 func sum(parts ...[]byte) string {
@@ -41,8 +43,21 @@ func sum(parts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil))[:sumLength]
 }
 
-// encode puts the checksum of a record's bytes behind them.
-func encode(r record) ([]byte, error) {
+// signer authenticates records. Without a key it only detects damage.
+type signer struct{ key identity.Key }
+
+const macPurpose = "queue"
+
+// code returns what stands behind the bytes of a record.
+func (g signer) code(body []byte) string {
+	if len(g.key) == 0 {
+		return sum(body)
+	}
+	return g.key.Sum(macPurpose, body)
+}
+
+// encode puts the authentication code of a record's bytes behind them.
+func (g signer) encode(r record) ([]byte, error) {
 	if !utf8.ValidString(r.Text) {
 		r.Raw, r.Text = []byte(r.Text), ""
 	}
@@ -50,17 +65,17 @@ func encode(r record) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep %s: %w", r.ID, err)
 	}
-	return append(body[:len(body)-1], sumKey+sum(body)+`"}`...), nil
+	return append(body[:len(body)-1], sumKey+g.code(body)+`"}`...), nil
 }
 
-// decode reads a record and checks it against its checksum.
-func decode(line []byte) (record, bool) {
-	at := len(line) - len(sumKey) - sumLength - len(`"}`)
-	if at < 1 || string(line[at:at+len(sumKey)]) != sumKey || string(line[len(line)-2:]) != `"}` {
+// decode reads a record whose code verifies.
+func (g signer) decode(line []byte) (record, bool) {
+	at := bytes.LastIndex(line, []byte(sumKey))
+	if at < 1 || !bytes.HasSuffix(line, []byte(`"}`)) {
 		return record{}, false
 	}
-	body := append(bytes.Clone(line[:at]), '}')
-	if sum(body) != string(line[at+len(sumKey):len(line)-2]) {
+	body, code := append(bytes.Clone(line[:at]), '}'), line[at+len(sumKey):len(line)-2]
+	if subtle.ConstantTimeCompare([]byte(g.code(body)), code) != 1 {
 		return record{}, false
 	}
 	var r record
@@ -115,12 +130,12 @@ func newTable() *table { return &table{open: map[key]*message{}} }
 
 // load reads a log; none is an empty one. A torn last line, which is just being
 // written or is moved to quarantine by Open, is no bad one.
-func load(fsys afero.Fs, path string) (*table, error) {
+func load(fsys afero.Fs, path string, sign signer) (*table, error) {
 	t := newTable()
 	kept := 0
 	err := durable.ReadLines(fsys, path, func(line []byte, whole bool) error {
 		t.size += int64(len(line)) + 1
-		r, ok := decode(line)
+		r, ok := sign.decode(line)
 		switch {
 		case ok:
 			t.apply(r)
@@ -245,10 +260,10 @@ func (t *table) byAge() []*message {
 
 // text is the log that says the same in few lines. The highest number stays in
 // it even when nothing waits.
-func (t *table) text() ([]byte, error) {
+func (t *table) text(sign signer) ([]byte, error) {
 	var b bytes.Buffer
 	put := func(r record) error {
-		line, err := encode(r)
+		line, err := sign.encode(r)
 		b.Write(line)
 		b.WriteByte('\n')
 		return err

@@ -34,6 +34,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/identity"
 )
 
 // ErrNoHome is matched when the environment names no place for the registry.
@@ -132,18 +133,14 @@ func New(o Options) *Registry {
 	return &Registry{o: o}
 }
 
-// Path returns where the registry of the user is, below $XDG_STATE_HOME or
-// ~/.local/state; empty when the environment names no home at all.
+// Path returns where the registry of the user is, in the user's own state
+// directory; empty when the environment names none.
 func Path(getenv func(string) string) string {
-	dir := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(dir) {
-		home := getenv("HOME")
-		if !filepath.IsAbs(home) {
-			return ""
-		}
-		dir = filepath.Join(home, ".local", "state")
+	home := identity.Home(getenv)
+	if home == "" {
+		return ""
 	}
-	return filepath.Join(dir, "ralph", "sessions.json")
+	return filepath.Join(home, "sessions.json")
 }
 
 // ID makes a session's number unique across projects: the last part of the

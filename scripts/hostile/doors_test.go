@@ -43,7 +43,7 @@ const (
 // defended attacks with all defences on.
 func (w *world) defended() result {
 	switch w.a.Door {
-	case "tool", "shell", "config", "keep", "talk":
+	case "tool", "shell", "config", "keep", "talk", "state":
 		return w.oneShot()
 	case "git":
 		r := w.oneShot()
@@ -166,7 +166,9 @@ func (w *world) command(ctx context.Context, srv *modeltest.Server, args ...stri
 	for _, f := range w.a.Flags {
 		args = append(args, w.say(f))
 	}
-	args = append(args, "--command-timeout", "6s", "do it")
+	if w.a.Door != "state" { // whose flags are all that is said
+		args = append(args, "--command-timeout", "6s", "do it")
+	}
 	c := exec.CommandContext(ctx, w.say("{SELF}"), args...)
 	c.Dir, c.WaitDelay = w.project, 2*time.Second
 	c.Env = append(w.environ("RALPH_API_KEY=canary-of-ralph", "RALPH_MODEL=test", "RALPH_BASE_URL="+srv.URL()), roleEnv+"=ralph")
@@ -218,7 +220,7 @@ func (w *world) heard(r *result, srv *modeltest.Server) {
 		}
 	}
 	r.out = out.String()
-	r.vacuous = w.a.Door != "config" && len(requests) <= len(w.calls()) && !r.hung && w.a.Proof.Told == ""
+	r.vacuous = w.a.Door != "config" && w.a.Door != "state" && len(requests) <= len(w.calls()) && !r.hung && w.a.Proof.Told == ""
 	shell := slices.ContainsFunc(w.calls(), func(c toolCall) bool { return c.Tool == "shell" })
 	r.refused = strings.Contains(r.out, "denied") || len(requests) == 0
 	unconfined := strings.Contains(r.out+r.shown, "the sandbox lacks") || strings.Contains(r.out+r.shown, "commands run unsandboxed (")

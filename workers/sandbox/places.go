@@ -277,6 +277,9 @@ func (s *Sandbox) hiddenPlaces() []string {
 		add(data, "keyrings", "kwalletd", "password-store", "fish/fish_history", "TelegramDesktop", "Trash", "recently-used.xbel", "gnome-shell", "evolution")
 	}
 	add(or("XDG_STATE_HOME", ".local/state"), "ralph", "bash", "zsh", "python_history")
+	if dir := get("RALPH_STATE_DIR"); filepath.IsAbs(dir) {
+		add(dir, ".")
+	}
 	add(or("CARGO_HOME", ".cargo"), "credentials", "credentials.toml")
 	add(or("GNUPGHOME", ".gnupg"), ".")
 	add(or("GRADLE_USER_HOME", ".gradle"), "gradle.properties")

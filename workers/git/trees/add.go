@@ -84,7 +84,7 @@ func (t *Trees) begin(ctx context.Context, o AddOptions) (record, error) {
 	if _, err := os.Lstat(t.dir(o.Agent)); err == nil {
 		return record{}, ErrExists
 	}
-	if err := t.repo.Exclude(".ralph/"); err != nil {
+	if err := t.repo.Exclude("**/.ralph/worktrees/"); err != nil {
 		return record{}, err
 	}
 	r := record{Agent: o.Agent, Base: o.Base, Content: o.Content, Time: time.Now()}

@@ -1,0 +1,109 @@
+package scripts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"ralph/coordinator"
+	"ralph/memory"
+	"ralph/memory/identity"
+)
+
+// The answers to whose the state of a project shall be. The first is the safe one.
+const (
+	answerAside = "set aside"
+	answerAdopt = "take over"
+)
+
+// ownState makes sure that the state in `.ralph/` is the user's own before a
+// command works with it. State that came with the directory, or was copied, is
+// asked about on a terminal; elsewhere it is set aside, unless old says that the
+// command names some of it: that is an error which names --adopt-state.
+func (inv *invocation) ownState(ctx context.Context, old bool) error {
+	if _, alive := memory.Locked(nil, inv.root); alive {
+		return nil // whoever holds the project has seen to it, or does when opening it
+	}
+	found, err := inv.stateOf()
+	if err == nil && found.Trusted() {
+		return nil
+	}
+	if err := inv.adoptOrNot(ctx, found, err, old); err != nil {
+		return err
+	}
+	told, err := coordinator.SettleState(ctx, coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Holder: "settle", Getenv: inv.Getenv, Now: inv.Now})
+	for _, text := range told {
+		inv.warning(text)
+	}
+	return err
+}
+
+// adoptOrNot decides what becomes of somebody else's state; bad says why it
+// cannot be looked at.
+func (inv *invocation) adoptOrNot(ctx context.Context, found identity.Found, bad error, old bool) error {
+	if inv.cfg.AdoptState {
+		return nil
+	}
+	what := foreignText(found)
+	if bad != nil {
+		what = bad.Error()
+	}
+	ask := inv.newAsker(func() func() { return func() {} })
+	if ask != nil && inv.cfg.OnAsk == "ask" && bad == nil && len(found.State) > 0 && identity.Home(inv.Getenv) != "" {
+		answer, err := ask(ctx, coordinator.Question{Kind: "question", Options: []string{answerAside, answerAdopt},
+			Text: what + ". Set it aside (to .ralph/quarantine), or take over its texts: tasks, history, learnings? Neither grants anything"})
+		if err != nil {
+			return err
+		}
+		inv.cfg.AdoptState = answer == answerAdopt
+		return nil
+	}
+	if old {
+		return &fault{status: coordinator.StatusNeedsInput, kind: "foreign_state", text: what + ": nothing of it is gone on with",
+			hint: "--adopt-state takes over its texts (tasks, history, learnings) and grants nothing"}
+	}
+	return nil
+}
+
+// stateOf says whose the state of the project is.
+func (inv *invocation) stateOf() (identity.Found, error) {
+	return coordinator.StateOf(inv.Getenv, inv.root)
+}
+
+// markForeign warns that what a command shows is somebody else's, and reports it.
+func (inv *invocation) markForeign() bool {
+	found, err := inv.stateOf()
+	if err == nil && found.Trusted() || len(found.State) == 0 {
+		return false
+	}
+	inv.warning("foreign: " + foreignText(found))
+	return true
+}
+
+func foreignText(found identity.Found) string {
+	how := "it came with the directory"
+	if found.Standing == identity.Copied {
+		how = "it was copied, restored or moved here"
+	}
+	return fmt.Sprintf("the state in .ralph is not yours (%s: %s)", how, strings.Join(found.State, ", "))
+}
+
+// useStateDir has the environment name the state directory of the user that a
+// flag names.
+func (inv *invocation) useStateDir() {
+	if inv.cfg == nil || inv.cfg.StateDir == "" {
+		return
+	}
+	dir, getenv := inv.fromHere(inv.cfg.StateDir), inv.Getenv
+	inv.Getenv = func(name string) string {
+		if name == "RALPH_STATE_DIR" {
+			return dir
+		}
+		return getenv(name)
+	}
+}
+
+// owner is the user, for those who open the state without a coordinator.
+func (inv *invocation) owner() *memory.Owner {
+	return &memory.Owner{Home: identity.Home(inv.Getenv), Adopt: inv.cfg != nil && inv.cfg.AdoptState}
+}
