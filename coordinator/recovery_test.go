@@ -98,6 +98,7 @@ func TestAssess(t *testing.T) {
 		}, "same session", []string{"interrupted: T-1 door, T-3 wall", "2 messages not delivered", "1 file not committed", "an incomplete last record in .ralph/sessions/session-001-chat/journal.jsonl"}},
 		"a message that queue.md does not show yet": {func(p *project) {
 			cutChat(p)
+			p.own()
 			if _, err := queue.Add(p.Context(), coordinator.QueueOf(getenv(p.root), nil, p.root), queue.Entry{Class: "later", Text: "one", From: "cli"}); err != nil {
 				p.Fatal(err)
 			}

@@ -273,7 +273,9 @@ func TestWhatCannotBeNumberedIsHeld(t *testing.T) {
 	p := bareProject(t)
 	p.model.Handle(func(r modeltest.Request) modeltest.Reply {
 		if len(r.Messages) < 3 {
-			o := queue.Options{StateDir: p.path(".ralph")}
+			p.write(".ralph/queue.jsonl", "")
+			p.own()
+			o := coordinator.QueueOf(getenv(p.root), nil, p.root)
 			if _, err := queue.Add(context.Background(), o, queue.Entry{Class: "later", Text: "for the next", From: "cli"}); err != nil {
 				t.Error(err)
 			}

@@ -46,6 +46,7 @@ func (b *bench) snapshot(name string, edit func(*feature.Snapshot)) feature.Snap
 	if edit != nil {
 		edit(&snap)
 	}
+	snap.Feature = name
 	b.grant(snap)
 	store, err := feature.Open(feature.Options{StateDir: filepath.Join(b.dir, ".ralph")}, name)
 	if err == nil {
