@@ -88,6 +88,11 @@ func (p *publication) repository(ctx context.Context, before record, l layer, gi
 		return err
 	}
 	p.rep.Dropped = append(p.rep.Dropped, dropped(l, "")...)
+	for _, name := range [...]string{"objects/info/alternates", "objects/info/http-alternates"} {
+		if l.look(name) != same {
+			p.rep.Dropped = append(p.rep.Dropped, name)
+		}
+	}
 	if pl.empty() {
 		return nil
 	}
