@@ -63,15 +63,22 @@ func historian(root string) error {
 		}
 	}()
 	asks := func(m interrupts.Message) bool { return m.Class == interrupts.ClassAsk }
-	for {
+	// Between its taking up and its answering agent a question shows nowhere.
+	const quiet = 200
+	for looks := 0; ; {
 		waiting := c.Waiting()
 		switch {
 		case len(slices.DeleteFunc(slices.Clone(waiting), asks)) > 0:
 			c.Run(context.Background(), coordinator.Job{Chat: true})
-		case ctx.Err() != nil && len(waiting) == 0 && len(c.Live().Agents) == 0:
-			return c.Close()
-		default:
+			looks = 0
+		case ctx.Err() == nil || len(waiting) > 0 || len(c.Live().Agents) > 0:
+			looks = 0
 			time.Sleep(time.Millisecond)
+		case looks < quiet:
+			looks++
+			time.Sleep(time.Millisecond)
+		default:
+			return c.Close()
 		}
 	}
 }
