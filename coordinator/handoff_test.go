@@ -145,14 +145,13 @@ func (d *slowDisk) OpenFile(name string, flag int, perm os.FileMode) (afero.File
 func TestNothingWaitsForAHandoff(t *testing.T) {
 	t.Parallel()
 	p := chatting(t, text("hello"))
+	disk := &slowDisk{OsFs: afero.NewOsFs().(*afero.OsFs), waiting: make(chan struct{}, 1), on: make(chan struct{})}
+	p.fs = disk
 	if first, _ := chatOnce(p, "new", "hello"); first.SessionID != "001" {
 		t.Fatalf("session %q", first.SessionID)
 	}
 	p.session = "new"
-	disk := &slowDisk{OsFs: afero.NewOsFs().(*afero.OsFs), waiting: make(chan struct{}, 1), on: make(chan struct{})}
-	o := p.options()
-	o.FS = disk
-	c, err := coordinator.Open(t.Context(), o)
+	c, err := coordinator.Open(t.Context(), p.options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +162,11 @@ func TestNothingWaitsForAHandoff(t *testing.T) {
 		_, err := c.HandOff(t.Context(), "001", "")
 		handed <- err
 	}()
-	<-disk.waiting
+	select {
+	case <-disk.waiting:
+	case err := <-handed:
+		t.Fatalf("it did not read the other session: %v", err)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
