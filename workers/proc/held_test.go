@@ -397,3 +397,34 @@ func TestOverlay(t *testing.T) {
 		t.Errorf("without an upper layer: %v", err)
 	}
 }
+
+// A command that changes what the next one would inherit from the first process of
+// the container changes nothing for it.
+func TestNothingIsInherited(t *testing.T) {
+	r := newRunner(t)
+	if !mounts(r) {
+		t.Skip("not without namespaces")
+	}
+	const look = `ulimit -a | grep -v real-time.non; nice; ionice -p $$; taskset -p $$ | sed 's/.*://'; cat /proc/self/oom_score_adj /proc/sys/kernel/pid_max; ls /dev/shm; ipcs -m | tail -n +4`
+	for name, script := range map[string]string{
+		"limits":           `prlimit --pid 1 --nofile=10:10 --fsize=0:0 --cpu=1:1`,
+		"niceness":         `for t in /proc/1/task/*; do renice -n 19 -p ${t##*/}; done; renice -n 19 -u $(id -u)`,
+		"affinity":         `for t in /proc/1/task/*; do taskset -p 1 ${t##*/}; done`,
+		"policy":           `for t in /proc/1/task/*; do chrt -i -p 0 ${t##*/}; done`,
+		"priority of i/o":  `for t in /proc/1/task/*; do ionice -c 3 -p ${t##*/}; done`,
+		"score":            `echo 1000 >/proc/1/oom_score_adj`,
+		"bound of pids":    `echo 302 >/proc/sys/kernel/pid_max`,
+		"shared memory":    `echo x >/dev/shm/left; ipcmk -M 100`,
+		"death of init":    `kill -KILL 1; kill -TERM 1; kill -STOP 1; kill -SEGV 1`,
+		"stopped on a tty": `kill -STOP 1; kill -TSTP 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			before := y.run(t, r, look, &y.held).Stdout.String()
+			y.run(t, r, "("+script+") >/dev/null 2>&1", &y.held)
+			if after := y.run(t, r, look, &y.held).Stdout.String(); after != before {
+				t.Errorf("before:\n%s\nafter:\n%s", before, after)
+			}
+		})
+	}
+}

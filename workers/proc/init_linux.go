@@ -129,6 +129,7 @@ type initServer struct {
 	own   uint64 // soft limit RLIMIT_RTTIME of this process
 	ready *stage // made ready for the next confined command; nil without one
 	born  chan struct{}
+	base  legacy // what the next command inherits
 
 	mu     sync.Mutex // guards enc and what follows
 	leader int        // 0 without one that runs
@@ -164,6 +165,7 @@ func serveInit() int {
 	if unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim) == nil {
 		s.own = lim.Cur
 	}
+	s.base = inherited()
 	s.send(reply{Ready: true})
 	go s.reap()
 	for {
@@ -316,7 +318,17 @@ func (s *initServer) run(r *runRequest) {
 	defer s.mu.Unlock()
 	pid := 1
 	err = st.run(func() (err error) {
-		if err = arrange(r.Layout); err == nil && r.Path != "" {
+		if inherited() != s.base {
+			os.Exit(1) // an earlier command wore this process out: Ralph starts another
+		}
+		if r.Layout != nil {
+			err = r.Layout.Limits.Apply(0) // for good
+			s.base = inherited()
+		}
+		if err == nil {
+			err = arrange(r.Layout)
+		}
+		if err == nil && r.Path != "" {
 			pid, err = s.fork(r, files)
 		}
 		return err
@@ -348,9 +360,6 @@ func arrange(l *jail.Layout) error {
 	if l == nil {
 		return errors.Join(jail.MountProc(), jail.KeepNoCapabilities())
 	}
-	if err := l.Limits.Apply(0); err != nil { // for good: what is forked inherits it
-		return err
-	}
 	if err := l.Enter(); err != nil {
 		return err
 	}
@@ -370,6 +379,36 @@ func (s *initServer) fork(r *runRequest, files []int) (int, error) {
 		return 0, flawOf(false, err)
 	}
 	return pid, nil
+}
+
+// legacy is what a command inherits from the first process and its threads, and what
+// another process of the same user may change there: prlimit(2), setpriority(2), sched_setaffinity(2),
+// sched_setscheduler(2) and ioprio_set(2) need no more than the same user.
+type legacy struct {
+	limits   [16]unix.Rlimit // all that there are
+	nice     int
+	ioprio   uintptr
+	affinity unix.CPUSet
+	policy   unix.SchedAttr
+	oom      [16]byte // oom_score_adj
+}
+
+func inherited() legacy {
+	var l legacy
+	for i := range l.limits {
+		_ = unix.Prlimit(0, i, nil, &l.limits[i]) // what cannot be read is equal
+	}
+	l.nice, _ = unix.Getpriority(unix.PRIO_PROCESS, 0)
+	const ioprioWhoProcess = 1
+	l.ioprio, _, _ = unix.Syscall(unix.SYS_IOPRIO_GET, ioprioWhoProcess, 0, 0)
+	_ = unix.SchedGetaffinity(1, &l.affinity)
+	if attr, err := unix.SchedGetAttr(1, 0); err == nil {
+		l.policy = *attr
+	}
+	if text, err := os.ReadFile("/proc/self/oom_score_adj"); err == nil {
+		copy(l.oom[:], text)
+	}
+	return l
 }
 
 // mark sets the soft limit that marks a command, which what is forked inherits.

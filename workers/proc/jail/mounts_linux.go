@@ -102,6 +102,10 @@ func (m *mounter) run(l Layout) error {
 	}
 	m.proc()
 	m.boundPIDs(l)
+	// The settings of the kernel are open to root by their owner, not by capability.
+	settings := m.clone("/proc/sys", m.find("/proc/sys"))
+	m.set("/proc/sys", settings, unix.MOUNT_ATTR_RDONLY)
+	m.attach(settings, "/proc/sys")
 	m.arrange(l)
 	return m.err
 }
