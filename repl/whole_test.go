@@ -42,7 +42,7 @@ func whole(dir, session string) int {
 func converse(t *testing.T, srv *modeltest.Server, dir, session string, more ...string) *process {
 	t.Helper()
 	return begin(t, 70, 40, append(more, "RALPH_TEST_CHAT="+session, "RALPH_TEST_PROJECT="+dir, "RALPH_BASE_URL="+srv.URL(), "RALPH_MODEL=test", "RALPH_API_KEY=k",
-		"HOME="+t.TempDir(), "PATH="+os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1"))
+		"HOME="+t.TempDir(), "RALPH_STATE_DIR="+dir+".state", "PATH="+os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1"))
 }
 
 // TestWhole holds a conversation with the real coordinator and real tools: a

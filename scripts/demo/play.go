@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -50,12 +51,8 @@ func (s *stage) play(ctx context.Context, tape string) (err error) {
 	if err != nil {
 		return err
 	}
-	method := ""
-	if s.Getenv != nil {
-		method = s.Getenv("RALPH_PROC")
-	}
 	co, err := coordinator.Open(ctx, coordinator.Options{
-		Root: s.root, Config: cfg, Proc: proc.New(proc.Options{Method: method, Init: s.Init}), RunID: s.RunID, Holder: "demo", Session: "new", Eyes: s.see, Getenv: s.Getenv,
+		Root: s.root, Config: cfg, Proc: proc.New(proc.Options{Method: s.getenv("RALPH_PROC"), Init: s.Init}), RunID: s.RunID, Holder: "demo", Session: "new", Eyes: s.see, Getenv: s.getenv,
 	})
 	if err != nil {
 		return err
@@ -326,4 +323,16 @@ func (c *cues) wait(ctx context.Context, list ...string) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// getenv is the environment of the demonstration's Ralph, whose state directory
+// goes with the demonstration.
+func (s *stage) getenv(name string) string {
+	switch {
+	case name == "RALPH_STATE_DIR":
+		return filepath.Join(filepath.Dir(s.root), "state")
+	case s.Getenv == nil:
+		return ""
+	}
+	return s.Getenv(name)
 }
