@@ -58,6 +58,9 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
+// Dir returns the directory of the store.
+func (s *Store) Dir() string { return s.dir }
+
 // View is the path at which commands see the caches where overlays are mounted.
 func (s *Store) View() string { return filepath.Join(s.dir, viewDir) }
 

@@ -25,6 +25,9 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*pr
 	if s.o.State != "" {
 		c.Hide = append(c.Hide, existing([]string{filepath.Join(s.o.State, "history")})...)
 	}
+	if store := s.caches(); store != nil {
+		c.Hide = append(c.Hide, filepath.Dir(store.Dir())) // what other commands and projects have put into theirs
+	}
 	if cache != nil {
 		c.Write, c.Overlays = append(c.Write, cache.Path), overlays(cache)
 	}

@@ -262,3 +262,29 @@ func (x gitIndex) objects(known gitIndex) []string {
 	}
 	return out
 }
+
+// The flags of an entry that hide a change of its file from git status, by
+// gitformat-index(5).
+const (
+	assumeValid  = 0x8000
+	skipWorktree = 0x4000 // extended
+)
+
+// reveal clears the flags that hide files, but where the index at was has them.
+func (x *gitIndex) reveal(was string, oidLen int) {
+	hides := func(e indexEntry) bool { return e.flags&assumeValid != 0 || e.more&skipWorktree != 0 }
+	if !slices.ContainsFunc(x.entries, hides) {
+		return
+	}
+	before := map[string]indexEntry{}
+	if old, err := readIndex(was, oidLen); err == nil { // else none of them was hidden
+		for _, e := range old.entries {
+			before[e.path] = e
+		}
+	}
+	for i, e := range x.entries {
+		b := before[e.path]
+		x.entries[i].flags = e.flags&^assumeValid | e.flags&b.flags&assumeValid
+		x.entries[i].more = e.more&^skipWorktree | e.more&b.more&skipWorktree
+	}
+}

@@ -135,3 +135,40 @@ func BenchmarkLayer(b *testing.B) {
 		})
 	}
 }
+
+// The state of a rebase that would have the user's next git command run a program or
+// move another ref is not taken over, and neither is the HEAD that belongs to it.
+func TestForgedRebase(t *testing.T) {
+	const stop = `git checkout -q -b side HEAD~1; echo z >c.txt; git add .; git commit -qm z; ! git rebase main >/dev/null 2>&1; test -d .git/rebase-merge; `
+	for name, script := range map[string]string{
+		"a strategy that is a program": `echo d/evil >.git/rebase-merge/strategy`,
+		"options of a strategy":        `echo " '--x;evil'" >.git/rebase-merge/strategy_opts`,
+		"a ref to move":                `printf 'refs/heads/main\n%s\n%s\n' $(git rev-parse main) $(git rev-parse main~1) >.git/rebase-merge/update-refs`,
+		"another branch to abort to":   `echo refs/heads/main >.git/rebase-merge/head-name; git rev-parse main~1 >.git/rebase-merge/orig-head`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, setUp)
+			rep := w.do(stop + script)
+			if len(rep.Dropped) == 0 {
+				t.Error("nothing is reported")
+			}
+			if got := w.user(`test -d .git/rebase-merge && echo there; cat .git/HEAD`); got != "ref: refs/heads/main" {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+	w := newWorld(t, setUp)
+	w.do(stop + `echo " '--theirs'" >.git/rebase-merge/strategy_opts; echo ort >.git/rebase-merge/strategy`)
+	w.user(`test -d .git/rebase-merge && git rebase --abort && test "$(git symbolic-ref --short HEAD)" = side`)
+}
+
+// No file of the user is hidden from git status.
+func TestHiddenFiles(t *testing.T) {
+	w := newWorld(t, setUp)
+	w.user(`git update-index --skip-worktree b.txt`)
+	w.do(`git update-index --assume-unchanged a.txt; git update-index --skip-worktree d/x.txt; echo 4 >e.txt; git add e.txt`)
+	if got := w.user(`git ls-files -v`); got != "H a.txt\nS b.txt\nH c.txt\nH d/x.txt\nH e.txt" {
+		t.Errorf("%s", got)
+	}
+}

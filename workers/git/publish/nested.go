@@ -94,7 +94,7 @@ func (p *publication) newTree(pl *plan, l layer, name string) (newTree, error) {
 			return t, err
 		}
 	}
-	t.states, _ = statesAfter(l)
+	t.states, _ = statesAfter(l, pl.after)
 	p.rep.Dropped = append(p.rep.Dropped, slices.DeleteFunc(dropped(l, ""), func(s string) bool { return s == "gitdir" || s == "commondir" || s == "refs" })...)
 	return t, nil
 }

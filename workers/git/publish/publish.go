@@ -184,16 +184,20 @@ func (p *publication) tree(pl *plan, name string, was treeState) (*treeChange, e
 		}
 		if err != nil {
 			p.rep.Dropped = append(p.rep.Dropped, path.Join(name, "index")+" ("+err.Error()+")")
-		} else if x.digest() != was.Index {
+		} else if x.reveal(filepath.Join(l.lower, "index"), pl.oidLen); x.digest() != was.Index {
 			t.index = &x
 		}
 	default:
 		p.rep.Dropped = append(p.rep.Dropped, path.Join(name, "index"))
 	}
 	var odd []string
-	t.states, odd = statesAfter(l)
+	t.states, odd = statesAfter(l, pl.after)
 	for _, o := range odd {
 		p.rep.Dropped = append(p.rep.Dropped, path.Join(name, o))
+	}
+	if len(odd) > 0 {
+		// HEAD and index belong to the state: git would go on from half of it.
+		t.head, t.index, t.states = "", nil, nil
 	}
 	pl.records(l)
 	return t, nil

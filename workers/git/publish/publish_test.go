@@ -26,7 +26,7 @@ type world struct {
 }
 
 func environ(home string) []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@localhost",
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@localhost",
 		"GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@localhost", "LC_ALL=C"}
 }
 

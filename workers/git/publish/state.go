@@ -19,20 +19,23 @@ const maxStateBytes = 16 << 20
 type shape int
 
 const (
-	anyText  shape = iota // shown or recorded by git, never run
-	idList                // object ids, one a line
-	fetchIDs              // FETCH_HEAD: an id, and where it came from
-	words                 // names and numbers: no character that a shell knows
-	quoted                // author-script: variables in single quotes
-	todoList              // steps of a rebase: no step that runs a command
-	options               // sequencer/opts: no signing, no options of a strategy
-	blank                 // may only be empty
+	anyText         shape = iota // shown or recorded by git, never run
+	idList                       // object ids, one a line
+	fetchIDs                     // FETCH_HEAD: an id, and where it came from
+	words                        // names and numbers: no character that a shell knows
+	quoted                       // author-script: variables in single quotes
+	todoList                     // steps of a rebase: no step that runs a command
+	options                      // sequencer/opts: no signing, no options of a strategy
+	blank                        // may only be empty
+	strategy                     // a merge strategy of git's own: another name is a program git-merge-NAME
+	strategyOptions              // options of such a strategy, each in quotes
 )
 
 // stateFiles are the files of a git directory that hold a merge, cherry-pick,
 // revert, bisection or rebase, by gitrepository-layout(5), git-bisect(1) and
 // git's sequencer.c and builtin/am.c. A name that is not here is not taken over:
-// BISECT_RUN and apply-opt, gpg_sign_opt and strategy_opts reach a program.
+// BISECT_RUN, apply-opt and gpg_sign_opt reach a program, update-refs moves refs
+// that the command did not move itself.
 var stateFiles = sync.OnceValue(func() map[string]shape {
 	list := map[string]shape{}
 	add := func(s shape, dir, names string) {
@@ -47,7 +50,9 @@ var stateFiles = sync.OnceValue(func() map[string]shape {
 	add(fetchIDs, "", "FETCH_HEAD")
 	add(words, "rebase-merge", `head-name onto orig-head msgnum end stopped-sha amend interactive quiet verbose signoff squash-onto autostash
  rewritten-list rewritten-pending drop_redundant_commits keep_redundant_commits no-reschedule-failed-exec reschedule-failed-exec
- allow_rerere_autoupdate strategy refs-to-delete update-refs ignore_date cdate_is_adate`)
+ allow_rerere_autoupdate refs-to-delete ignore_date cdate_is_adate`)
+	add(strategy, "rebase-merge", "strategy")
+	add(strategyOptions, "rebase-merge", "strategy_opts")
 	add(anyText, "rebase-merge", "message message-squash message-fixup current-fixups patch")
 	add(quoted, "rebase-merge", "author-script")
 	add(todoList, "rebase-merge", "git-rebase-todo git-rebase-todo.backup done")
@@ -78,6 +83,10 @@ var (
 	wordLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w ./,'@+-]*$`) })
 	quotedLine = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^[A-Z_]+='[^'\x00]*(?:'\\''[^'\x00]*|'\\!'[^'\x00]*)*'$`)
+	})
+	strategyLine       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:ort|recursive|resolve|octopus|ours|subtree)$`) })
+	strategyOptionLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?: ?'--(?:ours|theirs|patience|diff-algorithm=[a-z]+|ignore-space-change|ignore-all-space|ignore-space-at-eol|ignore-cr-at-eol|(?:no-)?renormalize|find-renames(?:=\d+%?)?|no-renames|rename-threshold=\d+%?)')*$`)
 	})
 	optionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:\[options\]|\t[a-z-]+ = [\w.-]+)$`) })
 	stepWord   = sync.OnceValue(func() *regexp.Regexp {
@@ -114,6 +123,10 @@ func (s shape) fitsLine(line string) bool {
 		return quotedLine().MatchString(line)
 	case options:
 		return optionLine().MatchString(line) && !strings.Contains(line, "gpg-sign") && !strings.Contains(line, "strategy-option")
+	case strategy:
+		return strategyLine().MatchString(line)
+	case strategyOptions:
+		return strategyOptionLine().MatchString(line)
 	case blank:
 		return strings.TrimSpace(line) == ""
 	case todoList:
@@ -216,8 +229,8 @@ type stateChange struct {
 }
 
 // statesAfter returns the state that the command changed, and the names that are
-// not taken over, with the reason.
-func statesAfter(l layer) (out []stateChange, odd []string) {
+// not taken over, with the reason. now are the refs as the command left them.
+func statesAfter(l layer, now refs) (out []stateChange, odd []string) {
 	for _, e := range l.entries() {
 		if s, ok := shapeOf(e.name); ok {
 			switch {
@@ -241,13 +254,23 @@ func statesAfter(l layer) (out []stateChange, odd []string) {
 			out = append(out, stateChange{name: e.name})
 			continue
 		}
-		if files, why := stateDir(l, e.name); why == "" {
+		files, why := stateDir(l, e.name)
+		if why == "" && !returns(files, now) {
+			why = e.name + "/orig-head"
+		}
+		if why == "" {
 			out = append(out, stateChange{e.name, files})
 		} else {
 			odd = append(odd, why)
 		}
 	}
 	return out, odd
+}
+
+// returns reports whether an abort of the rebase in files puts the branch where it is.
+func returns(files map[string][]byte, now refs) bool {
+	branch, orig := strings.TrimSpace(string(files["head-name"])), strings.TrimSpace(string(files["orig-head"]))
+	return !strings.HasPrefix(branch, "refs/") || now[branch] == orig
 }
 
 // stateDir reads a directory of state as the command left it. Steps of a rebase
