@@ -321,7 +321,7 @@ func (s *initServer) run(r *runRequest) {
 		if inherited() != s.base {
 			os.Exit(1) // an earlier command wore this process out: Ralph starts another
 		}
-		if r.Layout != nil {
+		if r.Layout != nil && r.Path != "" {
 			err = r.Layout.Limits.Apply(0) // for good
 			s.base = inherited()
 		}
