@@ -210,20 +210,20 @@ func restrict(l *jail.Layout) error {
 	return nil
 }
 
-// limit gives a command without a container its limits: it is traced by this
-// thread, and stopped before its first instruction. One that cannot be limited is
-// ended.
-func limit(l *jail.Layout, t *tree) error {
-	if l == nil {
-		return nil
-	}
+// release gives a confined command without a container its limits and lets a leader
+// go that is traced by this thread and stopped before its first instruction. One that
+// cannot be limited is ended.
+func release(t *tree, l *jail.Layout) error {
 	for {
 		var ws syscall.WaitStatus
 		if _, err := syscall.Wait4(t.pid, &ws, syscall.WUNTRACED, nil); err != syscall.EINTR {
 			break
 		}
 	}
-	err := l.Limits.Shared().Apply(t.pid)
+	var err error
+	if l != nil {
+		err = l.Limits.Shared().Apply(t.pid)
+	}
 	if err == nil {
 		err = syscall.PtraceDetach(t.pid)
 	}

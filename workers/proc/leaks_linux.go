@@ -54,7 +54,7 @@ func elders() func(pid int) bool {
 }
 
 // carriers are the live processes with a tag that want accepts, but for those to
-// be passed over, and this one, which has a tag for the moment in which it forks.
+// be passed over, and this one.
 func carriers(pass func(pid int) bool, want func(tag uint64) bool) []Process {
 	var out []Process
 	seen := map[int]bool{}
@@ -239,28 +239,15 @@ func carried(pid int) bool {
 		if !ok {
 			return true
 		}
-		if p == self.pid {
-			if p != pid {
-				return sessionOf(pid) != self.sid
-			}
-			if carriesSelf() {
-				return true
-			}
-		} else if marks(p) != [2]uint64{} {
+		if p == self.pid && p != pid {
+			return sessionOf(pid) != self.sid
+		}
+		if marks(p) != [2]uint64{} {
 			return true
 		}
 		p = st.ppid
 	}
 	return pid <= 0
-}
-
-// carriesSelf reads the tags of this process, which takes another's limit on
-// while it forks.
-func carriesSelf() bool {
-	tb := children()
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	return marks(tb.self.pid) != [2]uint64{}
 }
 
 func sessionOf(pid int) int {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -70,6 +72,37 @@ func TestLeaksFindsPlanted(t *testing.T) {
 				return len(alive(t, mark))+len(zombies(t)) == 0
 			})
 		})
+	}
+}
+
+// What other code in this process starts meanwhile has no mark of a command.
+func TestOthersCarryNoMark(t *testing.T) {
+	r := newRunner(t)
+	var stop atomic.Bool
+	var commands sync.WaitGroup
+	for range 2 {
+		commands.Go(func() {
+			for !stop.Load() {
+				_, _ = r.Run(t.Context(), Spec{Argv: []string{"true"}, Tool: true})
+				if c, err := startContainer(Self(), r.boxes.features().plainUser); err == nil {
+					c.end()
+					<-c.gone
+				}
+			}
+		})
+	}
+	defer commands.Wait()
+	defer stop.Store(true)
+	for range 300 {
+		cmd := exec.Command("bash", "-c", "ulimit -R")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := strconv.ParseUint(strings.TrimSpace(string(out)), 10, 64); err == nil && isTag(n) {
+			t.Fatalf("a child of other code has the mark %x", n)
+		}
 	}
 }
 

@@ -68,12 +68,8 @@ func newTable() *table {
 	}
 	tb.subreaper = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 	var lim unix.Rlimit
-	if unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim) == nil {
-		try := unix.Rlimit{Cur: tb.tagFor(0).n, Max: lim.Max}
-		var got unix.Rlimit // a 32-bit kernel takes it for no limit
-		tb.tagged = unix.Prlimit(0, unix.RLIMIT_RTTIME, &try, nil) == nil &&
-			unix.Prlimit(0, unix.RLIMIT_RTTIME, &lim, &got) == nil && got.Cur == try.Cur
-	}
+	// A 32-bit kernel takes a tag for no limit.
+	tb.tagged = strconv.IntSize == 64 && unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim) == nil && lim.Max >= tb.tagFor(tagSerials).n
 	return tb
 }
 
@@ -130,25 +126,30 @@ func (tb *table) fork(t *tree, path string, argv []string, attr *syscall.ProcAtt
 }
 
 func (tb *table) forkLocked(t *tree, path string, argv []string, attr *syscall.ProcAttr) error {
-	if tb.tagged {
-		var old unix.Rlimit
-		if unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &old) == nil {
-			set := unix.Rlimit{Cur: t.tag.n, Max: old.Max}
-			if unix.Prlimit(0, unix.RLIMIT_RTTIME, &set, nil) == nil {
-				defer func() { _ = unix.Prlimit(0, unix.RLIMIT_RTTIME, &old, nil) }() // it was allowed a moment ago
-			}
-		}
-	}
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil {
 		return err
 	}
 	t.pid = pid
+	tb.mark(t)
 	if st, ok := readStat(pid); ok {
 		t.start = st.start
 	}
 	tb.active[t.tag] = t
 	return nil
+}
+
+// mark sets the limit that marks a leader and what it starts from now on. It is never
+// set for this process, whose other children would inherit it. A leader is stopped
+// before its first instruction, where that is allowed, and the first process of a
+// container waits for its setup.
+func (tb *table) mark(t *tree) {
+	var lim unix.Rlimit
+	if !tb.tagged || unix.Prlimit(t.pid, unix.RLIMIT_RTTIME, nil, &lim) != nil {
+		return
+	}
+	lim.Cur = t.tag.n
+	_ = unix.Prlimit(t.pid, unix.RLIMIT_RTTIME, &lim, nil) // without it the environment still carries the tag
 }
 
 // leave forgets a tree that has been swept.

@@ -34,6 +34,16 @@ type tree struct {
 // A thread that confines what it starts stays confined, and so ends with its
 // goroutine; while it is locked the runtime makes no other from it.
 func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+	return startLeader(&tree{tag: g, over: make(chan struct{})}, path, argv, attr, held)
+}
+
+// startTool starts a program that leaves nothing outside its process group.
+func startTool(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+	return startLeader(&tree{tag: g, tool: true, over: make(chan struct{})}, path, argv, attr, held)
+}
+
+// startLeader starts the leader of t.
+func startLeader(t *tree, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
 	var jailed *jail.Layout
 	if held != nil {
 		l, err := held.lay(attr.Dir, sessionFeatures())
@@ -42,8 +52,7 @@ func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *
 		}
 		jailed = &l
 	}
-	attr.Sys = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: jailed != nil}
-	t := &tree{tag: g, over: make(chan struct{})}
+	attr.Sys = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: !t.tool || jailed != nil}
 	started := make(chan error, 1)
 	work := func() {
 		runtime.LockOSThread()
@@ -54,8 +63,12 @@ func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *
 		if err == nil {
 			err = children().fork(t, path, argv, attr)
 		}
-		if err == nil {
-			err = limit(jailed, t)
+		if err == syscall.EPERM && attr.Sys.Ptrace && jailed == nil { // nothing may be traced here
+			attr.Sys.Ptrace = false
+			err = children().fork(t, path, argv, attr)
+		}
+		if err == nil && attr.Sys.Ptrace {
+			err = release(t, jailed)
 		}
 		t.who = Process{PID: t.pid, Start: t.start, Command: shown(strings.Join(argv, " "))}
 		started <- err
@@ -83,15 +96,6 @@ func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *
 		return nil, err
 	}
 	return t, nil
-}
-
-// startTool starts a program that leaves nothing outside its process group.
-func startTool(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
-	f, err := startTree(g, path, argv, attr, held)
-	if t, ok := f.(*tree); ok {
-		t.tool = true
-	}
-	return f, err
 }
 
 func (t *tree) exited() <-chan struct{} { return t.over }
