@@ -228,3 +228,35 @@ func TestBrokenTrees(t *testing.T) {
 		})
 	}
 }
+
+// What a Ralph that was killed left of Ralph's part of a tree goes with the next
+// Close; what a tree uses stays.
+func TestUnusedPartsGo(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("a.txt", "1\n")
+	w.commitAll("one")
+	tr := w.trees()
+	w.add(tr, "kept")
+	w.add(tr, "spare")
+	if err := tr.Remove(t.Context(), "spare", false); err != nil {
+		t.Fatal(err)
+	}
+	w.add(tr, "cut")
+	r := tr.mustRecord(t, "cut")
+	w.remove(tr.recordPath("cut"))
+	w.remove(tr.dir("cut"))
+	w.write(filepath.Join(tr.admin("empty"), "x"), "")
+	w.remove(filepath.Join(tr.admin("empty"), "x"))
+	w.remove(tr.recordPath("kept")) // adopted by its directory
+	tr = w.trees()
+	if err := tr.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, there := range map[string]bool{r.Admin: false, "empty": false, "kept": true} {
+		if _, err := os.Lstat(tr.admin(name)); (err == nil) != there {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	equal(t, "kept", len(tr.adminsOf("kept")), 1)
+}

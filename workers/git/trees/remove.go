@@ -42,9 +42,10 @@ func (t *Trees) spares() []string {
 }
 
 // Close removes the trees that were kept for the next agents, and the snapshots of
-// objects that no clone uses. Trees can still be used after it.
+// objects and the parts of Ralph that no tree uses: what a Ralph that was killed has
+// left. Trees can still be used after it.
 func (t *Trees) Close(ctx context.Context) error {
-	if len(t.spares()) == 0 && len(t.snapshots()) == 0 {
+	if len(t.spares()) == 0 && len(t.snapshots()) == 0 && len(t.unused()) == 0 {
 		return nil
 	}
 	unlock, err := t.lock(ctx)
@@ -56,10 +57,46 @@ func (t *Trees) Close(ctx context.Context) error {
 	for _, admin := range t.spares() {
 		errs = append(errs, removeAll(t.spareDir(admin)), removeAll(t.admin(admin)))
 	}
+	for _, admin := range t.unused() {
+		errs = append(errs, removeAll(t.admin(admin)))
+	}
 	if err := errors.Join(append(errs, t.sweepSnapshots())...); err != nil {
 		return fmt.Errorf("remove spare worktrees: %w", err)
 	}
 	return nil
+}
+
+// unused are the names of Ralph's parts that no record names and that have no
+// directory.
+func (t *Trees) unused() []string {
+	entries, err := os.ReadDir(t.private())
+	if err != nil {
+		return nil
+	}
+	used := map[string]bool{}
+	for _, name := range t.spares() {
+		used[name] = true
+	}
+	for _, e := range entries {
+		agent, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".json"), "agent-")
+		if r, err := t.recordOf(agent); ok && err == nil {
+			used[r.Admin] = true
+		}
+	}
+	var list []string
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), adminPrefix)
+		if !ok || used[name] {
+			continue
+		}
+		if at, has := readSmall(filepath.Join(t.private(), e.Name(), "gitdir")); has {
+			if _, err := os.Lstat(filepath.Dir(at)); err == nil {
+				continue
+			}
+		}
+		list = append(list, name)
+	}
+	return list
 }
 
 // adminsOf are the names of Ralph's parts that there are for the directory of an
