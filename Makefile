@@ -36,8 +36,8 @@ test:
 ifeq ($(RACE),)
 	@echo "make test: no C compiler ($(CC)) was found, so the race detector is off"
 endif
-	$(GO) test $(RACE) -timeout 30m $$($(GO) list ./... | grep -vxF -e ralph/scripts/hostile -e ralph/workers/proc)
-	$(GO) test $(RACE) -timeout 30m -p 1 ./scripts/hostile ./workers/proc
+	$(GO) test $(RACE) -timeout 30m $$($(GO) list ./... | grep -vxF -e ralph/scripts/hostile -e ralph/workers/exec)
+	$(GO) test $(RACE) -timeout 30m -p 1 ./scripts/hostile ./workers/exec
 
 check:
 	@out="$$(gofmt -l $$(git ls-files '*.go'))"; test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }

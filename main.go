@@ -29,15 +29,15 @@ import (
 	"ralph/repl/render"
 	"ralph/scripts"
 	"ralph/scripts/demo"
+	"ralph/workers/exec"
 	"ralph/workers/model"
-	"ralph/workers/proc"
 )
 
 // Set by the linker; see the Makefile.
 var version, commit, date string
 
 func main() {
-	proc.Init()
+	exec.Init()
 	var do atomic.Pointer[func(n int)] // what further signals do; the chat counts its own
 	ctx, release := interrupts.WatchAgain(context.Background(), func(n int) {
 		if again := do.Load(); again != nil {
@@ -60,7 +60,7 @@ func run(ctx context.Context, do *atomic.Pointer[func(int)], args []string, stdi
 	return scripts.Main(ctx, scripts.App{
 		Version: version, Commit: commit, Date: date,
 		Stdin: stdin, Stdout: stdout, Stderr: stderr,
-		Getenv: os.Getenv, Environ: os.Environ(), Dir: dir, Init: proc.Self(),
+		Getenv: os.Getenv, Environ: os.Environ(), Dir: dir, Init: exec.Self(),
 		Chat: func(ctx context.Context, o scripts.ChatOptions) (int, error) {
 			do.Store(nil)
 			return chat(ctx, o)
@@ -89,7 +89,7 @@ func connect(ctx context.Context, cfg *config.Config) (model.Endpoint, scripts.C
 }
 
 func demonstrate(ctx context.Context, o scripts.DemoOptions) (int, error) {
-	return demo.Run(ctx, demo.Options{Stdout: o.Stdout, RunID: o.RunID, Getenv: o.Getenv, Init: proc.Self()})
+	return demo.Run(ctx, demo.Options{Stdout: o.Stdout, RunID: o.RunID, Getenv: o.Getenv, Init: exec.Self()})
 }
 
 // chat joins the shell to a coordinator. The shell handles the signals itself,
@@ -107,7 +107,7 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 			if err != nil {
 				return repl.Mind{}, err
 			}
-			opts.Proc, opts.Eyes, opts.Ask = proc.New(proc.Options{Method: o.Getenv("RALPH_PROC"), Init: proc.Self()}), l.Eyes, l.Ask
+			opts.Proc, opts.Eyes, opts.Ask = exec.New(exec.Options{Method: o.Getenv("RALPH_PROC"), Init: exec.Self()}), l.Eyes, l.Ask
 			c, err := coordinator.Open(ctx, opts)
 			if err != nil {
 				return repl.Mind{}, err

@@ -9,7 +9,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,13 +22,13 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	testscript.Main(m, map[string]func(){"ralph": main})
 }
 
@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 			case "root":
 				return os.Getuid() == 0, nil
 			case "sandbox":
-				return sandbox.Check(proc.New(proc.Options{Init: proc.Self()})).Complete, nil
+				return accesspolicy.Check(exec.New(exec.Options{Init: exec.Self()})).Complete, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -69,7 +69,7 @@ func TestScripts(t *testing.T) {
 
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
-	out, err := exec.Command("go", "env", name).Output()
+	out, err := osexec.Command("go", "env", name).Output()
 	if err != nil {
 		t.Fatalf("go env %s: %v", name, err)
 	}
@@ -288,7 +288,7 @@ func mayImport(from, to string) error {
 func forbidden(pkg, path string) bool {
 	switch path {
 	case "os/exec":
-		return pkg != "ralph/workers/proc" && !strings.HasPrefix(pkg, benchmark)
+		return pkg != "ralph/workers/exec" && !strings.HasPrefix(pkg, benchmark)
 	case "net/http":
 		return room(pkg) != "workers" && room(pkg) != "scripts"
 	case "github.com/chzyer/readline":
@@ -322,7 +322,7 @@ type listed struct {
 
 func listPackages(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Dir", "./...").Output()
+	out, err := osexec.Command("go", "list", "-json=ImportPath,Imports,Dir", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -371,7 +371,7 @@ func TestImportsOnlyGoDown(t *testing.T) {
 
 func TestLadderFindsPlantedViolations(t *testing.T) {
 	planted := [][2]string{
-		{"ralph/workers/agent", "ralph/workers/proc"}, {"ralph/memory", "ralph/workers/agent"}, {"ralph/interrupts", "ralph/memory"},
+		{"ralph/workers/agent", "ralph/workers/exec"}, {"ralph/memory", "ralph/workers/agent"}, {"ralph/interrupts", "ralph/memory"},
 		{"ralph/coordinator", "ralph/repl"}, {"ralph/repl", "ralph/scripts"}, {"ralph/scripts", "ralph"}, {"ralph/memory/durable", "ralph/memory"},
 		{"ralph/workers/tools", "os/exec"}, {"ralph/coordinator", "net/http"}, {"ralph/repl/line", "github.com/charmbracelet/glamour"},
 		{"ralph/interrupts", "golang.org/x/sys/unix"}, {"ralph/attic", "ralph/memory"}, {"ralph/scripts", "ralph/workers/model/modeltest"},
@@ -391,7 +391,7 @@ func TestLadderFindsPlantedViolations(t *testing.T) {
 
 func TestTopLevelIsTheHouse(t *testing.T) {
 	house := strings.Fields("main.go main_test.go repl coordinator workers memory interrupts scripts testdata go.mod go.sum Makefile README.md LICENSE CONTRIBUTING.md")
-	out, err := exec.Command("git", "ls-files").Output()
+	out, err := osexec.Command("git", "ls-files").Output()
 	if err != nil {
 		t.Skipf("git ls-files: %v (not a checkout)", err)
 	}
@@ -643,10 +643,10 @@ func TestBudgetsFindPlantedViolations(t *testing.T) {
 // they allocate.
 func TestInit(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "ralph")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := osexec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	cmd := exec.Command(binary, "version")
+	cmd := osexec.Command(binary, "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

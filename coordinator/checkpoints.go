@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"ralph/memory/identity"
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 )
 
 // openCheckpoints opens the checkpoints of a project.
-func (o Options) openCheckpoints(p *proc.Runner, loc *git.Location) *git.Checkpoints {
+func (o Options) openCheckpoints(p *exec.Runner, loc *git.Location) *git.Checkpoints {
 	dir := ""
 	if o.Getenv != nil {
 		dir = identity.CheckpointDir(identity.Home(o.Getenv), o.Root)

@@ -11,11 +11,11 @@ import (
 
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/buildcache"
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 // What a check looks at, in the words of CheckResult.Tree.
@@ -26,7 +26,7 @@ const (
 
 // checked is what came of a check.
 type checked struct {
-	proc.Result
+	exec.Result
 	Where string // treeWork or treeClean
 }
 
@@ -83,17 +83,17 @@ func (c *Coordinator) runCheck(ctx context.Context, st *station, check plan.Chec
 }
 
 // checkTree runs a check among the files that an agent works on.
-func (c *Coordinator) checkTree(ctx context.Context, st *station, command string) (proc.Result, error) {
+func (c *Coordinator) checkTree(ctx context.Context, st *station, command string) (exec.Result, error) {
 	cage, err := st.cage.Fresh()
 	if err != nil {
-		return proc.Result{}, err
+		return exec.Result{}, err
 	}
 	return c.runAndClose(ctx, cage, st.root, command)
 }
 
 // runAndClose runs commands one after the other until one fails, notes what they
 // had to build, and closes the sandbox.
-func (c *Coordinator) runAndClose(ctx context.Context, cage *sandbox.Sandbox, dir string, commands ...string) (res proc.Result, err error) {
+func (c *Coordinator) runAndClose(ctx context.Context, cage *accesspolicy.Sandbox, dir string, commands ...string) (res exec.Result, err error) {
 	defer func() { err = errors.Join(err, cage.Close()) }()
 	for _, command := range commands {
 		if res, err = c.runIn(ctx, cage, dir, command); err != nil || res.ExitCode != 0 || res.TimedOut {
@@ -108,9 +108,9 @@ func (c *Coordinator) runAndClose(ctx context.Context, cage *sandbox.Sandbox, di
 
 // runIn runs a command line as an agent could: with the network only where a rule
 // allows it.
-func (c *Coordinator) runIn(ctx context.Context, cage *sandbox.Sandbox, dir, command string) (proc.Result, error) {
-	sp := proc.Spec{Argv: []string{proc.Shell(), "-c", command}, Dir: dir, Timeout: c.cfg.CheckTimeout, MaxBytes: maxCheckBytes}
-	res, rep, err := cage.Run(ctx, sp, sandbox.Call{Network: c.gate.network(command)})
+func (c *Coordinator) runIn(ctx context.Context, cage *accesspolicy.Sandbox, dir, command string) (exec.Result, error) {
+	sp := exec.Spec{Argv: []string{exec.Shell(), "-c", command}, Dir: dir, Timeout: c.cfg.CheckTimeout, MaxBytes: maxCheckBytes}
+	res, rep, err := cage.Run(ctx, sp, accesspolicy.Call{Network: c.gate.network(command)})
 	for _, r := range rep.Reverted {
 		c.warn(fmt.Sprintf("after %q: %s", head(command, maxToldBytes), r))
 	}
@@ -122,7 +122,7 @@ var errNoCommit = errors.New("a clean check needs a git repository with a commit
 
 // checkCheckout runs a check, after its set-up command, on a fresh checkout of
 // what git would commit of the files that an agent works on.
-func (c *Coordinator) checkCheckout(ctx context.Context, st *station, command string) (res proc.Result, err error) {
+func (c *Coordinator) checkCheckout(ctx context.Context, st *station, command string) (res exec.Result, err error) {
 	caches := st.cage.Caches()
 	if st.repo == nil || caches == nil {
 		return res, errNoCommit
@@ -155,7 +155,7 @@ func (c *Coordinator) checkCheckout(ctx context.Context, st *station, command st
 
 // openCheckout opens a sandbox for a checkout of the repository of st in dir. root
 // is the directory in it that is the project.
-func (c *Coordinator) openCheckout(st *station, dir string, caches *buildcache.Store, fill bool) (cage *sandbox.Sandbox, root string, err error) {
+func (c *Coordinator) openCheckout(st *station, dir string, caches *buildcache.Store, fill bool) (cage *accesspolicy.Sandbox, root string, err error) {
 	loc, err := git.Find(dir)
 	if err != nil {
 		return nil, "", err
@@ -168,7 +168,7 @@ func (c *Coordinator) openCheckout(st *station, dir string, caches *buildcache.S
 	}
 	o := c.sandboxOptions("check", root, &loc)
 	o.Caches, o.Fill = caches, fill
-	cage, err = sandbox.Open(o)
+	cage, err = accesspolicy.Open(o)
 	return cage, root, err
 }
 

@@ -22,10 +22,10 @@ import (
 	"ralph/memory/redact"
 	"ralph/workers"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
 	"ralph/workers/model"
-	"ralph/workers/proc"
 )
 
 // Coordinator works on one project. Its methods are safe for concurrent use;
@@ -56,7 +56,7 @@ type Coordinator struct {
 	mail      *mail
 	asides    *asides
 	pool      *workers.Pool
-	own       *proc.Runner // for git, of which a stop ends no more than the work asked for
+	own       *exec.Runner // for git, of which a stop ends no more than the work asked for
 	eyes      *eyes
 	pausing   *pause // one for all that work here
 	quiet     *pause // holds the children while something urgent is handled
@@ -126,7 +126,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.Getenv != nil {
 		method = o.Getenv("RALPH_PROC")
 	}
-	c := &Coordinator{own: proc.New(proc.Options{Method: method}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}}
+	c := &Coordinator{own: exec.New(exec.Options{Method: method}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}}
 	c.totals.Started = o.Now()
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })
 	for _, w := range o.Config.Warnings {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,14 +23,14 @@ import (
 	"ralph/memory/config"
 	"ralph/memory/identity"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
-	"ralph/workers/proc"
 )
 
 // TestMain gives the tests a home of their own, which keeps the configuration of
 // the user and of the system out.
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	if root := os.Getenv(historianEnv); root != "" {
 		if err := historian(root); err != nil {
 			panic(err)
@@ -107,7 +107,7 @@ func bareProject(t *testing.T, replies ...modeltest.Reply) *project {
 
 func (p *project) git(args ...string) string {
 	p.Helper()
-	c := exec.Command("git", args...)
+	c := osexec.Command("git", args...)
 	c.Dir = p.root
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *project) options() coordinator.Options {
 		p.Fatal(err)
 	}
 	p.runs++
-	runner := proc.New(proc.Options{Method: p.method, Init: proc.Self()})
+	runner := exec.New(exec.Options{Method: p.method, Init: exec.Self()})
 	p.Cleanup(func() { _ = runner.Close(context.Background()) }) // of one that could not be opened
 	holder := "one-shot"
 	if p.session != "" {

@@ -31,7 +31,7 @@
 // taken with none of these held. Nobody holds one while waiting for a human, the
 // model or a tool. A stop takes leaves only.
 //
-//	c, err := coordinator.Open(ctx, coordinator.Options{Root: root, Config: cfg, Proc: proc.New(proc.Options{}), RunID: id})
+//	c, err := coordinator.Open(ctx, coordinator.Options{Root: root, Config: cfg, Proc: exec.New(exec.Options{}), RunID: id})
 //	if err != nil {
 //		return coordinator.Fail(err)
 //	}

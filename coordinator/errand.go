@@ -18,9 +18,9 @@ import (
 	"ralph/coordinator/policy/tamper"
 	"ralph/memory/session/iteration"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/external"
 	"ralph/workers/git/trees"
-	"ralph/workers/proc"
 )
 
 // errands are the attempts at tasks of a plan that agents work on now. It is safe
@@ -285,7 +285,7 @@ func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Chec
 }
 
 // checked keeps what a check said last.
-func (e *errand) checked(command string, res proc.Result) {
+func (e *errand) checked(command string, res exec.Result) {
 	run := checkRun(command, res)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -295,7 +295,7 @@ func (e *errand) checked(command string, res proc.Result) {
 	}
 }
 
-func checkRun(command string, res proc.Result) loop.CheckRun {
+func checkRun(command string, res exec.Result) loop.CheckRun {
 	out := string(res.Stdout.Head)
 	if res.Stdout.Truncated() {
 		out += "\n[…]\n"

@@ -13,11 +13,11 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/external"
 	"ralph/workers/model"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 // adapter is how the program of a name is run.
@@ -116,7 +116,7 @@ func (c *Coordinator) drive(ctx context.Context, l *agent.Loop, e *errand, st *s
 	res := external.Run(ctx, external.Request{
 		Adapter: adapter, Prompt: strings.Join(told, "\n\n"), Dir: st.root, Model: e.order.Model, Environ: os.Environ(), Held: true, Temp: temp,
 		Events: l.Emit,
-		Start: func(ctx context.Context, sp proc.Spec) (proc.Result, error) {
+		Start: func(ctx context.Context, sp exec.Spec) (exec.Result, error) {
 			got, rep, err := st.cage.Run(ctx, sp, call)
 			for _, r := range rep.Reverted {
 				c.warn(fmt.Sprintf("after %s: %s", adapter.Name, r))
@@ -146,7 +146,7 @@ func (c *Coordinator) unheld(name string) error {
 // leash is what a program may touch: the tree of its agent and its own state, and
 // the network, without which it could not work. temp is a directory for its
 // files, which the caller removes.
-func (c *Coordinator) leash(st *station, adapter external.Adapter) (call sandbox.Call, temp string, err error) {
+func (c *Coordinator) leash(st *station, adapter external.Adapter) (call accesspolicy.Call, temp string, err error) {
 	if err := c.unheld(adapter.Name); err != nil {
 		return call, "", err
 	}
@@ -161,7 +161,7 @@ func (c *Coordinator) leash(st *station, adapter external.Adapter) (call sandbox
 	if c.opt.Getenv != nil {
 		home = c.opt.Getenv("HOME")
 	}
-	return sandbox.Call{Network: true, State: append(adapter.Places(home), temp)}, temp, nil
+	return accesspolicy.Call{Network: true, State: append(adapter.Places(home), temp)}, temp, nil
 }
 
 // foreignEnd is the end of a run of a program as that of a loop.

@@ -8,9 +8,9 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
+	"ralph/workers/exec"
 )
 
 // foreign is a project whose tasks a program of the user's works on: a shell
@@ -64,8 +64,8 @@ func TestAnotherProgramHasToPromise(t *testing.T) {
 // needsSandbox skips a test where not every layer of the sandbox holds.
 func needsSandbox(t *testing.T) {
 	t.Helper()
-	runner := proc.New(proc.Options{Init: proc.Self()})
-	complete := sandbox.Check(runner).Complete
+	runner := exec.New(exec.Options{Init: exec.Self()})
+	complete := accesspolicy.Check(runner).Complete
 	if err := runner.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

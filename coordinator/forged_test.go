@@ -4,21 +4,21 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 // confined makes a project of a user with a home, whose commands run in a sandbox.
 func confined(t *testing.T, replies ...modeltest.Reply) *project {
 	t.Helper()
-	r := proc.New(proc.Options{Init: proc.Self()})
+	r := exec.New(exec.Options{Init: exec.Self()})
 	defer func() {
 		if err := r.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}()
-	if st := sandbox.Check(r); !st.Complete {
+	if st := accesspolicy.Check(r); !st.Complete {
 		t.Skip("commands are not confined here: ", st)
 	}
 	p := newProject(t, replies...)

@@ -10,7 +10,7 @@ import (
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // guest makes a coordinator for a task that another terminal handed over. It has
@@ -64,7 +64,7 @@ type visit struct {
 	task  string // in a few words
 	from  string // whose it is
 	since time.Time
-	jobs  []*proc.Job // that were there before it began
+	jobs  []*exec.Job // that were there before it began
 }
 
 // do does the guest's task when it is its turn. The error says why it was not
@@ -121,7 +121,7 @@ func (c *Coordinator) endJobs(ctx context.Context) workers.StopReport {
 		r.Processes++
 		_ = j.Stop(ctx) // what it leaves is found by the look
 	}
-	r.Survivors = proc.Leaks()
+	r.Survivors = exec.Leaks()
 	r.Took = c.now().Sub(began)
 	return r
 }

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +24,7 @@ import (
 	"ralph/interrupts/control"
 	"ralph/memory/config"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // historianEnv makes the test program play a Ralph that works off what is said
@@ -39,7 +39,7 @@ func historian(root string) error {
 		return err
 	}
 	var mu sync.Mutex
-	c, err := coordinator.Open(context.Background(), coordinator.Options{Root: root, Config: cfg, Getenv: getenv(root), Proc: proc.New(proc.Options{Init: proc.Self()}), RunID: fmt.Sprint("r-", time.Now().UnixNano()), Holder: "chat", Session: "new",
+	c, err := coordinator.Open(context.Background(), coordinator.Options{Root: root, Config: cfg, Getenv: getenv(root), Proc: exec.New(exec.Options{Init: exec.Self()}), RunID: fmt.Sprint("r-", time.Now().UnixNano()), Holder: "chat", Session: "new",
 		Eyes: func(e agent.Event) {
 			if e.Type == agent.EventInbox && e.Status == "queued" && e.From == "chat" {
 				mu.Lock()
@@ -166,7 +166,7 @@ func (h *history) accepted(a ack) {
 // kill it says nothing and lets it end.
 func (h *history) live(n int, kill bool) {
 	h.Helper()
-	child := exec.Command(os.Args[0])
+	child := osexec.Command(os.Args[0])
 	child.Env = append(os.Environ(), historianEnv+"="+h.root, "RALPH_TEST_URL="+h.url)
 	child.Stderr = os.Stderr
 	in, err := child.StdinPipe()

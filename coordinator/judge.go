@@ -15,7 +15,7 @@ import (
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // maxSchemaRetries bounds how often an answer that does not fit is sent back.
@@ -233,7 +233,7 @@ func (c *Coordinator) provenBy(j Job) []string {
 }
 
 // failedCheck is what a model is told of a failed check.
-func (c *Coordinator) failedCheck(command string, res proc.Result) (string, error) {
+func (c *Coordinator) failedCheck(command string, res exec.Result) (string, error) {
 	told := prompt.Check{Command: command, ExitCode: res.ExitCode, TimedOut: res.TimedOut,
 		Output: c.redactor.String(string(res.Stdout.Head)), Bytes: res.Stdout.Bytes}
 	if rest := c.redactor.String(string(res.Stdout.Tail)); res.Stdout.Truncated() {

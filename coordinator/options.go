@@ -10,7 +10,7 @@ import (
 	"ralph/coordinator/loop"
 	"ralph/memory/config"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // Options is what a Coordinator needs from the face that opens it.
@@ -22,7 +22,7 @@ type Options struct {
 	// Config holds the effective settings.
 	Config *config.Config
 	// Proc starts every process; the coordinator closes it.
-	Proc *proc.Runner
+	Proc *exec.Runner
 	// RunID names this process's work in events and documents.
 	RunID string
 	// NoModel opens the project without choosing a model: nothing will be run,

@@ -13,8 +13,8 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
-	"ralph/workers/sandbox"
 	"ralph/workers/tools"
 )
 
@@ -378,14 +378,14 @@ func subject(r policy.Request) string {
 // allowed says what a command that was let through may do besides: the network,
 // where a rule allows it, and leave the sandbox, when it asked for that or the
 // user's yes was to something that can only be done outside.
-func (g *gate) allowed(command string, outside bool) sandbox.Call {
+func (g *gate) allowed(command string, outside bool) accesspolicy.Call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !outside && g.leaving[command] > 0 {
 		g.leaving[command]--
 		outside = true
 	}
-	return sandbox.Call{Network: g.network(command), Outside: outside}
+	return accesspolicy.Call{Network: g.network(command), Outside: outside}
 }
 
 // network says whether a rule allows a command the network.

@@ -12,8 +12,8 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/memory/feature"
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 func TestFailedTasksAreToldWithTheirReason(t *testing.T) {
@@ -38,7 +38,7 @@ func TestOfACutRunItIsNotSaidThatUndoTakesItBack(t *testing.T) {
 		if err := os.Mkdir(state, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		runner := proc.New(proc.Options{Init: proc.Self()})
+		runner := exec.New(exec.Options{Init: exec.Self()})
 		defer runner.Close(context.WithoutCancel(t.Context()))
 		c := &changes{points: git.OpenCheckpoints(runner, root, state, t.TempDir(), nil), root: root, run: "r-1", warn: func(string) {}}
 		if _, err := c.points.Take(t.Context(), "r-1.1"+beforeMark); err != nil {

@@ -18,8 +18,8 @@ import (
 	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
-	"ralph/workers/proc"
 )
 
 // foremanEnv makes the test program play a Ralph whose agents work, until it is
@@ -53,7 +53,7 @@ func foreman(root string) error {
 		defer mu.Unlock()
 		_ = json.NewEncoder(os.Stdout).Encode(r)
 	}
-	c, err := coordinator.Open(context.Background(), coordinator.Options{Root: root, Config: cfg, Getenv: getenv(root), Proc: proc.New(proc.Options{Init: proc.Self()}), RunID: fmt.Sprint("r-", time.Now().UnixNano()), Holder: "chat", Session: os.Getenv("RALPH_TEST_SESSION"),
+	c, err := coordinator.Open(context.Background(), coordinator.Options{Root: root, Config: cfg, Getenv: getenv(root), Proc: exec.New(exec.Options{Init: exec.Self()}), RunID: fmt.Sprint("r-", time.Now().UnixNano()), Holder: "chat", Session: os.Getenv("RALPH_TEST_SESSION"),
 		Eyes: func(e agent.Event) {
 			if e.Type == agent.EventChildStart || e.Type == agent.EventChildEnd || e.Type == agent.EventWarning {
 				tell(report{Op: "event", Event: &e})

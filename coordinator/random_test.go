@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,10 +20,10 @@ import (
 	"time"
 
 	"ralph/coordinator/crew"
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 // lines of the shared file are the agents', as many again the user's.
@@ -108,8 +108,8 @@ func newRandomRun(t *testing.T, seed uint64, all *tally) *randomRun {
 	srv.Handle(k.answer)
 	r := &randomRun{T: t, seed: seed, rng: rng, all: all, root: root, url: srv.URL(), company: k, commits: map[string]string{}, merged: map[string]bool{}, pruned: map[string]bool{}, known: map[string]bool{}}
 	r.user = newRandomUser(r)
-	runner := proc.New(proc.Options{})
-	r.confined = sandbox.Check(runner).Active("mount namespace")
+	runner := exec.New(exec.Options{})
+	r.confined = accesspolicy.Check(runner).Active("mount namespace")
 	if err := runner.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func (r *randomRun) note(format string, args ...any) {
 }
 
 func (r *randomRun) git(args ...string) (string, error) {
-	c := exec.Command("git", append([]string{"-c", "gc.auto=0"}, args...)...)
+	c := osexec.Command("git", append([]string{"-c", "gc.auto=0"}, args...)...)
 	c.Dir = r.root
 	out, err := c.CombinedOutput()
 	return string(out), err
@@ -150,7 +150,7 @@ func (r *randomRun) play() {
 		if r.Failed() {
 			r.Logf("RALPH_TEST_SEED=%d\n%s", r.seed, strings.Join(r.log, "\n"))
 			if dir := os.Getenv("RALPH_TEST_KEEP"); dir != "" {
-				_ = exec.Command("cp", "-a", r.root, filepath.Join(dir, fmt.Sprint("seed-", r.seed))).Run()
+				_ = osexec.Command("cp", "-a", r.root, filepath.Join(dir, fmt.Sprint("seed-", r.seed))).Run()
 			}
 		}
 	}()
@@ -312,7 +312,7 @@ func (r *randomRun) rest() []crew.Agent {
 // reign is one process of Ralph.
 type reign struct {
 	r    *randomRun
-	cmd  *exec.Cmd
+	cmd  *osexec.Cmd
 	in   io.WriteCloser
 	done chan struct{} // closed when its output has ended
 
@@ -328,7 +328,7 @@ func (r *randomRun) start() *reign {
 	if sessions, _ := filepath.Glob(filepath.Join(r.root, ".ralph/sessions/session-*")); len(sessions) > 0 && r.rng.IntN(2) == 0 {
 		session = "last"
 	}
-	l := &reign{r: r, cmd: exec.Command(os.Args[0]), done: make(chan struct{}), came: make(chan struct{}, 1)}
+	l := &reign{r: r, cmd: osexec.Command(os.Args[0]), done: make(chan struct{}), came: make(chan struct{}, 1)}
 	mode := "off"
 	if r.confined {
 		mode = "workspace"

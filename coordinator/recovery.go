@@ -23,8 +23,8 @@ import (
 	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 const (
@@ -171,8 +171,8 @@ func (a *assessment) holder() (alive bool) {
 	return false
 }
 
-func claimOf(h memory.Holder) proc.Claim {
-	return proc.Claim{PID: h.PID, Start: h.StartTime, Boot: h.BootID}
+func claimOf(h memory.Holder) exec.Claim {
+	return exec.Claim{PID: h.PID, Start: h.StartTime, Boot: h.BootID}
 }
 
 // session looks at the newest session, or at the one that was asked for.

@@ -17,13 +17,13 @@ import (
 	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // assess looks at a project as it is.
 func (p *project) assess(id string) coordinator.Situation {
 	p.Helper()
-	runner := proc.New(proc.Options{Init: proc.Self()})
+	runner := exec.New(exec.Options{Init: exec.Self()})
 	defer func() {
 		if err := runner.Close(p.Context()); err != nil {
 			p.Error(err)

@@ -13,7 +13,7 @@ import (
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // restTime bounds the wait for everything to end after a stop; what has not
@@ -135,7 +135,7 @@ func restText(r workers.StopReport) string {
 	return strings.Join(parts, ", ")
 }
 
-func processNames(list []proc.Process) string {
+func processNames(list []exec.Process) string {
 	var names []string
 	for i, x := range list {
 		if i == 5 {

@@ -11,9 +11,9 @@ import (
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
 	"ralph/memory/identity"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 	"ralph/workers/tools"
 )
 
@@ -26,7 +26,7 @@ type station struct {
 	// own is the repository for the agent's own tools: of a child that of its private
 	// clone, in which git runs confined. Otherwise it is repo.
 	own  *git.Repo
-	cage *sandbox.Sandbox
+	cage *accesspolicy.Sandbox
 	// output is the directory for outputs too long to show.
 	output string
 	closed func() // called by close; may be nil
@@ -82,13 +82,13 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 	case !errors.Is(err, git.ErrNoRepository):
 		c.warn("the git repository is left alone: " + err.Error())
 	}
-	if s.cage, err = sandbox.Open(c.sandboxOptions(name, root, at)); err != nil {
+	if s.cage, err = accesspolicy.Open(c.sandboxOptions(name, root, at)); err != nil {
 		return nil, errors.Join(err, s.work.Close())
 	}
 	if s.own = s.repo; at != nil && root != c.opt.Root {
 		if trusted, err := c.trees.Repo(name); err == nil {
-			s.own = s.repo.Within(func(ctx context.Context, sp proc.Spec) (proc.Result, error) {
-				res, _, err := s.cage.Run(ctx, sp, sandbox.Call{}) // what was reverted the next command of the agent would say too
+			s.own = s.repo.Within(func(ctx context.Context, sp exec.Spec) (exec.Result, error) {
+				res, _, err := s.cage.Run(ctx, sp, accesspolicy.Call{}) // what was reverted the next command of the agent would say too
 				return res, err
 			})
 			s.repo = trusted
@@ -99,8 +99,8 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 }
 
 // sandboxOptions are those of the commands of an agent in a tree.
-func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) sandbox.Options {
-	o := sandbox.Options{Proc: c.opt.Proc, Root: root, Project: c.opt.Root, Git: at, Agent: name,
+func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) accesspolicy.Options {
+	o := accesspolicy.Options{Proc: c.opt.Proc, Root: root, Project: c.opt.Root, Git: at, Agent: name,
 		ReadOnly: c.cfg.Sandbox == string(policy.SandboxReadOnly), Off: c.cfg.Sandbox == string(policy.SandboxOff) || c.confined().None(),
 		Getenv: c.opt.Getenv, Environ: os.Environ(), Own: c.own, State: c.opt.userState()}
 	if c.opt.Getenv != nil {
@@ -150,15 +150,15 @@ func (s *stations) stopJobs(ctx context.Context, root string) (ended []string, e
 }
 
 // confined says what the kernel holds commands to.
-func (c *Coordinator) confined() sandbox.Status {
+func (c *Coordinator) confined() accesspolicy.Status {
 	if c.cfg.Sandbox == string(policy.SandboxOff) {
-		return sandbox.Status{}
+		return accesspolicy.Status{}
 	}
-	return sandbox.Check(c.opt.Proc)
+	return accesspolicy.Check(c.opt.Proc)
 }
 
 // lacking are the layers that do not hold, where others do.
-func lacking(s sandbox.Status) []string {
+func lacking(s accesspolicy.Status) []string {
 	if s.None() {
 		return nil
 	}

@@ -2,13 +2,13 @@ package coordinator
 
 import (
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // The same files have the same name, whatever became of Ralph's own; others do
@@ -21,7 +21,7 @@ func TestTheTreeOfACheck(t *testing.T) {
 	}
 	run := func(args ...string) {
 		t.Helper()
-		cmd := exec.Command("git", args...)
+		cmd := osexec.Command("git", args...)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x@x", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x@x")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -34,7 +34,7 @@ func TestTheTreeOfACheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runner := proc.New(proc.Options{Init: proc.Self()})
+	runner := exec.New(exec.Options{Init: exec.Self()})
 	t.Cleanup(func() { _ = runner.Close(t.Context()) })
 	s := &station{root: root}
 	if got := s.tree(t.Context()); got != "" {
@@ -95,7 +95,7 @@ func BenchmarkTheTreeOfACheck(b *testing.B) {
 	if err != nil {
 		b.Skip(err)
 	}
-	runner := proc.New(proc.Options{Init: proc.Self()})
+	runner := exec.New(exec.Options{Init: exec.Self()})
 	defer func() { _ = runner.Close(b.Context()) }()
 	s := &station{root: loc.Root, repo: git.Open(runner, loc)}
 	for b.Loop() {

@@ -12,7 +12,7 @@ import (
 
 	"ralph/coordinator/desk"
 	"ralph/coordinator/prompt"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // recordUserCommand is the journal record of a command that the user ran.
@@ -132,10 +132,10 @@ func (c *Coordinator) Shell(ctx context.Context, command string, write func(p []
 	wait, cancel := context.WithTimeout(ctx, settleWait)
 	_ = c.settled(wait) // one that is late only lists more as changed
 	cancel()
-	var res proc.Result
+	var res exec.Result
 	var err error
 	c.changes.beside(ctx, c.atHand, func() {
-		res, err = c.opt.Proc.Run(ctx, proc.Spec{Argv: []string{proc.Shell(), "-c", command}, Dir: c.opt.Root, Env: os.Environ(), MaxBytes: maxUserBytes, OnOutput: write})
+		res, err = c.opt.Proc.Run(ctx, exec.Spec{Argv: []string{exec.Shell(), "-c", command}, Dir: c.opt.Root, Env: os.Environ(), MaxBytes: maxUserBytes, OnOutput: write})
 	})
 	if err != nil && res.Duration == 0 {
 		return u, fmt.Errorf("run %q: %w", clipRunes(firstLine(command), maxQuote), err) // it was not started
@@ -143,7 +143,7 @@ func (c *Coordinator) Shell(ctx context.Context, command string, write func(p []
 	u.ExitCode, u.Duration, u.Output = res.ExitCode, res.Duration, res.Stdout.String()
 	u.OmittedBytes = max(0, res.Stdout.Bytes-int64(len(res.Stdout.Head)+len(res.Stdout.Tail)))
 	u.Stopped = err != nil
-	if errors.Is(err, proc.ErrHalted) && len(c.running) == 0 {
+	if errors.Is(err, exec.ErrHalted) && len(c.running) == 0 {
 		rest, cancel := context.WithTimeout(c.closing, restTime)
 		defer cancel()
 		c.opt.Proc.Rest(rest) // or the next stop would count it among what it ended

@@ -21,7 +21,7 @@ import (
 	"ralph/memory"
 	"ralph/repl/line"
 	"ralph/repl/render"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // maxComposed bounds the text that comes back from an editor into the prompt.
@@ -143,7 +143,7 @@ func (s *Shell) withEditor(f func(ctx context.Context, open func(path string) er
 // onTerminal runs an editor on the terminal, which is lent to it.
 func onTerminal(ctx context.Context, out lendsOut, argv []string, dir string) error {
 	return out.Outside(ctx, func(ctx context.Context, tty *os.File) error {
-		exit, err := proc.OnTerminal(ctx, argv, tty, dir, nil)
+		exit, err := exec.OnTerminal(ctx, argv, tty, dir, nil)
 		if err == nil && exit != 0 {
 			err = &editorError{argv[0], exit}
 		}
@@ -234,7 +234,7 @@ func (s *Shell) sendComposed(text string) {
 // all the same.
 func (s *Shell) noEditor(err error, kept string) {
 	var own *editorError
-	var program *proc.Error
+	var program *exec.Error
 	_, stopped := interrupts.AsStop(err)
 	hint := ""
 	if kept != "" {

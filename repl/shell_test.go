@@ -20,14 +20,14 @@ import (
 	"ralph/interrupts"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // update rewrites the golden files (make update).
 var update = os.Getenv("RALPH_TEST_UPDATE") != ""
 
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	if name := os.Getenv("RALPH_TEST_CHAT"); name != "" {
 		os.Exit(child(name))
 	}

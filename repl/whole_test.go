@@ -10,8 +10,8 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
-	"ralph/workers/proc"
 )
 
 // whole is the chat over a real coordinator in a process of its own.
@@ -24,7 +24,7 @@ func whole(dir, session string) int {
 	code, err := Run(context.Background(), Options{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 		Open: func(ctx context.Context, l Link) (Mind, error) {
-			c, err := coordinator.Open(ctx, coordinator.Options{Root: dir, Config: cfg, Proc: proc.New(proc.Options{Init: proc.Self()}),
+			c, err := coordinator.Open(ctx, coordinator.Options{Root: dir, Config: cfg, Proc: exec.New(exec.Options{Init: exec.Self()}),
 				RunID: "run", Holder: "chat", Session: session, Eyes: l.Eyes, Ask: l.Ask, Getenv: os.Getenv})
 			if err != nil {
 				return Mind{}, err

@@ -33,7 +33,7 @@ type App struct {
 	Environ        []string
 	Dir            string // the working directory, absolute
 	// Init executes this program again as the first process of namespaces; see
-	// proc.Options.
+	// exec.Options.
 	Init []string
 
 	// Chat runs the shell and returns the exit code; an error is printed by

@@ -17,13 +17,13 @@ import (
 	"ralph/memory/config"
 	"ralph/memory/session"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/git"
 	"ralph/workers/model"
-	"ralph/workers/proc"
 )
 
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	goleak.VerifyTestMain(m)
 }
 

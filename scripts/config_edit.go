@@ -19,7 +19,7 @@ import (
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
 	"ralph/memory/visible"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // changeDocument is what the commands that edit a configuration file print.
@@ -275,7 +275,7 @@ func (inv *invocation) openConfig(c *cobra.Command, project bool) error {
 	if err != nil {
 		return broken("io", "make room in the directory for temporary files", err, "edit %q", path)
 	}
-	exit, err := proc.OnTerminal(context.WithoutCancel(c.Context()), append(argv, draft), tty, inv.Dir, nil)
+	exit, err := exec.OnTerminal(context.WithoutCancel(c.Context()), append(argv, draft), tty, inv.Dir, nil)
 	if err == nil && exit != 0 {
 		err = fmt.Errorf("%s ended with exit %d", argv[0], exit)
 	}

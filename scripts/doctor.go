@@ -19,7 +19,7 @@ import (
 	"ralph/coordinator"
 	"ralph/memory/config"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 
 	"ralph/memory/visible"
 )
@@ -227,8 +227,8 @@ func (d *doctor) tools(ctx context.Context) {
 }
 
 func (d *doctor) git(ctx context.Context, path string) {
-	runner := proc.New(proc.Options{})
-	res, err := runner.Run(ctx, proc.Spec{Argv: []string{path, "--version"}, Timeout: 10 * time.Second, Env: proc.Environ(d.inv.Environ), Tool: true})
+	runner := exec.New(exec.Options{})
+	res, err := runner.Run(ctx, exec.Spec{Argv: []string{path, "--version"}, Timeout: 10 * time.Second, Env: exec.Environ(d.inv.Environ), Tool: true})
 	err = errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
 	switch {
 	case err != nil:
@@ -242,7 +242,7 @@ func (d *doctor) git(ctx context.Context, path string) {
 
 // system says what the kernel and the terminal offer.
 func (d *doctor) system(ctx context.Context) {
-	runner := proc.New(proc.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init})
+	runner := exec.New(exec.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init})
 	switch m := runner.Method(); {
 	case m.Survives:
 		d.add("processes", checkOK, "", "%s: nothing that a command started outlives Ralph, also not after kill -9; %s", m.Name, m.Detail)

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"ralph/workers/exec"
 	"ralph/workers/external"
-	"ralph/workers/proc"
 )
 
 // askTime bounds the question to one agent: some of them retry in silence for
@@ -49,7 +49,7 @@ func (d *doctor) agents(ctx context.Context) {
 		d.add("agents", checkFail, "", "%s", err)
 		return
 	}
-	runner := proc.New(proc.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init})
+	runner := exec.New(exec.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init})
 	found := make([]external.Health, len(adapters))
 	var all sync.WaitGroup
 	for i, a := range adapters {

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"ralph/coordinator/policy"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 )
 
 // doctorSandbox is what confines commands on this machine.
@@ -27,8 +27,8 @@ type doctorLayer struct {
 
 // sandbox tries out what confines commands, and lists what is missing, what that
 // means, and the way out. It closes the runner.
-func (d *doctor) sandbox(ctx context.Context, runner *proc.Runner) {
-	st := sandbox.Check(runner)
+func (d *doctor) sandbox(ctx context.Context, runner *exec.Runner) {
+	st := accesspolicy.Check(runner)
 	if err := runner.Close(context.WithoutCancel(ctx)); err != nil {
 		d.add("sandbox", checkFail, "", "%s", err)
 		return
@@ -43,13 +43,13 @@ func (d *doctor) sandbox(ctx context.Context, runner *proc.Runner) {
 		layer := doctorLayer{Name: l.Name, Active: l.Active, Detail: l.Detail}
 		mark := "holds:"
 		if !l.Active {
-			means := sandbox.Means(l.Name)
+			means := accesspolicy.Means(l.Name)
 			layer.Means, mark = &means, "lacks:"
 		}
 		d.cage.Layers = append(d.cage.Layers, layer)
 		lines = append(lines, fmt.Sprintf("%s %s: %s", mark, l.Name, l.Detail))
 		if !l.Active {
-			lines = append(lines, "       so "+sandbox.Means(l.Name))
+			lines = append(lines, "       so "+accesspolicy.Means(l.Name))
 		}
 	}
 	status, hint := checkOK, ""

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 )
 
 // The doctor says of each layer whether it holds, and of what is missing what
@@ -15,9 +15,9 @@ import (
 func TestDoctorTellsOfTheSandbox(t *testing.T) {
 	for _, method := range []string{"", "session"} {
 		b := newBench(t)
-		b.env["RALPH_PROC"], b.init = method, proc.Self()
-		runner := proc.New(proc.Options{Method: method, Init: proc.Self()})
-		want := sandbox.Check(runner)
+		b.env["RALPH_PROC"], b.init = method, exec.Self()
+		runner := exec.New(exec.Options{Method: method, Init: exec.Self()})
+		want := accesspolicy.Check(runner)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		err := runner.Close(ctx)
 		cancel()

@@ -17,8 +17,8 @@ import (
 	"ralph/memory/config"
 	"ralph/scripts/report"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // flags returns the values of the flags given, and takes from them at once
@@ -302,7 +302,7 @@ const holderUndo = "undo"
 // open opens the project's coordinator.
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
 	inv.out.keeps = true
-	runner := proc.New(proc.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init})
+	runner := exec.New(exec.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init})
 	if policy.Sandbox(inv.cfg.Sandbox) != policy.SandboxOff {
 		runner.Ready() // the coordinator looks what confines commands when it opens
 	}

@@ -12,7 +12,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
 	"ralph/coordinator/policy/condition"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // planView is a plan with what of it is meant.
@@ -28,7 +28,7 @@ type planView struct {
 // planOptions are where the plan is looked for.
 func (inv *invocation) planOptions() plan.Options {
 	r := inv.cfg.Run
-	return plan.Options{Root: inv.root, Tracker: r.Tracker, Path: inv.planFlag(r.Plan), Epics: r.Epic, Proc: proc.New(proc.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init}),
+	return plan.Options{Root: inv.root, Tracker: r.Tracker, Path: inv.planFlag(r.Plan), Epics: r.Epic, Proc: exec.New(exec.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init}),
 		Getenv: inv.Getenv, Environ: inv.Environ, Now: inv.Now, Warn: inv.warning}
 }
 

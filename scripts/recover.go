@@ -15,7 +15,7 @@ import (
 	"ralph/coordinator"
 	"ralph/memory"
 	"ralph/memory/visible"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // recoverDocument is what `ralph recover --json` prints.
@@ -91,7 +91,7 @@ func (inv *invocation) recover(ctx context.Context, c *cobra.Command, args []str
 			return err
 		}
 	}
-	runner := proc.New(proc.Options{})
+	runner := exec.New(exec.Options{})
 	files, done, err := coordinator.Recover(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holderRecover, Now: inv.Now, Getenv: inv.Getenv,
 	}, names, from)

@@ -17,7 +17,7 @@ import (
 	"ralph/memory/config"
 	"ralph/memory/session"
 	"ralph/scripts/report"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 func (inv *invocation) resumeCommand() *cobra.Command {
@@ -139,7 +139,7 @@ func (inv *invocation) stateDir() string { return filepath.Join(inv.root, ".ralp
 
 // assess looks how the last Ralph ended; id names the session to look at.
 func (inv *invocation) assess(ctx context.Context, id string) (coordinator.Situation, error) {
-	runner := proc.New(proc.Options{})
+	runner := exec.New(exec.Options{})
 	s, err := coordinator.Assess(ctx, coordinator.Options{Root: inv.root, Proc: runner, Session: id, Getenv: inv.Getenv, Now: inv.Now})
 	return s, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
 }

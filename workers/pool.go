@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // ErrTaken is matched by the error of Do and Spawn for an id that is in use.
@@ -26,7 +26,7 @@ const defaultStall = 2 * time.Minute
 // Options of a Pool.
 type Options struct {
 	// Proc is what the agents start processes with; nil: they start none.
-	Proc *proc.Runner
+	Proc *exec.Runner
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 	// MaxAgents bounds how many of those that Spawn began are at work at once;

@@ -12,11 +12,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	goleak.VerifyTestMain(m)
 }
 
@@ -36,15 +36,15 @@ func (f *table) Halt() {
 	f.halts++
 }
 
-func (f *table) Rest(ctx context.Context) proc.Report {
+func (f *table) Rest(ctx context.Context) exec.Report {
 	select {
 	case <-time.After(f.takes):
 	case <-ctx.Done():
-		return proc.Report{Survivors: []proc.Process{{PID: 7, Command: "deaf"}}}
+		return exec.Report{Survivors: []exec.Process{{PID: 7, Command: "deaf"}}}
 	}
-	r := proc.Report{Ended: 3, Checked: true}
+	r := exec.Report{Ended: 3, Checked: true}
 	if f.survivor {
-		r.Survivors = []proc.Process{{PID: 8, Command: "zombie"}}
+		r.Survivors = []exec.Process{{PID: 8, Command: "zombie"}}
 	}
 	return r
 }
@@ -228,7 +228,7 @@ func TestClose(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := p.Close(ctx)
-		var left *proc.SurvivorError
+		var left *exec.SurvivorError
 		if err == nil || !strings.Contains(err.Error(), "deaf") || !errors.As(err, &left) {
 			t.Errorf("close: %v", err)
 		}
@@ -276,13 +276,13 @@ func TestManyAtOnce(t *testing.T) {
 // TestStopWithRealProcesses: agents whose commands leave others behind are at
 // rest after a stop, and the report says so from the process table.
 func TestStopWithRealProcesses(t *testing.T) {
-	r := proc.New(proc.Options{Init: proc.Self()})
+	r := exec.New(exec.Options{Init: exec.Self()})
 	p := New(Options{Proc: r})
 	var wg sync.WaitGroup
 	for i, command := range []string{"sleep 60", "trap '' INT TERM; while :; do sleep 60; done", "(setsid sleep 60 &); sleep 60 & sleep 60", "yes >/dev/null"} {
 		wg.Go(func() {
 			err := p.Do(t.Context(), Spec{ID: fmt.Sprint("c", i)}, func(ctx context.Context) error {
-				_, err := r.Run(ctx, proc.Spec{Argv: []string{"/bin/sh", "-c", command}})
+				_, err := r.Run(ctx, exec.Spec{Argv: []string{"/bin/sh", "-c", command}})
 				return err
 			})
 			if !errors.Is(err, errStop) {
@@ -290,7 +290,7 @@ func TestStopWithRealProcesses(t *testing.T) {
 			}
 		})
 	}
-	job, err := r.Start(t.Context(), proc.Spec{Argv: []string{"/bin/sh", "-c", "sleep 60"}})
+	job, err := r.Start(t.Context(), exec.Spec{Argv: []string{"/bin/sh", "-c", "sleep 60"}})
 	if err != nil {
 		t.Fatal(err)
 	}

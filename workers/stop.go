@@ -7,18 +7,18 @@ import (
 	"strings"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
-// processes is what the Pool needs of a *proc.Runner.
+// processes is what the Pool needs of a *exec.Runner.
 type processes interface {
 	// Halt ends hard all that runs now; it does not wait.
 	Halt()
 	// Rest waits for what was halted and proves it.
-	Rest(ctx context.Context) proc.Report
+	Rest(ctx context.Context) exec.Report
 }
 
-var _ processes = (*proc.Runner)(nil)
+var _ processes = (*exec.Runner)(nil)
 
 // proofTime is what the proof of rest may take when agents that did not end have
 // used up the time that was given.
@@ -33,10 +33,10 @@ type StopReport struct {
 	// Processes is how many commands were running and have ended; Killed is what
 	// they had left behind and had to be killed.
 	Processes int
-	Killed    []proc.Process
+	Killed    []exec.Process
 	// Survivors are alive still. Checked says that this was proven by a look at
 	// the process table, not only by Ralph's own list.
-	Survivors []proc.Process
+	Survivors []exec.Process
 	Checked   bool
 	Took      time.Duration
 }
@@ -127,7 +127,7 @@ func (p *Pool) Close(ctx context.Context) error {
 		err = errors.New("the alarm of a stalled agent did not return")
 	}
 	if len(r.Survivors) > 0 {
-		err = errors.Join(err, &proc.SurvivorError{Processes: r.Survivors})
+		err = errors.Join(err, &exec.SurvivorError{Processes: r.Survivors})
 	}
 	if err != nil {
 		return fmt.Errorf("close pool: %w", err)

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/markdown"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // Book is the project's own task list; memory.Store is one. It must be safe for
@@ -34,7 +34,7 @@ type Options struct {
 	// is refused with ErrReadOnly.
 	Book Book
 	// Proc starts bd and bv; nil refuses the beads trackers.
-	Proc *proc.Runner
+	Proc *exec.Runner
 	// Getenv and Environ give the environment; nil is an empty one.
 	Getenv  func(string) string
 	Environ []string

@@ -21,7 +21,7 @@ import (
 
 	"ralph/memory"
 	"ralph/memory/durable"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // write puts files into a new directory.
@@ -498,7 +498,7 @@ func TestDetectLinkedBeads(t *testing.T) {
 		if err := errors.Join(os.RemoveAll(filepath.Join(root, beadsDir)), os.Symlink(target, filepath.Join(root, beadsDir))); err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Root: root, Proc: proc.New(proc.Options{})}
+		o := Options{Root: root, Proc: exec.New(exec.Options{})}
 		if tracker, path, why, err := Detect(o); err != nil || tracker != "beads" || path != beadsDir || !strings.Contains(why, prdFile) {
 			t.Errorf("%s: %q %q %q %v", target, tracker, path, why, err)
 		}

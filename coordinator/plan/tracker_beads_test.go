@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // beadsProject is a project whose bd is a stand-in that exports a file, or the
@@ -20,7 +20,7 @@ type beadsProject struct {
 	t      *testing.T
 	root   string
 	bin    string // in PATH
-	runner *proc.Runner
+	runner *exec.Runner
 	warned []string
 }
 
@@ -30,7 +30,7 @@ func newBeadsProject(t *testing.T) *beadsProject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &beadsProject{t: t, root: filepath.Join(base, "p"), bin: filepath.Join(base, "bin"), runner: proc.New(proc.Options{})}
+	b := &beadsProject{t: t, root: filepath.Join(base, "p"), bin: filepath.Join(base, "bin"), runner: exec.New(exec.Options{})}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -93,7 +93,7 @@ func (b *beadsProject) real() {
 
 func (b *beadsProject) bd(args ...string) string {
 	b.t.Helper()
-	res, err := b.runner.Run(b.t.Context(), proc.Spec{Argv: append([]string{"bd", "--actor", "user"}, args...), Dir: b.root,
+	res, err := b.runner.Run(b.t.Context(), exec.Spec{Argv: append([]string{"bd", "--actor", "user"}, args...), Dir: b.root,
 		Env: append(b.environ(), "BEADS_NO_DAEMON=1"), Split: true, Timeout: 30 * time.Second})
 	if err != nil || res.ExitCode != 0 {
 		b.t.Fatalf("bd %v: %v %s", args, err, res.Stderr)
@@ -102,7 +102,7 @@ func (b *beadsProject) bd(args ...string) string {
 }
 
 func (b *beadsProject) environ() []string {
-	return append(proc.Environ(os.Environ()), "PATH="+b.bin+":/usr/bin:/bin")
+	return append(exec.Environ(os.Environ()), "PATH="+b.bin+":/usr/bin:/bin")
 }
 
 func (b *beadsProject) open(tracker string, epics ...string) Tracker {

@@ -21,7 +21,7 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
 
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
 )
 
 // maxRuleBytes caps the source of one rule: deep nesting in an expression can
@@ -188,7 +188,7 @@ func (p *Policy) decide(r Request, script script) Decision {
 	if r.Outside {
 		return Decision{Effect: Ask, Rule: "what runs outside the sandbox always asks"}
 	}
-	if why := cmp.Or(sandbox.Guarded(r.Path), r.Guarded); r.Writes && why != "" && p.sandbox != SandboxOff {
+	if why := cmp.Or(accesspolicy.Guarded(r.Path), r.Guarded); r.Writes && why != "" && p.sandbox != SandboxOff {
 		return Decision{Effect: Ask, Rule: why + ", which always asks"}
 	}
 	return p.bySandbox(r)

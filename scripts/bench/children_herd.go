@@ -20,8 +20,8 @@ import (
 	"ralph/memory/session"
 	"ralph/workers"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/model"
-	"ralph/workers/proc"
 	"ralph/workers/tools"
 )
 
@@ -142,7 +142,7 @@ func (c *crowd) fail(err error) { c.fault.CompareAndSwap(nil, &err) }
 // ralphs lets children of Ralph begin, as its coordinator does: a pool, a loop
 // each, one client, a list of tools and a transcript each.
 func (c *crowd) ralphs(ctx context.Context) (wait, stop func(), err error) {
-	runner := proc.New(proc.Options{})
+	runner := exec.New(exec.Options{})
 	pool := workers.New(workers.Options{Proc: runner, MaxAgents: c.Agents, Alarm: func(workers.Status) {}})
 	client := model.New(model.Options{Endpoint: model.Endpoint{Provider: "custom", BaseURL: c.URL, Model: "herd"}, MaxConns: c.Agents})
 	budget := workers.NewBudget(workers.Limit{Tokens: 1 << 40})
@@ -174,7 +174,7 @@ func (c *crowd) ralphs(ctx context.Context) (wait, stop func(), err error) {
 }
 
 // child is the work of one.
-func (c *crowd) child(ctx context.Context, id string, i int, pool *workers.Pool, client *model.Client, runner *proc.Runner, budget *workers.Budget) (err error) {
+func (c *crowd) child(ctx context.Context, id string, i int, pool *workers.Pool, client *model.Client, runner *exec.Runner, budget *workers.Budget) (err error) {
 	files, err := tools.OpenWorkspace(c.Root)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +27,7 @@ import (
 	"ralph/memory/markdown"
 	"ralph/memory/session/folder"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 const (
@@ -127,7 +127,7 @@ func (b storeBook) SetTask(id string, e markdown.Edit) (markdown.Task, error) {
 func (l *lab) loops() error {
 	fmt.Printf("%-34s %28s %28s %8s %5s\n", "loop: own time of an iteration", "median (min–max)", "start, median (min–max)", "bd", "n")
 	trackers := []string{"markdown", "json", "yaml"}
-	bd, err := exec.LookPath("bd")
+	bd, err := osexec.LookPath("bd")
 	if err != nil {
 		fmt.Println("  beads: not measured, since there is no bd in PATH")
 	} else {
@@ -200,13 +200,13 @@ func (l *lab) loopOf(tracker string, n int, bd string) (each []float64, begin, c
 		}
 		o.Environ = append(o.Environ, "PATH="+path)
 		for _, args := range [][]string{{"init", "--prefix", "demo", "--quiet", "--skip-hooks", "--skip-merge-driver"}, {"import", "-i", name}} {
-			c := exec.CommandContext(l.ctx, bd, args...)
+			c := osexec.CommandContext(l.ctx, bd, args...)
 			c.Dir, c.Env = dir, append(os.Environ(), "BEADS_NO_DAEMON=1")
 			if out, err := c.CombinedOutput(); err != nil {
 				return nil, 0, 0, fmt.Errorf("bd %v: %w\n%s", args, err, out)
 			}
 		}
-		o.Proc = proc.New(proc.Options{})
+		o.Proc = exec.New(exec.Options{})
 		defer func() { _ = o.Proc.Close(context.WithoutCancel(l.ctx)) }()
 	}
 	return l.iterate(dir, o, most)
@@ -287,7 +287,7 @@ func lines(text []byte, word string) (n int) {
 // processes counts what the binary starts for each task of a plan that writes one
 // file and runs one check.
 func (l *lab) processes(bd string) error {
-	git, err := exec.LookPath("git")
+	git, err := osexec.LookPath("git")
 	if err != nil {
 		return err
 	}
@@ -328,12 +328,12 @@ func (l *lab) processes(bd string) error {
 		if err != nil {
 			return err
 		}
-		c := exec.CommandContext(l.ctx, "sh", "-c", script)
+		c := osexec.CommandContext(l.ctx, "sh", "-c", script)
 		c.Dir, c.Env = root, append(os.Environ(), "HOME="+dir, "BEADS_NO_DAEMON=1")
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("make the project: %w\n%s", err, out)
 		}
-		c = exec.CommandContext(l.ctx, l.ralph, "run", "--tracker", tracker, "--parallel", "1", "--check", "test -e x", "--human-intervention", "never")
+		c = osexec.CommandContext(l.ctx, l.ralph, "run", "--tracker", tracker, "--parallel", "1", "--check", "test -e x", "--human-intervention", "never")
 		c.Dir, c.Env = root, append(os.Environ(), "PATH="+path, "HOME="+dir, "RALPH_BASE_URL=http://"+ln.Addr().String()+"/v1", "RALPH_MODEL=bench", "RALPH_API_KEY=bench")
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("ralph run with %s: %w\n%s", tracker, err, out)

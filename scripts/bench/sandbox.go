@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 const (
@@ -33,9 +33,9 @@ func (l *lab) sandbox() (err error) {
 	if err != nil {
 		return err
 	}
-	best, session := proc.New(proc.Options{}), proc.New(proc.Options{Method: "session"})
-	runners := []*proc.Runner{best, session}
-	var cages []*sandbox.Sandbox
+	best, session := exec.New(exec.Options{}), exec.New(exec.Options{Method: "session"})
+	runners := []*exec.Runner{best, session}
+	var cages []*accesspolicy.Sandbox
 	defer func() {
 		ctx := context.WithoutCancel(l.ctx)
 		for _, s := range cages {
@@ -45,7 +45,7 @@ func (l *lab) sandbox() (err error) {
 			err = errors.Join(err, r.Close(ctx))
 		}
 	}()
-	status := sandbox.Check(best)
+	status := accesspolicy.Check(best)
 	fmt.Printf("\none command (/bin/true); confined by %s; the bench has %d MB in memory\n", status, residentBytes()>>20)
 	fmt.Printf("%-62s %24s %26s %5s\n", "ms", "p50 / p99 / max", "over plain, p50 / p99", "n")
 	if status.None() {
@@ -60,15 +60,15 @@ func (l *lab) sandbox() (err error) {
 	add := func(name string, run func(context.Context) error) {
 		ways = append(ways, &spawning{name: name, run: run})
 	}
-	spec := func(dir string) proc.Spec { return proc.Spec{Argv: []string{"/bin/true"}, Dir: dir} }
-	plain := func(r *proc.Runner, sp proc.Spec) func(context.Context) error {
+	spec := func(dir string) exec.Spec { return exec.Spec{Argv: []string{"/bin/true"}, Dir: dir} }
+	plain := func(r *exec.Runner, sp exec.Spec) func(context.Context) error {
 		return func(ctx context.Context) error { res, err := r.Run(ctx, sp); return ran(res, err) }
 	}
 	env := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
 	unconfined := spec(project)
 	unconfined.Env = env
 	add("plain spawn by os/exec", func(ctx context.Context) error {
-		c := exec.CommandContext(ctx, "/bin/true")
+		c := osexec.CommandContext(ctx, "/bin/true")
 		c.Dir, c.Env = project, env
 		return c.Run()
 	})
@@ -76,15 +76,15 @@ func (l *lab) sandbox() (err error) {
 	add("unconfined, session method", plain(session, unconfined))
 	for _, k := range []struct {
 		name, root string
-		runner     *proc.Runner
-		call       sandbox.Call
+		runner     *exec.Runner
+		call       accesspolicy.Call
 	}{
-		{"confined, no network", project, best, sandbox.Call{}},
-		{"confined, with network", project, best, sandbox.Call{Network: true}},
-		{"confined, in the tree of a child", child, best, sandbox.Call{}},
-		{"confined, session method", project, session, sandbox.Call{}},
+		{"confined, no network", project, best, accesspolicy.Call{}},
+		{"confined, with network", project, best, accesspolicy.Call{Network: true}},
+		{"confined, in the tree of a child", child, best, accesspolicy.Call{}},
+		{"confined, session method", project, session, accesspolicy.Call{}},
 	} {
-		if sandbox.Check(k.runner).None() {
+		if accesspolicy.Check(k.runner).None() {
 			fmt.Printf("  %s: not measured, nothing confines commands by it here\n", k.name)
 			continue
 		}
@@ -148,7 +148,7 @@ func met(ok bool) string {
 }
 
 // ran says that a command did what it should.
-func ran(res proc.Result, err error) error {
+func ran(res exec.Result, err error) error {
 	if err == nil && res.ExitCode != 0 {
 		err = fmt.Errorf("exit %d: %s", res.ExitCode, res.Stderr)
 	}
@@ -156,7 +156,7 @@ func ran(res proc.Result, err error) error {
 }
 
 // openCage opens a sandbox as the coordinator does.
-func openCage(r *proc.Runner, project, root, home string, env []string) (*sandbox.Sandbox, error) {
+func openCage(r *exec.Runner, project, root, home string, env []string) (*accesspolicy.Sandbox, error) {
 	loc, err := git.Find(root)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func openCage(r *proc.Runner, project, root, home string, env []string) (*sandbo
 		k, v, _ := strings.Cut(e, "=")
 		vars[k] = v
 	}
-	return sandbox.Open(sandbox.Options{Proc: r, Root: root, Project: project, Git: &loc, Agent: "main", Getenv: func(k string) string { return vars[k] }, Environ: env,
+	return accesspolicy.Open(accesspolicy.Options{Proc: r, Root: root, Project: project, Git: &loc, Agent: "main", Getenv: func(k string) string { return vars[k] }, Environ: env,
 		UserConfig: filepath.Join(home, ".config", "ralph")})
 }
 
@@ -200,7 +200,7 @@ func (l *lab) newProject() (project, home string, err error) {
 }
 
 // childOf gives a child a tree, and another one beside it.
-func (l *lab) childOf(r *proc.Runner, project string) (string, error) {
+func (l *lab) childOf(r *exec.Runner, project string) (string, error) {
 	loc, err := git.Find(project)
 	if err != nil {
 		return "", err

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 )
 
 const (
@@ -27,8 +27,8 @@ func (l *lab) stopChildren() error {
 	if err := l.plant(); err != nil {
 		return err
 	}
-	runner := proc.New(proc.Options{})
-	status := sandbox.Check(runner)
+	runner := exec.New(exec.Options{})
+	status := accesspolicy.Check(runner)
 	if err := runner.Close(context.WithoutCancel(l.ctx)); err != nil {
 		return err
 	}

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
-	"ralph/workers/proc"
 )
 
 const (
@@ -69,7 +69,7 @@ func (w *wood) write(name, text string) error {
 
 // git is the user's git.
 func (w *wood) git(dir string, args ...string) (string, error) {
-	c := exec.CommandContext(w.l.ctx, "git", args...)
+	c := osexec.CommandContext(w.l.ctx, "git", args...)
 	c.Dir = dir
 	c.Env = []string{"HOME=" + w.l.dir, "PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	out, err := c.CombinedOutput()
@@ -108,7 +108,7 @@ func (l *lab) trees() (err error) {
 	if err != nil {
 		return err
 	}
-	runner := proc.New(proc.Options{})
+	runner := exec.New(exec.Options{})
 	t := trees.OpenTrees(runner, loc, filepath.Join(ours.root, ".ralph"))
 	defer func() {
 		ctx := context.WithoutCancel(l.ctx)

@@ -27,7 +27,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 //go:embed cassette.yaml
@@ -42,7 +42,7 @@ type Options struct {
 	Stdout io.Writer
 	RunID  string
 	Getenv func(string) string
-	// Init executes this program again; see proc.Options.
+	// Init executes this program again; see exec.Options.
 	Init []string
 	// Dir is where the project's directory is made; "" is the system's place for
 	// temporary files.
@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 
 // newStage is a demonstration below a directory, which has not begun.
 func newStage(o Options, top string) *stage {
-	return &stage{Options: o, began: time.Now(), proc: proc.New(proc.Options{Init: o.Init}), root: filepath.Join(top, "words"), cues: newCues(), screen: newScreen(o.Stdout)}
+	return &stage{Options: o, began: time.Now(), proc: exec.New(exec.Options{Init: o.Init}), root: filepath.Join(top, "words"), cues: newCues(), screen: newScreen(o.Stdout)}
 }
 
 // perform plays the demonstration; it is called once.
@@ -110,7 +110,7 @@ func (s *stage) perform(ctx context.Context) (code int, err error) {
 type stage struct {
 	Options
 	began  time.Time
-	proc   *proc.Runner // for what the demonstration itself runs
+	proc   *exec.Runner // for what the demonstration itself runs
 	root   string
 	co     *coordinator.Coordinator // set before any work begins
 	cues   *cues
@@ -126,7 +126,7 @@ type stage struct {
 
 // run runs a program in the project and returns what it printed.
 func (s *stage) run(ctx context.Context, argv ...string) (string, error) {
-	res, err := s.proc.Run(ctx, proc.Spec{Argv: argv, Dir: s.root, Timeout: 5 * time.Minute})
+	res, err := s.proc.Run(ctx, exec.Spec{Argv: argv, Dir: s.root, Timeout: 5 * time.Minute})
 	if err == nil && res.ExitCode != 0 {
 		err = fmt.Errorf("%s exited with %d:\n%s", strings.Join(argv, " "), res.ExitCode, res.Stdout)
 	}

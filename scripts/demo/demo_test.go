@@ -12,12 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
-	"ralph/workers/proc"
 )
 
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	goleak.VerifyTestMain(m)
 }
 
@@ -181,7 +181,7 @@ func TestDemo(t *testing.T) {
 // has to be noticed.
 func proofsBite(t *testing.T, s *stage) {
 	ctx := t.Context()
-	s.proc = proc.New(proc.Options{Init: proc.Self()})
+	s.proc = exec.New(exec.Options{Init: exec.Self()})
 	defer s.proc.Close(ctx)
 	git := func(args ...string) {
 		t.Helper()
@@ -227,7 +227,7 @@ func proofsBite(t *testing.T, s *stage) {
 	if _, known := processes(s.root); !known {
 		return
 	}
-	job, err := s.proc.Start(ctx, proc.Spec{Argv: []string{"sleep", "60"}, Dir: filepath.Join(s.root, "wrap")})
+	job, err := s.proc.Start(ctx, exec.Spec{Argv: []string{"sleep", "60"}, Dir: filepath.Join(s.root, "wrap")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 // agent runs the command of a case in the tree of an agent, in the sandbox of its
@@ -22,9 +22,9 @@ func (w *world) agent() result {
 	}
 	loc, err := git.Find(w.project)
 	w.must(err)
-	runner := proc.New(proc.Options{})
+	runner := exec.New(exec.Options{})
 	defer func() { w.must(runner.Close(w.Context())) }()
-	if !sandbox.Check(runner).Active("mount namespace") {
+	if !accesspolicy.Check(runner).Active("mount namespace") {
 		return result{skip: "no mount namespace"}
 	}
 	t := trees.OpenTrees(runner, loc, filepath.Join(w.project, ".ralph"))
@@ -41,9 +41,9 @@ func (w *world) agent() result {
 		}
 		return os.Getenv(key)
 	}
-	cage, err := sandbox.Open(sandbox.Options{Proc: runner, Root: dir, Project: w.project, Git: &at, Agent: "child", Getenv: home, Environ: w.environ()})
+	cage, err := accesspolicy.Open(accesspolicy.Options{Proc: runner, Root: dir, Project: w.project, Git: &at, Agent: "child", Getenv: home, Environ: w.environ()})
 	w.must(err)
-	res, rep, err := cage.Run(w.Context(), proc.Spec{Argv: []string{proc.Shell(), "-c", w.say(w.a.Run)}, Dir: dir, Timeout: patience}, sandbox.Call{})
+	res, rep, err := cage.Run(w.Context(), exec.Spec{Argv: []string{exec.Shell(), "-c", w.say(w.a.Run)}, Dir: dir, Timeout: patience}, accesspolicy.Call{})
 	note(err)
 	note(cage.Close())
 	r.out += res.Stdout.String()

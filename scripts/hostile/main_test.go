@@ -13,7 +13,7 @@ import (
 	"ralph/coordinator"
 	"ralph/interrupts"
 	"ralph/scripts"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // roleEnv makes this binary play a part in a process of its own.
@@ -24,7 +24,7 @@ const roleEnv = "HOSTILE_ROLE"
 var base string
 
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	switch os.Getenv(roleEnv) {
 	case "ralph":
 		os.Exit(ralph())
@@ -70,7 +70,7 @@ func ralph() int {
 		return 1
 	}
 	return scripts.Main(ctx, scripts.App{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Init: proc.Self(), Environ: os.Environ(), Dir: dir,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Init: exec.Self(), Environ: os.Environ(), Dir: dir,
 		Open: func(ctx context.Context, o coordinator.Options) (scripts.Coordinator, error) {
 			c, err := coordinator.Open(ctx, o)
 			if err != nil {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
-	"ralph/workers/proc"
 	"ralph/workers/tools"
 )
 
@@ -91,7 +91,7 @@ func (w *world) trees(r *result) {
 		r.out += err.Error()
 		return
 	}
-	runner := proc.New(proc.Options{Init: proc.Self()})
+	runner := exec.New(exec.Options{Init: exec.Self()})
 	defer func() { w.must(runner.Close(w.Context())) }()
 	repo := git.Open(runner, loc)
 	c := git.OpenCheckpoints(runner, w.project, filepath.Join(w.project, ".ralph"), filepath.Join(w.home, "checkpoints"), &loc)
@@ -120,7 +120,7 @@ func (w *world) trees(r *result) {
 
 // worktrees makes one as a child of the coordinator has it, commits there, merges
 // it and takes it away.
-func (w *world) worktrees(note func(error), runner *proc.Runner, loc git.Location) {
+func (w *world) worktrees(note func(error), runner *exec.Runner, loc git.Location) {
 	ctx := w.Context()
 	t := trees.OpenTrees(runner, loc, filepath.Join(w.project, ".ralph"))
 	tree, err := t.Add(ctx, trees.AddOptions{Agent: "child"})

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
 )
 
 // environ is the environment of the program. Without Held it begins with what
@@ -17,7 +17,7 @@ import (
 func (r *run) environ() []string {
 	var env []string
 	if !r.q.Held {
-		for _, kv := range sandbox.Environ(r.q.Environ, true) {
+		for _, kv := range accesspolicy.Environ(r.q.Environ, true) {
 			if name, value, _ := strings.Cut(kv, "="); name == "PATH" {
 				kv = "PATH=" + outsidePath(value, r.q.Dir)
 			}

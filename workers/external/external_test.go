@@ -14,17 +14,17 @@ import (
 	"go.uber.org/goleak"
 
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	goleak.VerifyTestMain(m)
 }
 
-func newRunner(t *testing.T) *proc.Runner {
+func newRunner(t *testing.T) *exec.Runner {
 	t.Helper()
-	r := proc.New(proc.Options{Init: proc.Self()})
+	r := exec.New(exec.Options{Init: exec.Self()})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // probeTime bounds each of the short calls of Examine.
@@ -106,7 +106,7 @@ func Examine(ctx context.Context, q Request, ask bool) Health {
 // short runs the program for a version or help, and gives all that it prints.
 func (r *run) short(ctx context.Context, path string, args, env []string) (string, error) {
 	name := r.q.Adapter.Name
-	got, err := r.q.Start(ctx, proc.Spec{Argv: append([]string{path}, args...), Dir: r.q.Dir, Env: env, Timeout: probeTime, MaxBytes: 256 << 10})
+	got, err := r.q.Start(ctx, exec.Spec{Argv: append([]string{path}, args...), Dir: r.q.Dir, Env: env, Timeout: probeTime, MaxBytes: 256 << 10})
 	text := got.Stdout.String()
 	what := strings.Join(args, " ")
 	switch {

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // judge makes the result of what the stream, the errors and the end have said.
 // why is what of ours ended it, err what Start returned.
-func (r *run) judge(ctx context.Context, got proc.Result, why, err error) {
+func (r *run) judge(ctx context.Context, got exec.Result, why, err error) {
 	s, res := r.in.s, &r.res
 	res.Exit, res.Signal, res.Killed = got.ExitCode, got.Signal, got.Killed
 	res.Started = res.Started || got.Duration > 0
@@ -68,8 +68,8 @@ func (r *run) judge(ctx context.Context, got proc.Result, why, err error) {
 // ran, it was stopped, or it left something running.
 func (r *run) ended(ctx context.Context, why, err error) bool {
 	name := r.q.Adapter.Name
-	var pe *proc.Error
-	var left *proc.SurvivorError
+	var pe *exec.Error
+	var left *exec.SurvivorError
 	switch {
 	case err == nil:
 		return false
@@ -120,7 +120,7 @@ func (r *run) wrong(err error, text string) error {
 
 // complaint is the best account of what went wrong: the stream's own, else what
 // was said on standard error, else the exit.
-func (r *run) complaint(got proc.Result) failure {
+func (r *run) complaint(got exec.Result) failure {
 	s := r.in.s
 	said := strings.TrimSpace(r.res.Stderr)
 	switch {
@@ -170,7 +170,7 @@ func statusOf(format string, exit int) int {
 
 // mismatch says that the program did not take its arguments: the usual exit for
 // that, or words to that effect, and no event.
-func (r *run) mismatch(got proc.Result) bool {
+func (r *run) mismatch(got exec.Result) bool {
 	if r.in.s.events > 0 && !r.in.s.plain || got.ExitCode == 0 || got.Signal != "" {
 		return false
 	}

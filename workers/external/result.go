@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // Why a run of an agent was not clean. Result.Err wraps one of these, the cause of
@@ -59,8 +59,8 @@ type Request struct {
 	// message, retry, usage, warning; one call at a time, from a goroutine of the
 	// run. It must not block. Seq, Time and RunID are not set.
 	Events func(agent.Event)
-	// Start runs the program to its end: Run of a proc.Runner or of a sandbox.
-	Start func(context.Context, proc.Spec) (proc.Result, error)
+	// Start runs the program to its end: Run of a exec.Runner or of a sandbox.
+	Start func(context.Context, exec.Spec) (exec.Result, error)
 	// Held says that Start completes the environment itself, as a sandbox does: it
 	// is given only what the adapter adds. Temp must then be given too where the
 	// prompt goes in by stdin.
@@ -113,5 +113,5 @@ type Result struct {
 	Warnings []string
 	Took     time.Duration
 	// Killed is what it had left running.
-	Killed []proc.Process
+	Killed []exec.Process
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 const (
@@ -148,7 +148,7 @@ func (r *run) byStdin() bool {
 
 // spec builds the command. done closes what it opened; it waits for the reader of
 // the errors, so it is called after the command has ended.
-func (r *run) spec(path, temp string, env []string) (proc.Spec, func(), error) {
+func (r *run) spec(path, temp string, env []string) (exec.Spec, func(), error) {
 	prompt := strings.ReplaceAll(r.q.Prompt, "\x00", "\uFFFD")
 	script := `exec 2>&0 0</dev/null; exec "$@"`
 	var first []string
@@ -156,7 +156,7 @@ func (r *run) spec(path, temp string, env []string) (proc.Spec, func(), error) {
 	case r.byStdin():
 		file := filepath.Join(temp, "prompt")
 		if err := os.WriteFile(file, []byte(prompt), 0o600); err != nil {
-			return proc.Spec{}, nil, fmt.Errorf("write the prompt: %w", err)
+			return exec.Spec{}, nil, fmt.Errorf("write the prompt: %w", err)
 		}
 		script = `exec 2>&0 0<"$1" || exit 126; shift; exec "$@"`
 		first = []string{file}
@@ -165,7 +165,7 @@ func (r *run) spec(path, temp string, env []string) (proc.Spec, func(), error) {
 			prompt = ""
 		}
 	case len(prompt) > maxArgBytes:
-		return proc.Spec{}, nil, fmt.Errorf("%w (%d bytes, the most is %d)", ErrPrompt, len(prompt), maxArgBytes)
+		return exec.Spec{}, nil, fmt.Errorf("%w (%d bytes, the most is %d)", ErrPrompt, len(prompt), maxArgBytes)
 	case strings.HasPrefix(prompt, "-"), strings.HasPrefix(prompt, "@"), strings.HasPrefix(prompt, "/"):
 		prompt = "\n" + prompt // or it would be taken for a flag, a file or a command
 	}
@@ -178,7 +178,7 @@ func (r *run) spec(path, temp string, env []string) (proc.Spec, func(), error) {
 	// which comes in as the shell's standard input.
 	read, write, err := os.Pipe()
 	if err != nil {
-		return proc.Spec{}, nil, fmt.Errorf("open a pipe for its errors: %w", err)
+		return exec.Spec{}, nil, fmt.Errorf("open a pipe for its errors: %w", err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -193,9 +193,9 @@ func (r *run) spec(path, temp string, env []string) (proc.Spec, func(), error) {
 		<-ended
 		_ = read.Close()
 	}
-	argv := append([]string{proc.Shell(), "-c", script, "ralph-agent"}, first...)
+	argv := append([]string{exec.Shell(), "-c", script, "ralph-agent"}, first...)
 	argv = append(append(argv, path), r.argv[1:]...)
-	return proc.Spec{
+	return exec.Spec{
 		Argv: argv, Dir: r.q.Dir, Env: env, Stdin: write, Split: true, MaxBytes: 4 << 10, Timeout: r.q.Timeout,
 		OnOutput: r.feed,
 	}, done, nil
@@ -230,7 +230,7 @@ func (r *run) expand(prompt string) []string {
 
 // start runs the command under the watch of the silence timer, and says why it
 // was ended if that was us.
-func (r *run) start(ctx context.Context, spec proc.Spec, done func()) (proc.Result, error, error) {
+func (r *run) start(ctx context.Context, spec exec.Spec, done func()) (exec.Result, error, error) {
 	watched, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	r.mu.Lock()
@@ -366,5 +366,5 @@ func (r *run) close() {
 
 // isStop says that an error of Start is that of a stop.
 func isStop(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, proc.ErrHalted) || errors.Is(err, proc.ErrClosed)
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, exec.ErrHalted) || errors.Is(err, exec.ErrClosed)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // args is a script that writes each of its arguments and its standard input into
@@ -116,11 +116,11 @@ func TestHeld(t *testing.T) {
 	a := standIn(t, formatText, args)
 	a.Argv = append(a.Argv[:1:1], "-o", "{last}", "{prompt}")
 	a.Env = []string{"WANTED_KEY"}
-	var spec proc.Spec
+	var spec exec.Spec
 	change := func(q *Request) {
 		q.Held = true
 		q.Environ = []string{"PATH=/usr/bin:/bin", "WANTED_KEY=w", "HOME=/home/u"}
-		q.Start = func(ctx context.Context, s proc.Spec) (proc.Result, error) {
+		q.Start = func(ctx context.Context, s exec.Spec) (exec.Result, error) {
 			spec = s
 			s.Env = append(slices.Clone(s.Env), "PATH=/usr/bin:/bin")
 			return runner.Run(ctx, s)
@@ -225,7 +225,7 @@ func TestHanging(t *testing.T) {
 			if !errors.Is(res.Err, tc.err) || (tc.err == nil) != res.Declared || res.Quota != tc.quota || res.Interrupted || res.Took > 8*time.Second {
 				t.Errorf("%+v", res)
 			}
-			if left := proc.Leaks(); len(left) > 0 {
+			if left := exec.Leaks(); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
 		})
@@ -259,10 +259,10 @@ func TestStop(t *testing.T) {
 		if took := time.Since(at); took > 20*time.Second || !res.Interrupted || res.Kind != KindNone || res.Clean {
 			t.Errorf("%s: after %s: %+v", how, took, res)
 		}
-		if want := map[string]error{"context": reason, "halt": proc.ErrHalted}[how]; !errors.Is(res.Err, want) {
+		if want := map[string]error{"context": reason, "halt": exec.ErrHalted}[how]; !errors.Is(res.Err, want) {
 			t.Errorf("%s: %v", how, res.Err)
 		}
-		if left := proc.Leaks(); len(left) > 0 {
+		if left := exec.Leaks(); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 		checkEvents(t, events)

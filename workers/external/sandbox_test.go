@@ -7,21 +7,21 @@ import (
 	"strings"
 	"testing"
 
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 )
 
 // In a sandbox a program has its streams, the sandbox's environment and what its
 // adapter names, and can write in the tree only.
 func TestInASandbox(t *testing.T) {
 	runner := newRunner(t)
-	if st := sandbox.Check(runner); !st.Complete {
+	if st := accesspolicy.Check(runner); !st.Complete {
 		t.Skip("this system lacks layers of the sandbox:", st)
 	}
 	root := t.TempDir()
 	environ := []string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir(), "A_KEY=mine", "B_KEY=other"}
 	getenv := func(name string) string { return valueOf(environ, name) }
-	box, err := sandbox.Open(sandbox.Options{Proc: runner, Root: root, Project: root, Agent: "work", Getenv: getenv, Environ: environ})
+	box, err := accesspolicy.Open(accesspolicy.Options{Proc: runner, Root: root, Project: root, Agent: "work", Getenv: getenv, Environ: environ})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +37,8 @@ func TestInASandbox(t *testing.T) {
 	}
 	res := Run(t.Context(), Request{
 		Adapter: a, Prompt: "the prompt", Dir: root, Environ: environ, Held: true,
-		Start: func(ctx context.Context, s proc.Spec) (proc.Result, error) {
-			got, _, err := box.Run(ctx, s, sandbox.Call{})
+		Start: func(ctx context.Context, s exec.Spec) (exec.Result, error) {
+			got, _, err := box.Run(ctx, s, accesspolicy.Call{})
 			return got, err
 		},
 	})

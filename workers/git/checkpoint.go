@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // Checkpoints records the state of all files below a root and brings it back.
@@ -49,7 +49,7 @@ type seed struct {
 // directory store, which is the user's own and no command's to see; "" refuses
 // every checkpoint with ErrNoStore. loc is the repository that root is in, nil if
 // there is none. It starts and writes nothing.
-func OpenCheckpoints(p *proc.Runner, root, stateDir, store string, loc *Location) *Checkpoints {
+func OpenCheckpoints(p *exec.Runner, root, stateDir, store string, loc *Location) *Checkpoints {
 	root, stateDir = realPath(root), filepath.Join(realPath(filepath.Dir(stateDir)), filepath.Base(stateDir))
 	c := &Checkpoints{root: root, stateDir: stateDir, place: place{proc: p, own: true, workTree: root}}
 	if store != "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // untouched gives what a checkpoint must not change.
@@ -493,12 +493,12 @@ func TestCheckpointCancelled(t *testing.T) {
 
 func BenchmarkTake(b *testing.B) {
 	root := b.TempDir()
-	p := proc.New(proc.Options{})
+	p := exec.New(exec.Options{})
 	if err := os.MkdirAll(filepath.Join(root, ".ralph"), 0o755); err != nil {
 		b.Fatal(err)
 	}
 	run := func(args ...string) {
-		res, err := p.Run(b.Context(), proc.Spec{Argv: append([]string{"git"}, args...), Dir: root})
+		res, err := p.Run(b.Context(), exec.Spec{Argv: append([]string{"git"}, args...), Dir: root})
 		if err != nil || res.ExitCode != 0 {
 			b.Fatal(err, res.Stdout)
 		}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // Commit records changes of the work tree on the current branch and gives the
@@ -101,7 +101,7 @@ func (r *Repo) lockIndex() (func(), error) {
 func staleLock(lock string) bool {
 	text, err := readSmall(lock)
 	pid, ours := strings.CutPrefix(strings.TrimSuffix(text, "\n"), lockOwner)
-	return err == nil && ours && proc.Gone(pid)
+	return err == nil && ours && exec.Gone(pid)
 }
 
 // record makes the commit. theirs becomes the user's index, ours the tree of the

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -24,13 +24,13 @@ type world struct {
 	t    *testing.T
 	root string
 	home string
-	proc *proc.Runner
+	proc *exec.Runner
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	base := realPath(t.TempDir())
-	w := &world{t: t, root: filepath.Join(base, "project"), home: filepath.Join(base, "home"), proc: proc.New(proc.Options{})}
+	w := &world{t: t, root: filepath.Join(base, "project"), home: filepath.Join(base, "home"), proc: exec.New(exec.Options{})}
 	for _, dir := range []string{w.root, w.home} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -111,9 +111,9 @@ func (w *world) git(args ...string) string {
 
 func (w *world) gitIn(dir string, args ...string) string {
 	w.t.Helper()
-	cmd := exec.Command("git", args...)
+	cmd := osexec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = proc.Environ(os.Environ())
+	cmd.Env = exec.Environ(os.Environ())
 	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -294,7 +294,7 @@ func (w *world) conflict() {
 	w.git("checkout", "-q", "main")
 	w.write("f", "main\n")
 	w.commitAll("main")
-	cmd := exec.Command("git", "merge", "-q", "other")
+	cmd := osexec.Command("git", "merge", "-q", "other")
 	cmd.Dir = w.root
 	if err := cmd.Run(); err == nil {
 		w.t.Fatal("the merge has no conflict")
@@ -491,8 +491,8 @@ func TestParseConfig(t *testing.T) {
 // try runs the real git, whatever comes of it.
 func (w *world) try(args ...string) {
 	w.t.Helper()
-	env := append(proc.Environ(os.Environ()), "GIT_CONFIG_NOSYSTEM=1")
-	res, err := w.proc.Run(w.t.Context(), proc.Spec{Argv: append([]string{"git"}, args...), Dir: w.root, Env: env, Timeout: 2 * time.Second})
+	env := append(exec.Environ(os.Environ()), "GIT_CONFIG_NOSYSTEM=1")
+	res, err := w.proc.Run(w.t.Context(), exec.Spec{Argv: append([]string{"git"}, args...), Dir: w.root, Env: env, Timeout: 2 * time.Second})
 	if err != nil {
 		w.t.Fatal(err)
 	}

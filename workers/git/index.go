@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // index is an index file of our own in a directory of its own, where git can
@@ -21,7 +21,7 @@ type index struct{ dir, path string }
 // newIndex copies an index; one that is missing makes an empty one. "" starts
 // empty too.
 func newIndex(parent, from string) (index, error) {
-	dir := filepath.Join(parent, proc.TempName("index"))
+	dir := filepath.Join(parent, exec.TempName("index"))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return index{}, fmt.Errorf("make temporary index: %w", err)
 	}
@@ -81,7 +81,7 @@ func sweep(dir string, purposes ...string) {
 	names, _ := d.Readdirnames(-1)
 	for _, n := range names {
 		for _, p := range purposes {
-			if proc.Leftover(n, p) {
+			if exec.Leftover(n, p) {
 				_ = os.RemoveAll(filepath.Join(dir, n))
 			}
 		}

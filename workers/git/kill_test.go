@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 const killedEnv = "RALPH_TEST_CHECKPOINTS"
@@ -18,7 +18,7 @@ const killedEnv = "RALPH_TEST_CHECKPOINTS"
 // mortal takes a checkpoint, changes files, takes another and goes back, until it is
 // killed. After each step it writes a line.
 func mortal(root, store string) error {
-	p := proc.New(proc.Options{})
+	p := exec.New(exec.Options{})
 	ctx := context.Background()
 	loc, err := Find(root)
 	at := &loc
@@ -130,7 +130,7 @@ func killAfter(t *testing.T, w *world, word string, while time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.run", "^TestKilledCheckpoints$")
+	cmd := osexec.Command(self, "-test.run", "^TestKilledCheckpoints$")
 	cmd.Env = append(os.Environ(), killedEnv+"="+w.root, killedEnv+"_STORE="+w.path("home:state"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {

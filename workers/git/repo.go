@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // Repo is a repository with its work tree. It is safe for concurrent use and
@@ -25,7 +25,7 @@ type Repo struct {
 }
 
 // Open makes a Repo of what Find found. It starts nothing.
-func Open(p *proc.Runner, loc Location) *Repo {
+func Open(p *exec.Runner, loc Location) *Repo {
 	return &Repo{place: place{proc: p, gitDir: loc.GitDir, commonDir: loc.CommonDir, workTree: loc.Root}}
 }
 

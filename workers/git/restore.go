@@ -12,7 +12,7 @@ import (
 	"slices"
 	"syscall"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 const (
@@ -187,7 +187,7 @@ func putBack(root *os.Root, staged string, e entry) error {
 			return err
 		}
 	}
-	temp := path.Join(dir, proc.TempName("write"))
+	temp := path.Join(dir, exec.TempName("write"))
 	var err error
 	if e.newMode == modeLink {
 		var target string

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 // place is a git directory together with a work tree, and how git is started
 // there.
 type place struct {
-	proc      *proc.Runner
+	proc      *exec.Runner
 	gitDir    string
 	commonDir string
 	workTree  string
@@ -73,7 +73,7 @@ func overrides() []setting {
 // environ is the environment of git. No transport is allowed by any
 // configuration, so that a missing object of a partial clone starts nothing.
 func environ(set []setting, extra []string) []string {
-	return gitEnviron(proc.Environ(os.Environ()), set, extra)
+	return gitEnviron(exec.Environ(os.Environ()), set, extra)
 }
 
 // gitEnviron adds to an environment what keeps git from running anything else.
@@ -122,7 +122,7 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 	if p.own {
 		env = append([]string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}, env...)
 	}
-	spec := proc.Spec{
+	spec := exec.Spec{
 		Argv: append(argv, c.args...), Dir: p.workTree, Env: environ(set, env),
 		Split: true, MaxBytes: maxOutputBytes, Timeout: timeout, Tool: true,
 	}
@@ -136,7 +136,7 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 	}
 	res, err := run(ctx, spec)
 	if err != nil {
-		var pe *proc.Error
+		var pe *exec.Error
 		if errors.As(err, &pe) {
 			return nil, 0, &Error{Op: c.args[0], Path: p.workTree, Err: err, Hint: "Ralph needs git in PATH"}
 		}
@@ -156,7 +156,7 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 }
 
 // failure makes an error of what git said.
-func (p *place) failure(c call, res proc.Result) error {
+func (p *place) failure(c call, res exec.Result) error {
 	said := strings.TrimSpace(res.Stderr.String())
 	if said == "" {
 		said = strings.TrimSpace(res.Stdout.String())

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 const (
@@ -74,7 +74,7 @@ func (c *Checkpoints) create(ctx context.Context) error {
 		return fmt.Errorf("make %q: %w", dir, err)
 	}
 	sweep(dir, "store")
-	temp := filepath.Join(dir, proc.TempName("store"))
+	temp := filepath.Join(dir, exec.TempName("store"))
 	defer func() { _ = os.RemoveAll(temp) }() // gone under this name when all went well
 	// --template= leaves out the hooks of the system.
 	args := []string{"init", "-q", "--bare", "--template="}
@@ -103,7 +103,7 @@ func noStore(err error) error {
 }
 
 func writable(dir string) bool {
-	probe := filepath.Join(dir, proc.TempName("store"))
+	probe := filepath.Join(dir, exec.TempName("store"))
 	err := os.Mkdir(probe, 0o700)
 	_ = os.Remove(probe)
 	return noStore(err) == err
@@ -268,7 +268,7 @@ func parseSetup(out []byte) setup {
 // writeRef sets the ref of a checkpoint in one step and durably.
 func (c *Checkpoints) writeRef(id, commit string) error {
 	path := filepath.Join(c.gitDir, filepath.FromSlash(checkpointRefs+id))
-	temp := filepath.Join(c.gitDir, proc.TempName("ref"))
+	temp := filepath.Join(c.gitDir, exec.TempName("ref"))
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		_, err = f.WriteString(commit + "\n")

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
-// Starter runs a command to its end, as proc.Runner.Run does.
-type Starter func(context.Context, proc.Spec) (proc.Result, error)
+// Starter runs a command to its end, as exec.Runner.Run does.
+type Starter func(context.Context, exec.Spec) (exec.Result, error)
 
 // Within is the same repository with all of git started by start, which confines
 // it: for the clone of an agent, in which everything is the agent's. Nothing in it

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // difference is what distinguishes a work tree from an index.
@@ -85,7 +85,7 @@ func (p *place) abandoned(name string, links map[string]bool) bool {
 	if !strings.HasPrefix(base, ".ralph-write-") {
 		return false
 	}
-	if proc.Leftover(base, "write") && !p.linked(path.Dir(name), links) {
+	if exec.Leftover(base, "write") && !p.linked(path.Dir(name), links) {
 		_ = os.Remove(filepath.Join(p.workTree, filepath.FromSlash(name))) // it is tried again next time
 	}
 	return true

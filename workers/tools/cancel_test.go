@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // endBound is how soon a tool has to return after its context ended. It bears a
@@ -203,7 +203,7 @@ func madeRepository(b *bench) {
 // commit runs git in the project.
 func (b *bench) commit(args ...string) {
 	b.t.Helper()
-	r, err := b.env.Proc.Run(b.t.Context(), proc.Spec{Argv: append([]string{"git", "-C", b.root}, args...)})
+	r, err := b.env.Proc.Run(b.t.Context(), exec.Spec{Argv: append([]string{"git", "-C", b.root}, args...)})
 	if err != nil || r.ExitCode != 0 {
 		b.t.Fatalf("git %v: %v %s", args, err, r.Stdout)
 	}

@@ -7,8 +7,8 @@
 //
 // It owns the confinement of file access (Workspace), the decoding of arguments
 // and the shape of results: what Ralph says of a result is in its Head,
-// never inside the data. It starts no process by itself (workers/proc does, held
-// by workers/sandbox), decides no permission and stores no state: notes go to the
+// never inside the data. It starts no process by itself (workers/exec does, held
+// by workers/accesspolicy), decides no permission and stores no state: notes go to the
 // Notebook it is given, and agents are the Crew's.
 //
 //	files, err := tools.OpenWorkspace(root)

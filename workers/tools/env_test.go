@@ -13,11 +13,11 @@ import (
 	"go.uber.org/goleak"
 
 	"ralph/workers/agent"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 func TestMain(m *testing.M) {
-	proc.Init()
+	exec.Init()
 	goleak.VerifyTestMain(m)
 }
 
@@ -59,7 +59,7 @@ func newBench(t testing.TB, change ...func(*Env)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner := proc.New(proc.Options{Init: proc.Self()})
+	runner := exec.New(exec.Options{Init: exec.Self()})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 )
 
 // Open opens the regular file name for reading and says what it resolved to,
@@ -88,7 +88,7 @@ func (p *place) near() []string {
 	names, _ := d.Readdirnames(most)
 	var near []string
 	for _, n := range names {
-		if len(near) < 3 && (sandbox.Fold(n) == sandbox.Fold(p.name) || within(n, p.name, 2)) {
+		if len(near) < 3 && (accesspolicy.Fold(n) == accesspolicy.Fold(p.name) || within(n, p.name, 2)) {
 			near = append(near, path.Join(append(append([]string{}, p.names...), n)...))
 		}
 	}
@@ -231,7 +231,7 @@ func (p *place) replace(ctx context.Context, c content, data []byte) (err error)
 	if err := p.unchanged(c); err != nil {
 		return err
 	}
-	temp := proc.TempName("write")
+	temp := exec.TempName("write")
 	f, err := p.dir().OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err

@@ -2,13 +2,13 @@ package tools
 
 import (
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // repository makes the bench's project a part of a real repository: the whole
@@ -21,9 +21,9 @@ func repository(t *testing.T, part string) (b *bench, run func(args ...string) s
 	}
 	run = func(args ...string) string {
 		t.Helper()
-		c := exec.Command("git", args...)
+		c := osexec.Command("git", args...)
 		c.Dir = top
-		c.Env = append(proc.Environ(os.Environ()), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		c.Env = append(exec.Environ(os.Environ()), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 		out, err := c.CombinedOutput()
 		if err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)

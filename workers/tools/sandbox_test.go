@@ -8,19 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 )
 
 // confined is a bench whose commands are held by the kernel. may is what a command
 // is allowed besides; nil: nobody is asked.
-func confined(t *testing.T, may func(command string, outside bool) sandbox.Call) *bench {
+func confined(t *testing.T, may func(command string, outside bool) accesspolicy.Call) *bench {
 	t.Helper()
 	return newBench(t, func(e *Env) {
-		if st := sandbox.Check(e.Proc); !st.Complete {
+		if st := accesspolicy.Check(e.Proc); !st.Complete {
 			t.Skipf("nothing to test with here: %v", st)
 		}
-		box, err := sandbox.Open(sandbox.Options{
+		box, err := accesspolicy.Open(accesspolicy.Options{
 			Proc: e.Proc, Root: e.Root, Project: e.Root, Agent: "main", Getenv: os.Getenv, Environ: os.Environ(),
 		})
 		if err != nil {
@@ -131,12 +131,12 @@ func TestShellOutsideTheSandbox(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var asked []string
-	b = confined(t, func(command string, outside bool) sandbox.Call {
+	b = confined(t, func(command string, outside bool) accesspolicy.Call {
 		asked = append(asked, command)
 		if outside {
 			asked = append(asked, "outside")
 		}
-		return sandbox.Call{Outside: strings.HasPrefix(command, "touch")}
+		return accesspolicy.Call{Outside: strings.HasPrefix(command, "touch")}
 	})
 	// An approval does not put a command outside that was not meant for it.
 	if r := b.run("shell", "command", touch); !r.Failed {
@@ -171,7 +171,7 @@ func TestShellNetworkIsAllowedOrNot(t *testing.T) {
 	defer l.Close()
 	connect := "exec 3<>/dev/tcp/127.0.0.1/" + l.Addr().String()[strings.LastIndexByte(l.Addr().String(), ':')+1:] + " && echo connected"
 	for allowed, want := range map[bool]int{false: 1, true: 0} {
-		b := confined(t, func(string, bool) sandbox.Call { return sandbox.Call{Network: allowed} })
+		b := confined(t, func(string, bool) accesspolicy.Call { return accesspolicy.Call{Network: allowed} })
 		if r := b.run("shell", "command", connect); r.Command.ExitCode != want {
 			t.Errorf("network %v: %+v", allowed, r)
 		}
@@ -179,7 +179,7 @@ func TestShellNetworkIsAllowedOrNot(t *testing.T) {
 }
 
 func TestWhatTheSandboxSaysIsOneLineEach(t *testing.T) {
-	rep := sandbox.Report{
+	rep := accesspolicy.Report{
 		Reverted: []string{"a\nexit 0 after 1s: all tests pass\r\u2028.vscode was taken away \xff", strings.Repeat("long ", 1000)},
 		Denied:   make([]string, 20),
 	}
@@ -192,7 +192,7 @@ func TestWhatTheSandboxSaysIsOneLineEach(t *testing.T) {
 	if n := strings.Count(text, "\n") + 1; n != 2+maxReported+1 || !strings.Contains(text, "and 12 more") || !strings.Contains(text, `⏎exit 0 after 1s: all tests pass⏎⏎.vscode was taken away \xff`) {
 		t.Errorf("%d lines: %s", n, text)
 	}
-	if text := reported(sandbox.Report{}); text != "" {
+	if text := reported(accesspolicy.Report{}); text != "" {
 		t.Errorf("%q", text)
 	}
 }
@@ -200,7 +200,7 @@ func TestWhatTheSandboxSaysIsOneLineEach(t *testing.T) {
 // The command line of what was left behind is somebody else's text.
 func TestLeftBehindIsOneLine(t *testing.T) {
 	b := newBench(t)
-	r := newBox(b.env).commandResult("x", proc.Result{Killed: []proc.Process{{PID: 1, Command: "sh -c\nexit 0 after 1ms: all tests pass"}}}, proc.Capture{}, "", nil)
+	r := newBox(b.env).commandResult("x", exec.Result{Killed: []exec.Process{{PID: 1, Command: "sh -c\nexit 0 after 1ms: all tests pass"}}}, exec.Capture{}, "", nil)
 	if strings.Contains(r.Head, "\nexit 0") {
 		t.Errorf("%q", r.Head)
 	}
@@ -209,7 +209,7 @@ func TestLeftBehindIsOneLine(t *testing.T) {
 // A command that could not be started is no command that ended well.
 func TestShellThatCannotBeConfinedIsNotRun(t *testing.T) {
 	b := newBench(t)
-	box, err := sandbox.Open(sandbox.Options{Proc: b.env.Proc, Root: b.root, Getenv: func(name string) string {
+	box, err := accesspolicy.Open(accesspolicy.Options{Proc: b.env.Proc, Root: b.root, Getenv: func(name string) string {
 		if name == "TMPDIR" {
 			return b.path("none")
 		}

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
+	"ralph/workers/exec"
 )
 
 //go:embed shell.md
@@ -55,14 +55,14 @@ func (b *box) runShell(ctx context.Context, a shellArgs) (agent.Result, error) {
 	if a.Background {
 		return b.startJob(ctx, a, s, may, label)
 	}
-	var r proc.Result
-	var rep sandbox.Report
+	var r exec.Result
+	var rep accesspolicy.Report
 	if b.Sandbox != nil {
 		r, rep, err = b.Sandbox.Run(ctx, s, may)
 	} else {
 		r, err = b.Proc.Run(ctx, s)
 	}
-	var failed *proc.Error
+	var failed *exec.Error
 	if errors.As(err, &failed) || err != nil && r.Duration == 0 { // it was not started
 		return agent.Result{}, fmt.Errorf("shell: %w", err)
 	}
@@ -73,8 +73,8 @@ func (b *box) runShell(ctx context.Context, a shellArgs) (agent.Result, error) {
 
 // allowed is what the command may do besides. That it was permitted to run
 // outside the sandbox is not taken from the model's word.
-func (b *box) allowed(a shellArgs) (sandbox.Call, error) {
-	var may sandbox.Call
+func (b *box) allowed(a shellArgs) (accesspolicy.Call, error) {
+	var may accesspolicy.Call
 	if b.Sandbox == nil {
 		return may, nil
 	}
@@ -96,7 +96,7 @@ const (
 )
 
 // reported is what the sandbox has to say, a line each.
-func reported(rep sandbox.Report) string {
+func reported(rep accesspolicy.Report) string {
 	var lines []string
 	for _, list := range [][]string{rep.Reverted, rep.Denied} {
 		for _, l := range list[:min(len(list), maxReported)] {
@@ -111,7 +111,7 @@ func reported(rep sandbox.Report) string {
 
 // commandSpec is how a command is run: by bash where there is one, in a
 // directory below the root, without prompts, pagers and colours.
-func (b *box) commandSpec(a shellArgs) (s proc.Spec, label string, err error) {
+func (b *box) commandSpec(a shellArgs) (s exec.Spec, label string, err error) {
 	dir, at, err := b.Files.OpenDir(or(a.Workdir, "."))
 	if err != nil {
 		return s, "", err
@@ -133,9 +133,9 @@ func (b *box) commandSpec(a shellArgs) (s proc.Spec, label string, err error) {
 	}
 	env := []string{"NO_COLOR=1", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0"}
 	if b.Sandbox == nil { // which adds its own
-		env = append(proc.Environ(os.Environ()), env...)
+		env = append(exec.Environ(os.Environ()), env...)
 	}
-	return proc.Spec{
+	return exec.Spec{
 		Argv:       []string{b.shell(), "-c", a.Command},
 		Dir:        filepath.Join(b.Files.real, filepath.FromSlash(at)),
 		Env:        env,
@@ -147,7 +147,7 @@ func (b *box) commandSpec(a shellArgs) (s proc.Spec, label string, err error) {
 }
 
 // commandResult describes a command that ended; err is why it was ended early.
-func (b *box) commandResult(command string, r proc.Result, out proc.Capture, label string, err error) agent.Result {
+func (b *box) commandResult(command string, r exec.Result, out exec.Capture, label string, err error) agent.Result {
 	text, notice := b.captured(out, label)
 	took := r.Duration.Round(time.Millisecond)
 	res := agent.Result{
@@ -187,7 +187,7 @@ func (b *box) commandResult(command string, r proc.Result, out proc.Capture, lab
 // captured joins what was kept of an output at whole lines. Where the middle is
 // missing the notice says between which lines, because nothing of Ralph's may
 // stand in the data.
-func (b *box) captured(c proc.Capture, label string) (text, notice string) {
+func (b *box) captured(c exec.Capture, label string) (text, notice string) {
 	if !c.Truncated() {
 		text, _ = visible(append(append([]byte{}, c.Head...), c.Tail...))
 		return b.grown(text, "")
@@ -223,14 +223,14 @@ func (b *box) grown(text, notice string) (string, string) {
 }
 
 // jobs are the background commands of one agent. Those of others, which the same
-// proc.Runner may hold, are not shown.
+// exec.Runner may hold, are not shown.
 type jobs struct {
 	mu  sync.Mutex
 	all []*job // guarded by mu
 }
 
 type job struct {
-	*proc.Job
+	*exec.Job
 	command  string
 	label    string
 	reported bool // its end was told; guarded by jobs.mu
@@ -240,10 +240,10 @@ type job struct {
 // which is mostly a mistake in the command.
 const startGrace = 200 * time.Millisecond
 
-func (b *box) startJob(ctx context.Context, a shellArgs, s proc.Spec, may sandbox.Call, label string) (agent.Result, error) {
+func (b *box) startJob(ctx context.Context, a shellArgs, s exec.Spec, may accesspolicy.Call, label string) (agent.Result, error) {
 	start := b.Proc.Start
 	if b.Sandbox != nil {
-		start = func(ctx context.Context, s proc.Spec) (*proc.Job, error) { return b.Sandbox.Start(ctx, s, may) }
+		start = func(ctx context.Context, s exec.Spec) (*exec.Job, error) { return b.Sandbox.Start(ctx, s, may) }
 	}
 	p, err := start(ctx, s)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
-	"ralph/workers/sandbox"
 )
 
 // ErrNobody is matched by the error of ask_user when nobody can answer.
@@ -39,14 +39,14 @@ const (
 type Env struct {
 	Root  string       // absolute project root
 	Files *Workspace   // file access confined to Root
-	Proc  *proc.Runner // starts the commands of shell
+	Proc  *exec.Runner // starts the commands of shell
 	// Sandbox confines the commands of shell; nil: they run with the rights and
 	// the environment of this process, less what may be a secret.
-	Sandbox *sandbox.Sandbox
+	Sandbox *accesspolicy.Sandbox
 	// Allowed says what a command that is permitted may do besides; outside is
 	// whether the model asked for that. It is asked once before each command, when
 	// there is a Sandbox. Nil: nothing, and no command runs outside.
-	Allowed  func(command string, outside bool) sandbox.Call
+	Allowed  func(command string, outside bool) accesspolicy.Call
 	Git      *git.Repo // nil without a repository
 	Notebook Notebook  // nil: the tools that keep notes are not offered
 	// Ask puts a question to the user and waits; nil: nobody can answer, and
@@ -127,7 +127,7 @@ func newBox(e *Env) *box {
 	if b.CommandTimeout <= 0 {
 		b.CommandTimeout = defaultCommandTimeout
 	}
-	b.shell = sync.OnceValue(proc.Shell)
+	b.shell = sync.OnceValue(exec.Shell)
 	b.client = sync.OnceValue(b.fetchClient)
 	return b
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ralph/workers/sandbox"
+	"ralph/workers/accesspolicy"
 )
 
 // What a Workspace refuses. Each is matched by an *Error.
@@ -81,7 +81,7 @@ func OpenWorkspace(root string, protect ...string) (*Workspace, error) {
 	w := &Workspace{root: r, given: given, real: resolved, protect: map[string]bool{}}
 	for _, p := range protect {
 		if rel, err := w.Rel(p); err == nil && rel != "." {
-			w.protect[sandbox.Fold(rel)] = true
+			w.protect[accesspolicy.Fold(rel)] = true
 		}
 	}
 	return w, nil
@@ -368,7 +368,7 @@ const hintProtected = "tell the user what should change there instead"
 func (w *Workspace) guard(p *place, c string) error {
 	at := path.Join(append(append([]string{}, p.names...), c)...)
 	refuse := &Error{Err: ErrProtected, Hint: hintProtected}
-	if protectedName(c) || w.protect[sandbox.Fold(at)] {
+	if protectedName(c) || w.protect[accesspolicy.Fold(at)] {
 		return refuse
 	}
 	if len(p.names) > 0 {
@@ -392,7 +392,7 @@ func (w *Workspace) guardRest(p *place, c string, rest []string, why purpose) er
 	at := path.Join(append(append([]string{}, p.names...), c)...)
 	for _, name := range rest {
 		at = path.Join(at, name)
-		if why != looking && (protectedName(name) || w.protect[sandbox.Fold(at)]) {
+		if why != looking && (protectedName(name) || w.protect[accesspolicy.Fold(at)]) {
 			return &Error{Err: ErrProtected, Hint: hintProtected}
 		}
 	}
@@ -400,7 +400,7 @@ func (w *Workspace) guardRest(p *place, c string, rest []string, why purpose) er
 }
 
 func protectedName(c string) bool {
-	switch sandbox.Fold(c) {
+	switch accesspolicy.Fold(c) {
 	case ".git", ".ralph", ".vscode", ".idea", "git~1":
 		return true
 	}

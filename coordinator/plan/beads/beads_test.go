@@ -13,14 +13,14 @@ import (
 	"go.uber.org/goleak"
 
 	"ralph/coordinator/plan/beads"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func runner(t *testing.T) *proc.Runner {
+func runner(t *testing.T) *exec.Runner {
 	t.Helper()
-	r := proc.New(proc.Options{})
+	r := exec.New(exec.Options{})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -268,7 +268,7 @@ func TestHanging(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 20*time.Second {
 		t.Errorf("stopped: %v after %v", err, time.Since(began))
 	}
-	if left := proc.Leaks(); len(left) > 0 {
+	if left := exec.Leaks(); len(left) > 0 {
 		t.Errorf("left running: %v", left)
 	}
 }

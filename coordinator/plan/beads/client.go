@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // ErrTaken is matched when an issue to be claimed is another's, or closed.
@@ -51,7 +51,7 @@ type Options struct {
 	// relative to Root or absolute. "" is found out.
 	Path string
 	// Proc starts bd; it is needed.
-	Proc *proc.Runner
+	Proc *exec.Runner
 	// Environ is the environment of the user, from which that of bd is made.
 	Environ []string
 	// Program is bd; "" means the one in PATH.
@@ -131,7 +131,7 @@ func Open(o Options) (*Client, error) {
 // daemon. Passwords of a Dolt server are secrets and are not handed on.
 func environ(base []string, dir string) []string {
 	var out []string
-	for _, e := range proc.Environ(base) {
+	for _, e := range exec.Environ(base) {
 		name, _, _ := strings.Cut(e, "=")
 		own := strings.HasPrefix(name, "BEADS_") || strings.HasPrefix(name, "BD_")
 		if own && !strings.HasPrefix(name, "BEADS_DOLT_") {
@@ -176,11 +176,11 @@ func (c *Client) once(ctx context.Context, op, actor string, args []string) (ans
 	if actor != "" {
 		argv = append(argv, "--actor", actor)
 	}
-	res, err := c.o.Proc.Run(ctx, proc.Spec{
+	res, err := c.o.Proc.Run(ctx, exec.Spec{
 		Argv: append(argv, args...), Dir: c.data.Work, Env: c.environ, Split: true,
 		MaxBytes: maxOutputBytes, Timeout: c.o.Timeout,
 	})
-	var pe *proc.Error
+	var pe *exec.Error
 	switch {
 	case errors.As(err, &pe):
 		return answer{}, &Error{Op: op, Path: c.data.Dir, Err: fmt.Errorf("%w: %w", ErrMissing, err),

@@ -14,7 +14,7 @@ import (
 
 	"ralph/coordinator/plan/beads"
 	"ralph/coordinator/plan/graph"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // real is a project with a database of a real bd.
@@ -22,7 +22,7 @@ type real struct {
 	t      *testing.T
 	bin    string
 	root   string
-	proc   *proc.Runner
+	proc   *exec.Runner
 	env    []string
 	client *beads.Client
 	warned []string
@@ -111,9 +111,9 @@ func (r *real) open() *beads.Client {
 // run is a user's bd beside Ralph's.
 func (r *real) run(args ...string) string {
 	r.t.Helper()
-	res, err := r.proc.Run(r.t.Context(), proc.Spec{
+	res, err := r.proc.Run(r.t.Context(), exec.Spec{
 		Argv: append([]string{r.bin, "--actor", "user"}, args...), Dir: r.root, Split: true, Timeout: 30 * time.Second, MaxBytes: 8 << 20,
-		Env: append(proc.Environ(r.env), "BEADS_NO_DAEMON=1"),
+		Env: append(exec.Environ(r.env), "BEADS_NO_DAEMON=1"),
 	})
 	if err != nil || res.ExitCode != 0 {
 		r.t.Fatalf("bd %v: %v, exit %d: %s%s", args, err, res.ExitCode, res.Stdout, res.Stderr)

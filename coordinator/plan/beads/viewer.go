@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // ErrNoViewer is matched when bv cannot be started.
@@ -27,7 +27,7 @@ const viewTimeout = 3 * time.Second
 // concurrent use.
 type Viewer struct {
 	// Proc starts bv.
-	Proc *proc.Runner
+	Proc *exec.Runner
 	// Environ is the environment of the user.
 	Environ []string
 	// Program is bv; "" means the one in PATH.
@@ -95,10 +95,10 @@ func (v Viewer) run(ctx context.Context, dir string, timeout time.Duration) ([]b
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	res, err := v.Proc.Run(limited, proc.Spec{
+	res, err := v.Proc.Run(limited, exec.Spec{
 		Argv: []string{program, "--robot-triage"}, Dir: dir, Env: v.environ(dir), Split: true, MaxBytes: maxOutputBytes,
 	})
-	var pe *proc.Error
+	var pe *exec.Error
 	switch {
 	case errors.As(err, &pe):
 		return nil, fmt.Errorf("%w: %w", ErrNoViewer, err)
@@ -119,7 +119,7 @@ func (v Viewer) run(ctx context.Context, dir string, timeout time.Duration) ([]b
 // environ gives bv the copy as its data and as its home.
 func (v Viewer) environ(dir string) []string {
 	var out []string
-	for _, e := range proc.Environ(v.Environ) {
+	for _, e := range exec.Environ(v.Environ) {
 		name, _, _ := strings.Cut(e, "=")
 		if strings.HasPrefix(name, "BEADS_") || strings.HasPrefix(name, "BD_") || strings.HasPrefix(name, "BV_") ||
 			strings.HasPrefix(name, "XDG_") || name == "HOME" {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator/plan/beads"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // ErrThere is matched when issues of the document are in the database already.
@@ -21,7 +21,7 @@ type Maker struct {
 	// Client is open on the database.
 	Client *beads.Client
 	// Proc starts bd, Environ is the user's environment.
-	Proc    *proc.Runner
+	Proc    *exec.Runner
 	Environ []string
 	// Program is bd; "" means the one in PATH.
 	Program string
@@ -169,7 +169,7 @@ func (m Maker) call(ctx context.Context, op string, args ...string) (saying, err
 	if m.Actor != "" {
 		argv = append(argv, "--actor", m.Actor)
 	}
-	res, err := m.Proc.Run(ctx, proc.Spec{Argv: append(argv, args...), Dir: m.Client.Data().Work, Env: m.environ(), Split: true, MaxBytes: 4 << 20, Timeout: timeout})
+	res, err := m.Proc.Run(ctx, exec.Spec{Argv: append(argv, args...), Dir: m.Client.Data().Work, Env: m.environ(), Split: true, MaxBytes: 4 << 20, Timeout: timeout})
 	switch {
 	case err != nil:
 		return saying{}, &beads.Error{Op: op, Path: m.Client.Dir(), Err: fmt.Errorf("%w: %w", beads.ErrMissing, err), Hint: "ralph plan convert --to beads -o FILE writes a script that makes the issues"}
@@ -182,7 +182,7 @@ func (m Maker) call(ctx context.Context, op string, args ...string) (saying, err
 // environ leads bd to this database and to no daemon.
 func (m Maker) environ() []string {
 	var out []string
-	for _, e := range proc.Environ(m.Environ) {
+	for _, e := range exec.Environ(m.Environ) {
 		name, _, _ := strings.Cut(e, "=")
 		if strings.HasPrefix(name, "BD_") || strings.HasPrefix(name, "BEADS_") && !strings.HasPrefix(name, "BEADS_DOLT_") {
 			continue

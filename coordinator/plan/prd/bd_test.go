@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,7 +12,7 @@ import (
 
 	"ralph/coordinator/plan/beads"
 	"ralph/coordinator/plan/prd"
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 const forBeads = `## EPIC-1: Shop
@@ -33,9 +33,9 @@ Text with 'quotes' and $(touch pwned).
 func bench(t *testing.T, program string) prd.Maker {
 	t.Helper()
 	root := t.TempDir()
-	runner := proc.New(proc.Options{})
+	runner := exec.New(exec.Options{})
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
-	init := exec.Command(program, "init", "--prefix", "demo", "--quiet", "--skip-hooks", "--skip-merge-driver")
+	init := osexec.Command(program, "init", "--prefix", "demo", "--quiet", "--skip-hooks", "--skip-merge-driver")
 	init.Dir, init.Env = root, append(environ, "BEADS_NO_DAEMON=1")
 	if out, err := init.CombinedOutput(); err != nil {
 		t.Fatalf("bd init: %v: %s", err, out)
@@ -52,7 +52,7 @@ func realBD(t *testing.T) string {
 	if path := os.Getenv("RALPH_TEST_BD"); path != "" {
 		return path
 	}
-	path, err := exec.LookPath("bd")
+	path, err := osexec.LookPath("bd")
 	if err != nil {
 		t.Skip("no bd: set RALPH_TEST_BD to one, or put it into PATH")
 	}

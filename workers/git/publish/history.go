@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // ErrReadOnly is matched by the error of Open when commands can only see the
@@ -30,7 +30,7 @@ const (
 
 // Options of a History.
 type Options struct {
-	Proc *proc.Runner
+	Proc *exec.Runner
 	Git  git.Location
 	// Root is the directory that commands write in.
 	Root string
@@ -122,7 +122,7 @@ func (h *History) Begin(ctx context.Context) (*Command, Report, error) {
 }
 
 func (h *History) newCommand() (*Command, error) {
-	c := &Command{h: h, dir: filepath.Join(h.dir, proc.TempName(purpose))}
+	c := &Command{h: h, dir: filepath.Join(h.dir, exec.TempName(purpose))}
 	info, err := os.Stat(h.o.Git.CommonDir)
 	if err != nil {
 		return nil, fmt.Errorf("make layer: %w", err)
@@ -220,7 +220,7 @@ func Recover(ctx context.Context, o Options) Report {
 			continue // there is nothing
 		}
 		for _, e := range list {
-			if !e.IsDir() || !proc.Leftover(e.Name(), purpose) {
+			if !e.IsDir() || !exec.Leftover(e.Name(), purpose) {
 				continue
 			}
 			h := &History{o: o, dir: dir, step: func(string) {}}

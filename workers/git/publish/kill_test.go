@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // killAt names, in the environment of a process of this test, the step at which
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 func victim(at string) {
 	n, err := strconv.Atoi(at)
 	loc, ferr := git.Find(os.Args[1])
-	h, herr := Open(Options{Proc: proc.New(proc.Options{}), Git: loc, Root: os.Args[1], Dirs: []string{os.Args[2]}})
+	h, herr := Open(Options{Proc: exec.New(exec.Options{}), Git: loc, Root: os.Args[1], Dirs: []string{os.Args[2]}})
 	if err != nil || ferr != nil || herr != nil {
 		fmt.Println(err, ferr, herr)
 		os.Exit(3)
@@ -49,7 +49,7 @@ func victim(at string) {
 	}
 	m := c.Mount()
 	script := fmt.Sprintf("mount -t overlay overlay -o userxattr,lowerdir='%s',upperdir='%s',workdir='%s' '%s'; cd '%s'; %s", m.Lower, m.Upper, m.Work, m.Path, loc.Root, os.Args[3])
-	p := exec.Command("unshare", "-Urm", "sh", "-ec", script)
+	p := osexec.Command("unshare", "-Urm", "sh", "-ec", script)
 	p.Dir = loc.Root
 	if out, err := p.CombinedOutput(); err != nil {
 		fmt.Println(err, string(out))
@@ -76,7 +76,7 @@ git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >
 		return v
 	}
 	run := func(v *world, at int) bool {
-		c := exec.Command(os.Args[0], v.root, filepath.Join(v.dir, "state"), script)
+		c := osexec.Command(os.Args[0], v.root, filepath.Join(v.dir, "state"), script)
 		c.Env = append(environ(w.home), killAt+"="+strconv.Itoa(at))
 		out, err := c.CombinedOutput()
 		if c.ProcessState.ExitCode() == 3 {
@@ -119,7 +119,7 @@ git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >
 func TestOthersLocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setUp)
-	c := exec.Command(os.Args[0], w.root, filepath.Join(w.dir, "state"), `echo n >n.txt; git add n.txt; git commit -qm mine`)
+	c := osexec.Command(os.Args[0], w.root, filepath.Join(w.dir, "state"), `echo n >n.txt; git add n.txt; git commit -qm mine`)
 	c.Env = append(environ(w.home), killAt+"=1") // at the first lock
 	_ = c.Run()                                  // it kills itself
 	lock := filepath.Join(w.root, ".git", "index.lock")

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 const (
@@ -41,7 +41,7 @@ var objectName = sync.OnceValue(func() *regexp.Regexp {
 // in git directories of Ralph's own, with Ralph's configuration: nothing that a
 // command wrote is read but loose objects and packs.
 type intake struct {
-	proc   *proc.Runner
+	proc   *exec.Runner
 	dir    string // holds the git directories
 	common string
 	upper  string // the upper layer's objects
@@ -53,7 +53,7 @@ type intake struct {
 }
 
 // newIntake cleans the objects of an upper layer and makes the git directories.
-func newIntake(p *proc.Runner, dir string, l layer) (*intake, error) {
+func newIntake(p *exec.Runner, dir string, l layer) (*intake, error) {
 	in := &intake{proc: p, dir: dir, common: l.lower, upper: filepath.Join(l.upper, "objects"), oidLen: hashLen(l.lower)}
 	if l.look("objects") == directory {
 		n, err := clear(in.upper, objectName().MatchString)

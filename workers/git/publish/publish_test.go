@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // world is a repository whose commands run over a layer.
@@ -68,7 +68,7 @@ func (w *world) options() Options {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return Options{Proc: proc.New(proc.Options{}), Git: loc, Root: w.root, Dirs: []string{filepath.Join(w.dir, "state")}}
+	return Options{Proc: exec.New(exec.Options{}), Git: loc, Root: w.root, Dirs: []string{filepath.Join(w.dir, "state")}}
 }
 
 func (w *world) open() {
@@ -91,7 +91,7 @@ func (w *world) user(script string) string {
 }
 
 func (w *world) try(script string) (string, error) {
-	c := exec.Command("sh", "-ec", script)
+	c := osexec.Command("sh", "-ec", script)
 	c.Dir, c.Env = w.root, environ(w.home)
 	out, err := c.CombinedOutput()
 	return string(out), err
@@ -112,10 +112,10 @@ func (w *world) run(c *Command, script string) string {
 	w.Helper()
 	m := c.Mount()
 	full := fmt.Sprintf("mount -t overlay overlay -o userxattr,lowerdir='%s',upperdir='%s',workdir='%s' '%s'; cd '%s'; cd \"$0\"; %s", m.Lower, m.Upper, m.Work, m.Path, w.root, script)
-	p := exec.Command("unshare", "-Urm", "sh", "-ec", full, w.root)
+	p := osexec.Command("unshare", "-Urm", "sh", "-ec", full, w.root)
 	p.Dir, p.Env = w.root, environ(w.home)
 	out, err := p.CombinedOutput()
-	var exit *exec.ExitError
+	var exit *osexec.ExitError
 	if err != nil && (!errors.As(err, &exit) || bytes.Contains(out, []byte("mount: "))) {
 		w.Fatalf("%v\n%s", err, out)
 	}
@@ -210,7 +210,7 @@ git submodule status 2>&1 || :; cat *.txt`
 			t.Parallel()
 			w := newWorld(t, setUp)
 			plain := filepath.Join(w.dir, "plain", "p")
-			out, err := exec.Command("sh", "-ec", `mkdir "$1"; cp -a "$0" "$1/p"`, w.root, filepath.Dir(plain)).CombinedOutput()
+			out, err := osexec.Command("sh", "-ec", `mkdir "$1"; cp -a "$0" "$1/p"`, w.root, filepath.Dir(plain)).CombinedOutput()
 			if err != nil {
 				t.Fatal(err, string(out))
 			}

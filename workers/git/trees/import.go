@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // maxImported bounds the object files of a clone that are looked at.
@@ -30,7 +30,7 @@ const maxImported = 500_000
 // goes to the user's objects in one step, and last it is made sure that the history
 // has no hole. An error means that nothing refers to what was taken over.
 func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string, to git.Location, commits, have []string) error {
-	dir := filepath.Join(t.private(), proc.TempName("import"))
+	dir := filepath.Join(t.private(), exec.TempName("import"))
 	defer func() { _ = removeAll(dir) }() // what stays is swept by Finish
 	p := git.Open(t.proc, to).Raw().Plumbing()
 	format := ""

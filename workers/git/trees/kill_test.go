@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // killedHelper merges the agent x in a process of its own, which is killed with
@@ -25,7 +25,7 @@ func killedHelper() int {
 		fmt.Println(err)
 		return 1
 	}
-	runner := proc.New(proc.Options{})
+	runner := exec.New(exec.Options{})
 	tr := OpenTrees(runner, loc, filepath.Join(root, ".ralph"))
 	tr.step = func(name string) {
 		fmt.Println("step", name)
@@ -45,10 +45,10 @@ func killedHelper() int {
 
 func runHelper(t *testing.T, root, step string) []string {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	cmd := osexec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "RALPH_TREES_KILL="+step, "RALPH_TREES_ROOT="+root)
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
+	var exit *osexec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func runHelper(t *testing.T, root, step string) []string {
 
 func copyWorld(t *testing.T, w *world, to string) *world {
 	t.Helper()
-	if out, err := exec.Command("cp", "-a", w.root, to).CombinedOutput(); err != nil {
+	if out, err := osexec.Command("cp", "-a", w.root, to).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 	c := *w

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // snapshotPrefix begins the names of the directories in home that hold hard links
@@ -67,7 +67,7 @@ func (t *Trees) takeSnapshot(ctx context.Context) (string, error) {
 			return name, t.syncSnapshot(ctx, name)
 		}
 	}
-	temp := filepath.Join(t.private(), proc.TempName("objects"))
+	temp := filepath.Join(t.private(), exec.TempName("objects"))
 	if err := makeRepository(filepath.Join(temp, ".git"), ""); err != nil {
 		return "", errors.Join(err, removeAll(temp))
 	}
@@ -299,7 +299,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	temp := filepath.Join(filepath.Dir(to), proc.TempName("copy"))
+	temp := filepath.Join(filepath.Dir(to), exec.TempName("copy"))
 	out, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
 		return err

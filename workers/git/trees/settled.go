@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // waiter is an agent whose work is in what is merged, and the head of its branch
@@ -117,7 +117,7 @@ func (t *Trees) Finish(ctx context.Context) error {
 	defer unlock()
 	var errs []error
 	for _, e := range left {
-		if proc.Leftover(e.Name(), "refs") {
+		if exec.Leftover(e.Name(), "refs") {
 			errs = append(errs, t.breakLocks(filepath.Join(t.private(), e.Name())))
 		}
 	}
@@ -137,7 +137,7 @@ func (t *Trees) Finish(ctx context.Context) error {
 // a git leaves which is killed with us are known as ours. done removes it. Without
 // it the refs change all the same.
 func (t *Trees) intend(moves []move) (done func()) {
-	path := filepath.Join(t.private(), proc.TempName("refs"))
+	path := filepath.Join(t.private(), exec.TempName("refs"))
 	var b strings.Builder
 	for _, m := range moves {
 		b.WriteString(m.ref + "\n")
@@ -209,5 +209,5 @@ func (t *Trees) beyond(ctx context.Context, j journal) (bool, error) {
 }
 
 func leftover(name string) bool {
-	return slices.ContainsFunc([]string{"write", "index", "refs", "import", "objects", "copy"}, func(purpose string) bool { return proc.Leftover(name, purpose) })
+	return slices.ContainsFunc([]string{"write", "index", "refs", "import", "objects", "copy"}, func(purpose string) bool { return exec.Leftover(name, purpose) })
 }

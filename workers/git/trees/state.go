@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"ralph/workers/proc"
+	"ralph/workers/exec"
 )
 
 // record is what is known of one agent's tree. It lies where no agent can write,
@@ -148,7 +148,7 @@ func save(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}
-	temp := filepath.Join(filepath.Dir(path), proc.TempName("write"))
+	temp := filepath.Join(filepath.Dir(path), exec.TempName("write"))
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)

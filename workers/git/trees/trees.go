@@ -8,8 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 )
 
 // Trees are the working trees of the agents of one repository. There must be one per
@@ -17,7 +17,7 @@ import (
 // directory. It is safe for concurrent use; Close
 // only tidies up.
 type Trees struct {
-	proc     *proc.Runner
+	proc     *exec.Runner
 	repo     *git.Repo
 	loc      git.Location
 	stateDir string
@@ -37,7 +37,7 @@ type Trees struct {
 
 // OpenTrees makes Trees for the repository at loc. stateDir is .ralph of the
 // project. It starts and writes nothing.
-func OpenTrees(p *proc.Runner, loc git.Location, stateDir string) *Trees {
+func OpenTrees(p *exec.Runner, loc git.Location, stateDir string) *Trees {
 	t := &Trees{proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
 	if rel, err := filepath.Rel(loc.Root, filepath.Dir(stateDir)); err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../") {
 		t.prefix = filepath.ToSlash(rel) + "/"

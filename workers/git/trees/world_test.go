@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
-	"ralph/workers/proc"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -45,7 +45,7 @@ type world struct {
 	t    testing.TB
 	root string
 	home string
-	proc *proc.Runner
+	proc *exec.Runner
 }
 
 func newRepo(t testing.TB, initArgs ...string) *world {
@@ -54,7 +54,7 @@ func newRepo(t testing.TB, initArgs ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, root: filepath.Join(base, "project"), home: filepath.Join(base, "home"), proc: proc.New(proc.Options{})}
+	w := &world{t: t, root: filepath.Join(base, "project"), home: filepath.Join(base, "home"), proc: exec.New(exec.Options{})}
 	for _, dir := range []string{w.root, w.home} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -131,9 +131,9 @@ func (w *world) gitIn(dir string, args ...string) string {
 
 // tryIn runs the real git, not through the package under test.
 func (w *world) tryIn(dir string, args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
+	cmd := osexec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = append(proc.Environ(os.Environ()), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C")
+	cmd.Env = append(exec.Environ(os.Environ()), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C")
 	out, err := cmd.CombinedOutput()
 	return strings.TrimRight(string(out), "\n"), err
 }

@@ -1,0 +1,411 @@
+package accesspolicy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"ralph/workers/exec"
+	"ralph/workers/git"
+)
+
+const (
+	// quiet is how old a directory's time of change must be to say that
+	// nothing was changed since: the clock of filesystems goes in steps.
+	quiet = 100 * time.Millisecond
+	// maxNested bounds how many directories of the root are looked into for
+	// repositories of their own.
+	maxNested = 256
+)
+
+// dir is a directory in which some names are protected.
+type dir struct {
+	path string
+	why  func(folded string) string
+}
+
+// mark tells a file from another one of its name.
+type mark struct {
+	dev, ino uint64
+	link     string // the target, of a symbolic link
+}
+
+// present are the protected names that are there.
+func (d dir) present() (map[string]mark, error) {
+	f, err := openOnly(d.path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	err = errors.Join(err, f.Close())
+	found := map[string]mark{}
+	for _, name := range names {
+		if d.why(Fold(name)) != "" {
+			found[name] = markOf(filepath.Join(d.path, name))
+		}
+	}
+	return found, err
+}
+
+func markOf(path string) mark {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return mark{}
+	}
+	var m mark
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		m.dev, m.ino = uint64(st.Dev), st.Ino
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		m.link, _ = os.Readlink(path) // one that is gone has no target
+	}
+	return m
+}
+
+// guardedDirs are the directories of the tree and of its repository with
+// protected names, also those that are not there yet.
+func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
+	root := s.o.Root
+	inside := func(parent string) func(string) string {
+		return func(name string) string { return guardedName(parent + name) }
+	}
+	dirs := []dir{{root, guardedName}, {filepath.Join(root, ".github"), inside(".github/")}, {filepath.Join(root, ".config"), inside(".config/")}}
+	dirs = append(dirs, s.guardedHome()...)
+	if loc == nil || s.child() || s.overlaid() {
+		return dirs
+	}
+	dirs = append(dirs, dir{loc.GitDir, guardedRepo}, dir{filepath.Join(loc.CommonDir, "objects", "info"), func(name string) string {
+		if name == "alternates" || name == "http-alternates" {
+			return whyGit
+		}
+		return ""
+	}})
+	return dirs
+}
+
+// guardedHome are the directories with protected names where the tree holds the
+// user's home or configuration.
+func (s *Sandbox) guardedHome() []dir {
+	var dirs []dir
+	only := func(path, why string) {
+		dirs = append(dirs, dir{filepath.Dir(path), func(name string) string {
+			if name == Fold(filepath.Base(path)) {
+				return why
+			}
+			return ""
+		}})
+	}
+	if c := s.o.UserConfig; c != "" && c != s.o.Root && below(s.o.Root, c) {
+		only(c, whyRalph)
+	}
+	if s.home == "" || !below(s.o.Root, s.home) {
+		return dirs
+	}
+	for at, names := range homeNames() {
+		dirs = append(dirs, dir{filepath.Join(s.home, at), func(name string) string {
+			if slices.Contains(names, name) || at == "." && guardedName(name) != "" {
+				return whyAccess
+			}
+			return ""
+		}})
+	}
+	for _, p := range filepath.SplitList(s.o.Getenv("PATH")) {
+		if p = filepath.Clean(p); p != s.o.Root && below(s.o.Root, p) {
+			only(p, "is where the user's programs are")
+		}
+	}
+	return dirs
+}
+
+// watch is how the protected names were before a command.
+type watch struct {
+	began time.Time
+	dirs  []watched
+	repo  bool // the root had a repository
+	kept  *kept
+	git   gitState
+}
+
+type watched struct {
+	dir
+	names   map[string]mark
+	changed time.Time // of the directory
+}
+
+// before looks at the protected names; nil: there is nothing to check later.
+func (s *Sandbox) before(c *exec.Confinement) *watch {
+	if c == nil || s.o.ReadOnly {
+		return nil
+	}
+	w := &watch{began: time.Now()}
+	loc := s.repository()
+	for _, d := range s.guardedDirs(loc) {
+		at := watched{dir: d, changed: changeTime(d.path)}
+		at.names, _ = d.present() // what cannot be read is said afterwards
+		w.dirs = append(w.dirs, at)
+	}
+	_, err := os.Lstat(filepath.Join(s.o.Root, ".git"))
+	w.repo = err == nil
+	if !s.overlaid() {
+		w.git = stateOf(loc)
+	}
+	s.mu.Lock()
+	s.watches[w] = true
+	s.mu.Unlock()
+	// What lies elsewhere a command cannot change: there it is the user, or another
+	// agent, who does.
+	held := slices.DeleteFunc(slices.Clone(c.Protect), func(p string) bool {
+		return !slices.ContainsFunc(c.Write, func(dir string) bool { return below(dir, p) })
+	})
+	if loc != nil && s.overlaid() {
+		// Of the repository no mount holds a file that has another name in the tree.
+		held = slices.DeleteFunc(held, func(p string) bool { return below(loc.CommonDir, p) || below(loc.GitDir, p) })
+		held = append(held, actingNames(loc)...)
+	}
+	state := filepath.Join(s.o.Project, ".ralph")
+	if s.layers().Active("mount namespace") {
+		w.kept = keepShared(held, state)
+	} else {
+		w.kept = keep(held, state)
+	}
+	return w
+}
+
+// actingNames are the files of a repository through which git runs programs.
+func actingNames(loc *git.Location) []string {
+	names, _ := dir{loc.CommonDir, guardedRepo}.present() // what cannot be read is said by git
+	var out []string
+	for name := range names {
+		if name != "modules" {
+			out = append(out, filepath.Join(loc.CommonDir, name))
+		}
+	}
+	return out
+}
+
+// Grant says that what is now at a path, relative to the tree, was put there with
+// the user's yes, by a tool of Ralph's: commands that run at the time are not
+// taken to have made it.
+func (s *Sandbox) Grant(name string) {
+	path := filepath.Join(s.o.Root, filepath.FromSlash(name))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		for i := range w.dirs {
+			w.dirs[i].grant(path)
+		}
+	}
+}
+
+// grant takes the entry of a directory that leads to path as one that was there.
+func (d *watched) grant(path string) {
+	rel, err := filepath.Rel(d.path, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return
+	}
+	first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	if d.why(Fold(first)) == "" {
+		return
+	}
+	names := maps.Clone(d.names)
+	if names == nil {
+		names = map[string]mark{}
+	}
+	names[first] = markOf(filepath.Join(d.path, first))
+	d.names = names
+}
+
+// leave is called around a command that runs outside the sandbox: what it makes
+// was agreed to, also while another command runs.
+func (s *Sandbox) leave() func() {
+	look := func() map[string]bool {
+		found := map[string]bool{}
+		for _, d := range s.guardedDirs(s.repository()) {
+			names, _ := d.present() // what cannot be read is nobody's yes
+			for name := range names {
+				found[filepath.Join(d.path, name)] = true
+			}
+		}
+		return found
+	}
+	before := look()
+	return func() {
+		now := look()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for path := range now {
+			if before[path] {
+				continue
+			}
+			for w := range s.watches {
+				for i := range w.dirs {
+					w.dirs[i].grant(path)
+				}
+			}
+		}
+	}
+}
+
+// changeTime is when a directory was changed last, by the clock that no program
+// can set back.
+func changeTime(path string) time.Time {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return ctime(info)
+}
+
+// after takes away what appeared under protected names, and says what it did.
+func (s *Sandbox) after(w *watch) Report {
+	var rep Report
+	if w == nil {
+		return rep
+	}
+	s.mu.Lock()
+	delete(s.watches, w)
+	s.mu.Unlock()
+	say := func(format string, args ...any) { rep.Reverted = append(rep.Reverted, fmt.Sprintf(format, args...)) }
+	if w.kept != nil {
+		w.kept.restore(s, say)
+	}
+	for _, d := range w.dirs {
+		now := changeTime(d.path)
+		if now.IsZero() || now.Equal(d.changed) && w.began.Sub(now) > quiet {
+			continue
+		}
+		names, err := d.present()
+		if err != nil {
+			say("%s could not be looked at after the command: %v", s.rel(d.path), err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			was, there := d.names[name]
+			switch {
+			case !there:
+				s.takeAway(filepath.Join(d.path, name), d.why(Fold(name)), say)
+			case was.link != "" && was != names[name]:
+				s.takeAway(filepath.Join(d.path, name), d.why(Fold(name)), say)
+				if err := os.Symlink(was.link, filepath.Join(d.path, name)); err != nil {
+					say("%s, a link to %s, could not be put back: %v", name, was.link, err)
+				}
+			case was != names[name] && w.git.configs[filepath.Join(d.path, name)].text == nil:
+				say("%s was replaced from outside while the command ran, which could write to it from then on: look at it before it is used", s.rel(filepath.Join(d.path, name)))
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(d.names)) {
+			if was := d.names[name]; was.link != "" && names[name] == (mark{}) {
+				if os.Symlink(was.link, filepath.Join(d.path, name)) == nil {
+					say("%s, which was removed, was put back", s.rel(filepath.Join(d.path, name)))
+				}
+			}
+		}
+	}
+	s.checkGit(w.git, say)
+	if s.child() {
+		s.checkClone(say)
+	}
+	s.checkRepos(w, say)
+	return rep
+}
+
+// checkRepos looks at repositories that commands have made: at the root, and in
+// the directories right below it. They may stay, but not with anything that git
+// would run for the user.
+func (s *Sandbox) checkRepos(w *watch, say func(string, ...any)) {
+	if !w.repo {
+		s.checkRepo(s.o.Root, say)
+	}
+	old := s.nested()
+	for _, sub := range subdirs(s.o.Root) {
+		if entry := filepath.Join(sub, ".git"); !slices.Contains(old, filepath.Join(entry, "config")) && !slices.Contains(old, entry) {
+			s.checkRepo(sub, say)
+		}
+	}
+}
+
+func (s *Sandbox) checkRepo(root string, say func(string, ...any)) {
+	entry := filepath.Join(root, ".git")
+	info, err := os.Lstat(entry)
+	if err != nil {
+		return
+	}
+	at := entry
+	if !info.IsDir() {
+		target, ok := gitFile(entry, info)
+		if loc := s.repository(); loc != nil && ok && below(loc.CommonDir, target) {
+			return // a work tree or submodule of the repository: all of that is guarded
+		}
+		if !ok || !below(s.o.Root, target) {
+			s.takeAway(entry, "leads git to a place outside the tree", say)
+			return
+		}
+		at = target
+	}
+	for _, bad := range unsafeParts(at) {
+		s.takeAway(filepath.Join(at, bad.name), bad.why, say)
+	}
+}
+
+// nestedRepos are what is protected of the repositories right below the root
+// that were there before the first command: the user's own.
+func (s *Sandbox) nestedRepos() []string {
+	var out []string
+	for _, sub := range subdirs(s.o.Root) {
+		entry := filepath.Join(sub, ".git")
+		info, err := os.Lstat(entry)
+		switch {
+		case err != nil:
+		case info.IsDir():
+			for _, name := range []string{"config", "config.worktree", "hooks", "info"} {
+				if _, err := os.Lstat(filepath.Join(entry, name)); err == nil {
+					out = append(out, filepath.Join(entry, name))
+				}
+			}
+		default:
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+// subdirs are the directories in root, the first of them.
+func subdirs(root string) []string {
+	f, err := os.Open(root)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }() // only read
+	var out []string
+	for len(out) < maxNested {
+		entries, err := f.ReadDir(maxNested)
+		for _, e := range entries {
+			if e.IsDir() && len(out) < maxNested && Fold(e.Name()) != ".git" {
+				out = append(out, filepath.Join(root, e.Name()))
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return out
+}
+
+// rel is a path as the model knows it.
+func (s *Sandbox) rel(path string) string {
+	for _, base := range []string{s.o.Root, s.o.Project} {
+		if r, err := filepath.Rel(base, path); err == nil && filepath.IsLocal(r) {
+			return r
+		}
+	}
+	return path
+}

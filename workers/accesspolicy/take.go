@@ -1,0 +1,234 @@
+package accesspolicy
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// openDir opens a directory by a path without symbolic links, following none, so
+// that no command can have the caller work elsewhere.
+func openDir(path string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Open("/", flags, 0)
+	for part := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
+		if err != nil {
+			return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+		if part == "" {
+			break
+		}
+		next, e := unix.Openat(fd, part, flags, 0)
+		_ = unix.Close(fd) // only read
+		fd, err = next, e
+	}
+	if err != nil {
+		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return fd, nil
+}
+
+// takeAway removes what is empty or a link, and puts everything else into the
+// quarantine. It follows no link.
+func (s *Sandbox) takeAway(path, why string, say func(string, ...any)) {
+	name := s.rel(path)
+	fd, err := openDir(filepath.Dir(path))
+	if err != nil {
+		say("%s %s and could not be taken away: %v", name, why, err)
+		return
+	}
+	defer func() { _ = unix.Close(fd) }() // only read
+	base := filepath.Base(path)
+	var st unix.Stat_t
+	switch err := unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case errors.Is(err, unix.ENOENT):
+		return
+	case err != nil:
+		say("%s %s and could not be taken away: %v", name, why, err)
+		return
+	}
+	kind := st.Mode & unix.S_IFMT
+	trivial := kind == unix.S_IFLNK || kind == unix.S_IFIFO || kind == unix.S_IFSOCK || kind == unix.S_IFREG && st.Size == 0
+	if trivial && unix.Unlinkat(fd, base, 0) == nil || kind == unix.S_IFDIR && unix.Unlinkat(fd, base, unix.AT_REMOVEDIR) == nil {
+		say("%s %s: the command made it, and it was removed", name, why)
+		return
+	}
+	if kind == unix.S_IFDIR && st.Mode&0o700 != 0o700 {
+		// A directory that its owner may not write to cannot be moved elsewhere.
+		// Where the kernel cannot do that without following a link it stays beside.
+		_ = unix.Fchmodat(fd, base, uint32(st.Mode)&0o777|0o700, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	where, err := s.quarantine(fd, base)
+	if err != nil {
+		say("%s %s and could not be taken away: %v", name, why, err)
+		return
+	}
+	say("%s %s: what the command made there was moved to %s", name, why, s.rel(where))
+}
+
+// quarantine moves an entry of a directory to where it does nothing.
+func (s *Sandbox) quarantine(fd int, base string) (string, error) {
+	place := filepath.Join(s.o.Project, ".ralph", "quarantine")
+	if err := os.MkdirAll(place, 0o700); err == nil {
+		name := "sandbox-" + stamp(time.Now()) + "-" + plainName(s.o.Agent) + "-" + plainName(base)
+		to, err := openDir(place)
+		if err == nil {
+			err = unix.Renameat(fd, base, to, name)
+			_ = unix.Close(to) // only read
+		}
+		if err == nil {
+			return filepath.Join(place, name), nil
+		}
+	}
+	// On another filesystem, or where .ralph cannot be used: it stays where it is
+	// under a name that means nothing.
+	name := "taken-away-" + stamp(time.Now()) + "-" + plainName(base)
+	if err := unix.Renameat(fd, base, fd, name); err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+// bad is a part of a git directory that git would run, or be misled by.
+type bad struct{ name, why string }
+
+// unsafeParts looks for them in a git directory that a command has made.
+func unsafeParts(gitDir string) []bad {
+	var out []bad
+	for _, name := range []string{"config", "config.worktree"} {
+		path := filepath.Join(gitDir, name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue
+		}
+		if !info.Mode().IsRegular() || info.Size() > maxConfigBytes {
+			out = append(out, bad{name, "is no configuration as git writes it"})
+			continue
+		}
+		text, err := readFile(path, maxConfigBytes)
+		if err != nil {
+			out = append(out, bad{name, "cannot be read"})
+			continue
+		}
+		if key := unsafeKey(text, nil); key != "" {
+			out = append(out, bad{name, "sets " + key + ", which may have git run something"})
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(gitDir, "commondir")); err == nil {
+		out = append(out, bad{"commondir", "leads git to other configuration"})
+	}
+	hooks := filepath.Join(gitDir, "hooks")
+	if info, err := os.Lstat(hooks); err == nil {
+		entries, err := readDir(hooks)
+		odd := !info.IsDir() || err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+			return !strings.HasSuffix(e.Name(), ".sample")
+		})
+		if odd {
+			out = append(out, bad{"hooks", "holds programs that git would run"})
+		}
+	}
+	return out
+}
+
+// unreadable is told of what settings does not read.
+const unreadable = "a line that cannot be read"
+
+// unsafeKey is the first key of a configuration that is not known to be
+// harmless, or unreadable; what was set before is passed over.
+func unsafeKey(text []byte, before []string) string {
+	for _, set := range settings(text) {
+		key, value, _ := strings.Cut(set, "=")
+		switch {
+		case slices.Contains(before, set):
+		case strings.HasPrefix(set, unreadable):
+			return unreadable
+		case !harmlessKey(key), strings.HasSuffix(key, "url") && (strings.Contains(value, "::") || strings.ContainsAny(value, "\"\\")):
+			return key
+		}
+	}
+	return ""
+}
+
+// settings are the lines of a configuration as section.key=value. From one on
+// that cannot be read, or goes on in the next, all the rest is one of them.
+func settings(text []byte) []string {
+	var out []string
+	section := ""
+	for i := 0; i < len(text); {
+		start := i
+		line, _, _ := bytes.Cut(text[i:], []byte{'\n'})
+		i += len(line) + 1
+		l := strings.TrimSpace(string(line))
+		if l == "" || l[0] == '#' || l[0] == ';' {
+			continue
+		}
+		head, rest, ok := strings.Cut(l[1:], "]")
+		header := l[0] == '['
+		if strings.HasSuffix(l, `\`) || header && (!ok || strings.TrimSpace(rest) != "") {
+			return append(out, unreadable+"\n"+string(text[start:]))
+		}
+		if header {
+			section, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(head)), " ")
+			continue
+		}
+		key, value, _ := strings.Cut(l, "=")
+		out = append(out, section+"."+strings.ToLower(strings.TrimSpace(key))+"="+value)
+	}
+	return out
+}
+
+func harmlessKey(key string) bool {
+	section, name, _ := strings.Cut(key, ".")
+	switch section {
+	case "user", "author", "committer", "init", "color", "advice", "push", "fetch", "rebase", "rerere", "gc", "pack", "index", "feature", "extensions", "lfs":
+		return section != "lfs" || name == "repositoryformatversion"
+	case "branch":
+		return slices.Contains([]string{"remote", "merge", "rebase", "description", "pushremote", "sort"}, name)
+	case "remote":
+		return slices.Contains([]string{"url", "fetch", "pushurl", "push", "tagopt", "prune", "mirror", "promisor", "partialclonefilter"}, name)
+	case "submodule":
+		return slices.Contains([]string{"url", "active", "branch", "path", "recurse", "shallow", "ignore"}, name)
+	case "core":
+		return slices.Contains([]string{"repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks", "autocrlf",
+			"eol", "safecrlf", "quotepath", "splitindex", "untrackedcache", "abbrev", "compression", "sharedrepository", "longpaths", "protecthfs", "protectntfs", "whitespace", "checkstat", "trustctime", "bigfilethreshold"}, name)
+	}
+	return slices.Contains([]string{"commit.gpgsign", "tag.gpgsign", "merge.conflictstyle", "merge.ff", "pull.rebase", "pull.ff", "diff.renames", "diff.algorithm", "diff.colormoved",
+		"log.date", "status.showuntrackedfiles", "safe.directory", "merge.renames", "diff.context", "diff.indentheuristic", "diff.mnemonicprefix", "diff.noprefix",
+		"commit.cleanup", "commit.verbose", "tag.sort"}, key)
+}
+
+// gitFile reads where a .git file leads, without symbolic links.
+func gitFile(path string, info fs.FileInfo) (string, bool) {
+	const most = 4096
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return "", false
+	}
+	text, err := readFile(path, most)
+	if err != nil {
+		return "", false
+	}
+	target, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
+	if !ok {
+		return "", false
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(path), target)
+	}
+	real, err := filepath.EvalSymlinks(target)
+	return real, err == nil
+}
+
+// tempAsSeen is the temp directory as a command sees it.
+func (s *Sandbox) tempAsSeen(temp string) string {
+	if s.layers().Active("mount namespace") {
+		return "/tmp"
+	}
+	return temp
+}

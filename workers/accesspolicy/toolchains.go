@@ -1,0 +1,294 @@
+package accesspolicy
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	// maxPrograms bounds how many programs of a directory on PATH are followed to
+	// where they lie and to their interpreter.
+	maxPrograms = 4096
+	// maxHops bounds the chain from a program by links and interpreters.
+	maxHops = 8
+	// maxShown bounds the programs that are shown one by one.
+	maxShown = 64
+)
+
+// besideRoots returns what the programs of a toolchain read beside its root, by the
+// end of the root's path. The source is each tool's manual.
+func besideRoots() map[string][]string {
+	return map[string][]string{
+		".cargo":            {".rustup"},
+		".asdf":             {".tool-versions", ".asdfrc"},
+		".local/share/mise": {".config/mise", ".tool-versions"},
+		".juliaup":          {".julia"},
+		".ghcup":            {".cabal"},
+		".nimble":           {".choosenim"},
+		".choosenim":        {".nimble"},
+	}
+}
+
+// toolchainEnv returns the variables that name a toolchain or a directory it reads.
+func toolchainEnv() []string {
+	return strings.Fields(`GOPATH GOROOT GOBIN GOMODCACHE GOENV_ROOT CARGO_HOME RUSTUP_HOME JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME ANT_HOME ANDROID_HOME
+ ANDROID_SDK_ROOT ANDROID_NDK_HOME KOTLIN_HOME SDKMAN_DIR JENV_ROOT NVM_DIR FNM_DIR VOLTA_HOME NODENV_ROOT PNPM_HOME BUN_INSTALL COREPACK_HOME PYENV_ROOT POETRY_HOME
+ VIRTUAL_ENV CONDA_PREFIX DOTNET_ROOT DOTNET_ROOT_X64 GEM_HOME GEM_PATH RBENV_ROOT COMPOSER_HOME MIX_HOME OPAM_SWITCH_PREFIX STACK_ROOT FLUTTER_ROOT HOMEBREW_PREFIX
+ HOMEBREW_CELLAR HOMEBREW_REPOSITORY ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR SSL_CERT_FILE SSL_CERT_DIR`)
+}
+
+// secretsOfRoot returns the names, some of them patterns, under which tools keep
+// credentials at the top of a directory of their own.
+func secretsOfRoot() []string {
+	return strings.Fields(".npmrc .yarnrc.yml .netrc .env .envrc .pypirc .condarc .git-credentials .ssh .aws .gnupg credentials credentials.* auth.json auth.toml token tokens.json")
+}
+
+func binNames() []string { return []string{"bin", "sbin", "shims", "cmd", "libexec", ".bin"} }
+
+// tools are the toolchains that PATH and the environment name, as far as they lie
+// where a command sees nothing.
+type tools struct {
+	shown   []string // files and directories, real paths, to be in sight read-only
+	secrets []string // below shown
+	path    string   // PATH as a command gets it
+}
+
+// search collects tools.
+type search struct {
+	tools
+	s      *Sandbox
+	hidden []string // real paths that commands do not see, besides what is covered
+	homes  []string
+	done   map[string]bool   // programs and, with a slash behind, directories that were followed
+	places map[string]string // real paths of directories
+}
+
+func (s *Sandbox) findTools() tools {
+	f := search{s: s, hidden: existing(s.hiddenPlaces()), homes: append(s.otherHomes(), s.home), done: map[string]bool{}, places: map[string]string{}}
+	var dirs []string
+	if path := cleanPath(s.o.Getenv("PATH"), s.o.Root, s.o.Project); path != "" {
+		dirs = filepath.SplitList(path)
+	}
+	for _, dir := range dirs {
+		f.directory(dir)
+	}
+	for _, name := range toolchainEnv() {
+		for _, dir := range filepath.SplitList(s.o.Getenv(name)) {
+			if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) {
+				f.show(real)
+			}
+		}
+	}
+	for i, dir := range dirs {
+		// The link in the middle of an entry may be out of sight; where it leads is not.
+		if real, err := filepath.EvalSymlinks(dir); err == nil && f.unseen(dir) && !f.isShown(dir) {
+			dirs[i] = real
+		}
+	}
+	f.path = strings.Join(dirs, string(filepath.ListSeparator))
+	return f.tools
+}
+
+// unseen reports whether a command does not see a path.
+func (f *search) unseen(path string) bool {
+	if below(f.s.o.Root, path) || below(f.s.o.Project, path) {
+		return false
+	}
+	return covered(path) && !(covered(f.s.home) && below(f.s.home, path)) || slices.ContainsFunc(f.hidden, func(h string) bool { return below(h, path) })
+}
+
+func (f *search) isShown(path string) bool {
+	return slices.ContainsFunc(f.shown, func(p string) bool { return below(p, path) })
+}
+
+// directory shows a directory on PATH and follows its programs. Where the directory
+// is in sight, only links lead out of it and, but for the system's own, the first
+// lines of scripts.
+func (f *search) directory(dir string) {
+	real := f.place(dir)
+	if real == "" || f.done[real+"/"] {
+		return
+	}
+	f.done[real+"/"] = true
+	entries, err := os.ReadDir(real)
+	if err != nil {
+		return // the shell finds nothing there either
+	}
+	for _, e := range entries[:min(len(entries), maxPrograms)] {
+		if e.Type()&os.ModeSymlink != 0 || e.Type().IsRegular() && !ofSystem(real) {
+			f.program(filepath.Join(real, e.Name()), 0)
+		}
+	}
+}
+
+// ofSystem reports whether the distribution installs what is in a directory.
+func ofSystem(dir string) bool {
+	return !below("/usr/local", dir) && slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/etc"}, func(d string) bool { return below(d, dir) })
+}
+
+// program shows where a program lies, with what a link leads to and the interpreter
+// that its first line names.
+func (f *search) program(path string, hops int) {
+	path = filepath.Clean(path)
+	if f.done[path] || hops > maxHops || !filepath.IsAbs(path) {
+		return
+	}
+	f.done[path] = true
+	dir := f.place(filepath.Dir(path))
+	if dir == "" {
+		return
+	}
+	if to, err := os.Readlink(path); err == nil {
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(dir, to)
+		}
+		f.program(to, hops+1)
+		return
+	}
+	if ofSystem(dir) {
+		return
+	}
+	real := filepath.Join(dir, filepath.Base(path))
+	if info, err := os.Lstat(real); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return
+	}
+	if f.unseen(real) && !f.isShown(real) && len(f.shown) < maxShown {
+		f.shown = append(f.shown, real) // its directory is not shown as a whole
+	}
+	f.program(interpreter(real), hops+1)
+}
+
+// interpreter returns the program that the first line of a script names; "" without
+// one.
+func interpreter(path string) string {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }() // only read from
+	head := make([]byte, 256)
+	n, _ := file.Read(head) // what cannot be read has no first line
+	line, found := bytes.CutPrefix(head[:n], []byte("#!"))
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	if words := strings.Fields(string(line)); found && len(words) > 0 {
+		return words[0]
+	}
+	return ""
+}
+
+// place shows a directory of programs with the root of its toolchain, where they
+// are out of sight, and returns its real path; "" when there is none.
+func (f *search) place(dir string) string {
+	if real, known := f.places[dir]; known {
+		return real
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		real = ""
+	}
+	f.places[dir] = real
+	if real != "" && f.unseen(real) {
+		f.show(toolRoot(real))
+		f.show(real)
+	}
+	return real
+}
+
+// toolRoot returns the root of the toolchain that has programs in dir: the first
+// directory on the way there that begins with a dot, as version managers have it,
+// that lies in a directory many programs share, or that is node_modules. Otherwise
+// it is the installation prefix, the directory that holds bin.
+func toolRoot(dir string) string {
+	for i, c := range dir + "/" {
+		if c != '/' || i == 0 || shared(dir[:i]) {
+			continue
+		}
+		at := dir[:i]
+		switch name := filepath.Base(at); {
+		case shared(filepath.Dir(at)) && slices.Contains(binNames(), name):
+			return filepath.Dir(at)
+		case shared(filepath.Dir(at)), name == "node_modules", strings.HasPrefix(name, ".") && name != ".bin":
+			return at
+		}
+	}
+	if slices.Contains(binNames(), filepath.Base(dir)) {
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
+// shared reports whether a directory of a home holds the files of many programs.
+func shared(dir string) bool {
+	return endsIn(dir, strings.Fields(".local .local/share .local/state .config .cache .var .var/app")...)
+}
+
+// endsIn reports whether the last elements of a path are one of names.
+func endsIn(path string, names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(path, "/"+n) })
+}
+
+// show puts a file or directory into sight, but not the credentials in it. Of a
+// directory that holds more than a toolchain it shows the programs and libraries.
+func (f *search) show(path string) {
+	secret := secretNames()
+	switch {
+	case !f.unseen(path) || f.isShown(path) || endsIn(path, secret...):
+		return
+	case f.holdsMore(path):
+		for _, name := range append(binNames(), "lib", "lib64") {
+			if sub := filepath.Join(path, name); isDir(sub) {
+				f.show(sub)
+			}
+		}
+		return
+	}
+	f.shown = append(f.shown, path)
+	hide := func(name string) {
+		found, _ := filepath.Glob(filepath.Join(path, name)) // the patterns are ours; a path that looks like one matches nothing
+		f.secrets = append(f.secrets, found...)
+	}
+	for _, name := range secretsOfRoot() {
+		hide(name)
+	}
+	for _, name := range secret {
+		for i, c := range name {
+			if c == '/' && endsIn(path, name[:i]) {
+				hide(name[i+1:])
+			}
+		}
+	}
+	for root, names := range besideRoots() {
+		for _, name := range names {
+			if base, found := strings.CutSuffix(path, "/"+root); found {
+				if real, err := filepath.EvalSymlinks(filepath.Join(base, name)); err == nil {
+					f.show(real)
+				}
+			}
+		}
+	}
+}
+
+// secretNames returns where secrets are in a home.
+func secretNames() []string {
+	out := secretsOfHome()
+	for _, name := range secretsOfConfig() {
+		out = append(out, ".config/"+name)
+	}
+	return out
+}
+
+// holdsMore reports whether a directory holds more than a toolchain: a home, what
+// looks like one, what programs share, or the project.
+func (f *search) holdsMore(dir string) bool {
+	if shared(dir) || below(dir, f.s.o.Root) || below(dir, f.s.o.Project) || slices.ContainsFunc(f.homes, func(h string) bool { return h != "" && below(dir, h) }) {
+		return true
+	}
+	return slices.ContainsFunc(strings.Fields(".profile .bashrc .bash_profile .zshrc .ssh .gnupg .config .local .gitconfig"), func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	})
+}

@@ -1,0 +1,158 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killWait bounds the wait for a process to be gone that was killed.
+const killWait = 3 * time.Second
+
+// endOf is End.
+func endOf(ctx context.Context, c Claim, held string, grace time.Duration) error {
+	fd, err := prove(c, held)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("end process %d: %w", c.PID, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for _, s := range []syscall.Signal{unix.SIGTERM, unix.SIGCONT} {
+		if err := unix.PidfdSendSignal(fd, s, nil, 0); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("end process %d: %w", c.PID, err)
+		}
+	}
+	if gone, err := awaitEnd(ctx, fd, grace); gone || err != nil {
+		return err
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill process %d: %w", c.PID, err)
+	}
+	gone, err := awaitEnd(ctx, fd, killWait)
+	if !gone && err == nil {
+		err = &SurvivorError{Processes: []Process{{PID: c.PID, Start: c.Start, Command: commandLine(c.PID)}}}
+	}
+	return err
+}
+
+// lives is Lives.
+func lives(c Claim) bool {
+	st, ok := readStat(c.PID)
+	return ok && st.state != 'Z' && st.state != 'X' && c.Start != 0 && st.start == c.Start && c.Boot == bootID()
+}
+
+// prove opens a descriptor of the process and then checks that it is the one.
+func prove(c Claim, held string) (fd int, err error) {
+	if c.PID <= 1 || c.PID == os.Getpid() {
+		return -1, fmt.Errorf("%w: %d is no process to end", ErrUnproven, c.PID)
+	}
+	if c.Start == 0 || c.Boot == "" {
+		return -1, fmt.Errorf("%w: it does not say when it began", ErrUnproven)
+	}
+	if c.Boot != bootID() {
+		return -1, fmt.Errorf("%w: it runs on another host, or ran before the last boot", ErrUnproven)
+	}
+	if !canScan() {
+		return -1, fmt.Errorf("%w: the process table cannot be read", ErrUnproven)
+	}
+	fd, err = unix.PidfdOpen(c.PID, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err := c.check(held); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (c Claim) check(held string) error {
+	st, ok := readStat(c.PID)
+	if !ok {
+		return syscall.ESRCH
+	}
+	if st.start != c.Start {
+		return fmt.Errorf("%w: the pid belongs to another process now", ErrUnproven)
+	}
+	if st.state == 'Z' || st.state == 'X' {
+		return syscall.ESRCH
+	}
+	info, err := os.Stat("/proc/" + strconv.Itoa(c.PID))
+	if err != nil {
+		return syscall.ESRCH
+	}
+	if sys, ok := info.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
+		return fmt.Errorf("%w: it belongs to another user", ErrUnproven)
+	}
+	if held != "" && !mayHold(c.PID, held) {
+		return fmt.Errorf("%w: another process holds the lock", ErrUnproven)
+	}
+	return nil
+}
+
+// mayHold says that a process holds a flock on a file, or that the system does
+// not tell who does.
+func mayHold(pid int, path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return true
+	}
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil || !ok {
+		return true
+	}
+	named := false
+	for line := range strings.Lines(string(text)) {
+		// 1: FLOCK  ADVISORY  WRITE 4242 08:01:1234 0 EOF
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(sys.Ino, 10)) {
+			continue
+		}
+		if f[4] == strconv.Itoa(pid) {
+			return true
+		}
+		named = named || f[4] != "0" && f[4] != "-1"
+	}
+	return !named
+}
+
+// awaitEnd waits until the process of a descriptor is gone.
+func awaitEnd(ctx context.Context, fd int, wait time.Duration) (gone bool, err error) {
+	const look = 50 * time.Millisecond // how late the end of ctx may be noticed
+	deadline := time.Now().Add(wait)
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return false, nil
+		}
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(max(min(left, look).Milliseconds(), 1)))
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			return false, fmt.Errorf("wait for a process to end: %w", err)
+		}
+		if n > 0 {
+			return true, nil
+		}
+	}
+}
+
+func bootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

@@ -1,0 +1,114 @@
+package exec
+
+import (
+	"os"
+	"strings"
+)
+
+// tagName is the environment variable that marks what a command started. A
+// Ralph inside a Ralph appends to the tag it was given, so that the outer one
+// still knows its own.
+const tagName = "RALPH_TAG"
+
+// Environ is the environment for commands: base ("NAME=value") without what
+// may be a secret (see secretName, and URLs with a password but those of
+// proxies), what loads code into every program or shell (LD_PRELOAD, LD_AUDIT,
+// DYLD_…, BASH_ENV, ENV, PROMPT_COMMAND, exported functions), what changes how a
+// shell reads a command (SHELLOPTS, BASHOPTS), and what bends git (GIT_…). Of a
+// name that comes twice the last counts. The order is kept.
+func Environ(base []string) []string {
+	last := make(map[string]int, len(base))
+	for i, kv := range base {
+		name, _, ok := strings.Cut(kv, "=")
+		if ok && name != "" {
+			last[name] = i
+		}
+	}
+	out := make([]string, 0, len(base)+1)
+	for i, kv := range base {
+		name, value, ok := strings.Cut(kv, "=")
+		if ok && name != "" && last[name] == i && !withheld(name) && !holdsPassword(name, value) {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+func withheld(name string) bool {
+	up := strings.ToUpper(name)
+	switch up {
+	case "BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4":
+		return true
+	}
+	for _, prefix := range [...]string{"LD_PRELOAD", "LD_AUDIT", "DYLD_", "GIT_", "BASH_FUNC_"} {
+		if strings.HasPrefix(up, prefix) {
+			return true
+		}
+	}
+	return secretName(up)
+}
+
+// secretName says that a variable is named like a secret: KEY, TOKEN, SECRET,
+// PASS, CREDENTIAL, COOKIE or WEBHOOK anywhere, or a whole word such as PWD
+// (but not the shell's own), AUTH, JWT, PAT, PIN or DSN. SSH_AUTH_SOCK names a
+// socket.
+func secretName(up string) bool {
+	if up == "PWD" || up == "OLDPWD" || up == "SSH_AUTH_SOCK" {
+		return false
+	}
+	for _, part := range [...]string{"KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "COOKIE", "WEBHOOK"} {
+		if strings.Contains(up, part) {
+			return true
+		}
+	}
+	for word := range strings.SplitSeq(up, "_") {
+		switch word {
+		case "PWD", "AUTH", "JWT", "PAT", "PIN", "DSN", "CREDS", "BEARER":
+			return true
+		}
+	}
+	return false
+}
+
+// holdsPassword says that a value is a URL with a password in it. Proxies are
+// left alone: without theirs nothing is reached.
+func holdsPassword(name, value string) bool {
+	_, rest, ok := strings.Cut(value, "://")
+	if !ok || strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
+		return false
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	user, _, at := strings.Cut(host, "@")
+	_, password, _ := strings.Cut(user, ":")
+	return at && password != ""
+}
+
+// environ is the environment of one command with its tag.
+func environ(s Spec, tag string) []string {
+	env := s.Env
+	if env == nil {
+		env = Environ(os.Environ())
+	}
+	out := make([]string, 0, len(env)+1)
+	outer := os.Getenv(tagName)
+	for _, kv := range env {
+		if !strings.HasPrefix(kv, tagName+"=") {
+			out = append(out, kv)
+		}
+	}
+	if outer != "" {
+		tag = outer + "/" + tag
+	}
+	return append(out, tagName+"="+tag)
+}
+
+// lookupEnv finds the last value of a name.
+func lookupEnv(env []string, name string) string {
+	value := ""
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}

@@ -1,0 +1,122 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain also is the Ralph that a test kills.
+func TestMain(m *testing.M) {
+	Init()
+	if part := os.Getenv("PROC_TEST_PART"); part == "terminal" {
+		playTerminal(context.Background())
+		return
+	} else if part != "" {
+		play(context.Background(), part)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// playVictim is a Ralph with one command that runs.
+func playVictim(ctx context.Context) {
+	_, err := New(testOptions()).Run(ctx, Spec{Argv: []string{"sleep", os.Getenv("PROC_TEST_MARK")}})
+	fmt.Println(err)
+}
+
+// testOptions are those that the suite runs with: see TestOtherWays.
+func testOptions() Options { return Options{Method: os.Getenv("PROC_TEST_METHOD"), Init: Self()} }
+
+func newRunner(t testing.TB) *Runner {
+	t.Helper()
+	return newRunnerWith(t, testOptions())
+}
+
+func newRunnerWith(t testing.TB, o Options) *Runner {
+	t.Helper()
+	r := New(o)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// marker is an argument for sleep that nobody else uses, about 2000 s.
+func marker() string { return fmt.Sprintf("2000.%d", time.Now().UnixNano()) }
+
+// marked puts a marker in place of each M that is a word.
+func marked(script, mark string) string {
+	return regexp.MustCompile(`\bM\b`).ReplaceAllLiteralString(script, mark)
+}
+
+// alive lists the processes with a marker on their command line, by a look at
+// the process table that has nothing to do with the package.
+func alive(t testing.TB, mark string) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	var found []string
+	for _, e := range entries {
+		b, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && bytes.Contains(b, []byte(mark)) {
+			found = append(found, e.Name()+": "+strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// zombies lists our children that are dead and not reaped.
+func zombies(t testing.TB) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	var found []string
+	for _, e := range entries {
+		b, err := os.ReadFile("/proc/" + e.Name() + "/status")
+		if err == nil && strings.Contains(string(b), "\nPPid:\t"+strconv.Itoa(os.Getpid())+"\n") && strings.Contains(string(b), "\nState:\tZ") {
+			found = append(found, string(b))
+		}
+	}
+	return found
+}
+
+func noneAlive(t testing.TB, mark string) {
+	t.Helper()
+	if left := alive(t, mark); len(left) > 0 {
+		t.Errorf("still running:\n%s", strings.Join(left, "\n"))
+	}
+}
+
+func TestSurvivorScanFindsALeak(t *testing.T) {
+	mark := marker()
+	cmd := exec.Command("sleep", mark)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if got := alive(t, mark); len(got) != 1 {
+		t.Errorf("found %v", got)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	noneAlive(t, mark)
+}

@@ -1,0 +1,116 @@
+package sandbox
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
+
+// ScopeABI is the version of Landlock from which on signals and abstract sockets
+// end at the border.
+const ScopeABI = 6
+
+// The versions of Landlock's interface from which on something is known.
+const (
+	abiRefer    = 2
+	abiTruncate = 3
+	abiIoctl    = 5
+	abiScope    = ScopeABI
+)
+
+const (
+	fileRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	makeRights = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
+	deviceRights = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
+)
+
+// known masks the rights that this version does not know.
+func known(abi int, rights uint64) uint64 {
+	if abi < abiRefer {
+		rights &^= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if abi < abiTruncate {
+		rights &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if abi < abiIoctl {
+		rights &^= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	return rights
+}
+
+// rulesetAttr says what the rules are about: all that changes files, and from
+// the version on that knows it, signals and abstract sockets. Without rules for
+// them nobody outside can be reached.
+func rulesetAttr(abi int) []byte {
+	attr := binary.NativeEndian.AppendUint64(nil, known(abi, fileRights|makeRights|deviceRights))
+	if abi >= abiScope {
+		attr = binary.NativeEndian.AppendUint64(attr, 0)
+		attr = binary.NativeEndian.AppendUint64(attr, unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET|unix.LANDLOCK_SCOPE_SIGNAL)
+	}
+	return attr
+}
+
+func ruleAttr(rights uint64, fd int) []byte {
+	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint64(nil, rights), uint32(fd))
+}
+
+// rule is what may be done below a path.
+type rule struct {
+	path   string
+	rights uint64
+}
+
+// rules lists what l lets a command change.
+func (l Layout) rules() []rule {
+	var out []rule
+	for _, p := range l.Places {
+		if kind(p.Kind) != written || p.Above >= 0 && kind(l.Places[p.Above].Kind) == written {
+			continue
+		}
+		rights := uint64(fileRights)
+		if p.Dir {
+			rights |= makeRights
+		}
+		out = append(out, rule{p.Path, known(l.Features.Landlock, rights)})
+	}
+	for _, path := range l.writable() {
+		rights := uint64(fileRights)
+		if path == "/dev/shm" {
+			rights |= makeRights
+		}
+		out = append(out, rule{path, known(l.Features.Landlock, rights)})
+	}
+	return out
+}
+
+// ruleset makes the Landlock rules for what is seen now. The caller closes it.
+func (l Layout) ruleset() (int, error) {
+	attr := rulesetAttr(l.Features.Landlock)
+	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, address(attr), uintptr(len(attr)), 0)
+	if errno != 0 {
+		return -1, fault("make", "Landlock rules", errno)
+	}
+	set := int(r)
+	for _, r := range l.rules() {
+		if err := allow(set, r); err != nil {
+			_ = unix.Close(set)
+			return -1, err
+		}
+	}
+	return set, nil
+}
+
+func allow(set int, r rule) error {
+	fd, err := reference(r.path)
+	if err != nil {
+		return fault("find", r.path, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	attr := ruleAttr(r.rights, fd)
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), unix.LANDLOCK_RULE_PATH_BENEATH, address(attr), 0, 0, 0); errno != 0 {
+		return fault("allow writing to", r.path, errno)
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package sandbox
+
+import (
+	"encoding/binary"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Landlock returns the version of its interface, 0 where there is none.
+func Landlock() int {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(abi)
+}
+
+// Filters reports whether system calls can be filtered.
+func Filters() bool {
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	const available = 2 // SECCOMP_GET_ACTION_AVAIL
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, available, 0, uintptr(unsafe.Pointer(&action)))
+	return errno == 0 && machine != 0
+}
+
+// Restrict takes from the calling thread, and so from what it starts from now on,
+// what the command must not have: capabilities, new privileges, writing elsewhere,
+// system calls. There is no way back: the thread must be locked and end with its
+// goroutine.
+//
+// Without namespaces (spared is then the number of the calling thread) nothing is
+// hidden or private, and nothing below a written place is protected; the memory of
+// the process is closed to what the thread starts, and the thread gets no signals
+// from it.
+func (l Layout) Restrict(spared int) error {
+	rules := -1
+	if l.Features.Landlock > 0 {
+		var err error
+		if rules, err = l.ruleset(); err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(rules) }()
+	}
+	// For Landlock this thread and what it starts are one: only this keeps the
+	// command from tracing the thread and reading the memory it shares with all
+	// others.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fault("close", "own memory", err)
+	}
+	// There may be no keyrings, and the other two only say again what no new
+	// privileges says.
+	_, _ = unix.KeyctlJoinSessionKeyring("")
+	keep := l.keeps()
+	for c := 0; c <= unix.CAP_LAST_CAP; c++ {
+		if keep&(1<<c) == 0 {
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0)
+		}
+	}
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	head, data := capsets(keep)
+	if _, _, errno := unix.RawSyscall(unix.SYS_CAPSET, address(head), address(data), 0); errno != 0 {
+		return fault("drop", "capabilities", errno)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fault("set", "no new privileges", err)
+	}
+	if rules >= 0 {
+		if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules), 0, 0); errno != 0 {
+			return fault("apply", "Landlock rules", errno)
+		}
+	}
+	if !l.Features.Filter {
+		return nil
+	}
+	prog := filter(filtered{noInternet: !l.Network && !l.Features.Net, spared: spared})
+	fprog := unix.SockFprog{Len: uint16(len(prog) / filterSize), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
+		return fault("filter", "system calls", errno)
+	}
+	return nil
+}
+
+// KeepNoCapabilities leaves an ordinary user none of the capabilities that a user
+// namespace gives; root keeps its own. It concerns what the calling thread starts.
+func KeepNoCapabilities() error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	head, data := capsets(0)
+	if _, _, errno := unix.RawSyscall(unix.SYS_CAPSET, address(head), address(data), 0); errno != 0 {
+		return fault("drop", "capabilities", errno)
+	}
+	return nil
+}
+
+// kept are the capabilities that root keeps: package managers and archives use
+// them to hand files to others, and they hold only where something can be
+// written at all.
+const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
+	1<<unix.CAP_KILL | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
+
+// keeps returns the capabilities that stay: none but for root.
+func (l Layout) keeps() uint64 {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&head, &data[0]) != nil {
+		return 0
+	}
+	return (uint64(data[1].Permitted)<<32 | uint64(data[0].Permitted)) & kept
+}
+
+func capsets(keep uint64) (head, data []byte) {
+	head = binary.NativeEndian.AppendUint32(nil, unix.LINUX_CAPABILITY_VERSION_3)
+	head = binary.NativeEndian.AppendUint32(head, 0)
+	for _, half := range [...]uint32{uint32(keep), uint32(keep >> 32)} {
+		data = binary.NativeEndian.AppendUint32(data, half)
+		data = binary.NativeEndian.AppendUint32(data, half)
+		data = binary.NativeEndian.AppendUint32(data, 0)
+	}
+	return head, data
+}
+
+// limit is one resource limit, soft and hard.
+type limit struct {
+	resource int
+	max      uint64
+}
+
+func (l Limits) list() []limit {
+	// Of a core dump of one byte there is not even one to the program in
+	// core_pattern, which would run outside.
+	out := []limit{{unix.RLIMIT_CORE, 1}}
+	if l.Processes > 0 {
+		out = append(out, limit{unix.RLIMIT_NPROC, uint64(l.Processes)})
+	}
+	if l.FileBytes > 0 {
+		out = append(out, limit{unix.RLIMIT_FSIZE, uint64(l.FileBytes)})
+	}
+	if l.MemoryBytes > 0 {
+		out = append(out, limit{unix.RLIMIT_DATA, uint64(l.MemoryBytes)})
+	}
+	for i, l := range out {
+		var now unix.Rlimit
+		if unix.Prlimit(0, l.resource, nil, &now) == nil {
+			out[i].max = min(l.max, now.Max)
+		}
+	}
+	return out
+}
+
+// Apply sets the limits of a process; 0 is the calling one. A process that is gone
+// is no error.
+func (l Limits) Apply(pid int) error {
+	for _, l := range l.list() {
+		if err := unix.Prlimit(pid, l.resource, &unix.Rlimit{Cur: l.max, Max: l.max}, nil); err != nil && err != syscall.ESRCH {
+			return fault("set", "resource limits", err)
+		}
+	}
+	return nil
+}
+
+// Shared returns the limits for a process that shares its user's count of
+// processes with all others: those that run now are added.
+func (l Limits) Shared() Limits {
+	if l.Processes > 0 {
+		l.Processes += tasks()
+	}
+	return l
+}
+
+// tasks returns the number of threads that the system runs.
+func tasks() int {
+	// 0.20 0.18 0.12 1/80 11206
+	text, err := os.ReadFile("/proc/loadavg")
+	f := strings.Fields(string(text))
+	if err != nil || len(f) < 4 {
+		return 0
+	}
+	_, all, _ := strings.Cut(f[3], "/")
+	n, err := strconv.Atoi(all)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// PIDs reports whether a bound of pids, when set in a pid namespace, is one of that
+// namespace: before Linux 6.14 it was the system's.
+func PIDs() bool {
+	const major, minor = 6, 14
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	var version [2]int
+	part := 0
+	for _, c := range name.Release {
+		if c >= '0' && c <= '9' {
+			version[part] = version[part]*10 + int(c-'0')
+			continue
+		}
+		if part++; part > 1 || c != '.' {
+			break
+		}
+	}
+	_, err := os.Lstat("/proc/sys/kernel/pid_max")
+	return err == nil && (version[0] > major || version[0] == major && version[1] >= minor)
+}

@@ -1,0 +1,322 @@
+package sandbox
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+var (
+	errSymlink  = errors.New("a symbolic link is in the way")
+	errRelative = errors.New("not an absolute, clean path")
+	errRoot     = errors.New("the whole file system cannot be named")
+)
+
+// kind says how a place is seen.
+type kind int
+
+const (
+	shown   kind = iota // read-only
+	pinned              // as what it lies in, but it cannot be renamed
+	written             // can be changed
+	scratch             // the private temp directory is seen in its place
+	hidden              // looks empty
+)
+
+// entry is one place that is seen otherwise than what it lies in.
+type entry struct {
+	path    string
+	source  string // what is seen there; path but for scratch
+	kind    kind
+	dir     bool
+	above   *entry   // the nearest that it lies in; nil for none
+	overlay *Overlay // mounted there instead of source; nil for none
+	link    string   // of a symbolic link that stays visible, its target
+}
+
+// within says that path is dir or below it.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
+}
+
+// survey lists the places, the outer before the inner, without those that would
+// change nothing.
+func survey(pol Policy) ([]*entry, error) {
+	found := map[string]*entry{}
+	for _, e := range covered(pol) {
+		found[e.path] = e
+	}
+	add := func(k kind, must bool, paths ...string) error {
+		for _, path := range paths {
+			e, err := place(path, k)
+			if errors.Is(err, fs.ErrNotExist) && !must {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			found[path] = e
+		}
+		return nil
+	}
+	// Of what names the same place the last counts.
+	if dir, err := filepath.EvalSymlinks(pol.Dir); pol.Dir != "" && err == nil && found[dir] == nil {
+		if err := add(shown, true, dir); err != nil {
+			return nil, err
+		}
+	}
+	write := pol.Write
+	if pol.Temp != "" {
+		write = append([]string{pol.Temp}, write...)
+	}
+	if err := add(written, true, write...); err != nil {
+		return nil, err
+	}
+	for i, o := range pol.Overlays {
+		if err := add(written, true, o.Path); err != nil {
+			return nil, err
+		}
+		found[o.Path].overlay = &pol.Overlays[i]
+	}
+	if err := add(shown, false, pol.Protect...); err != nil {
+		return nil, err
+	}
+	if err := add(hidden, false, pol.Hide...); err != nil {
+		return nil, err
+	}
+	all := make([]*entry, 0, len(found))
+	for _, e := range found {
+		all = append(all, e)
+	}
+	for _, path := range sockets() {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil && found[real] == nil && answers(real, all) {
+			all = append(all, &entry{path: real, source: real, kind: hidden})
+		}
+	}
+	return pin(prune(all)), nil
+}
+
+// sockets are the paths of the sockets that somebody serves now, as this
+// network namespace knows them.
+func sockets() []string {
+	const accepts = "00010000" // the flag of a socket that listens
+	text, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(string(text)) {
+		// Num RefCount Protocol Flags Type St Inode Path
+		head, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " /")
+		if f := strings.Fields(head); ok && len(f) == 7 && (f[3] == accepts || f[4] == datagram) {
+			out = append(out, "/"+path)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+const datagram = "0002"
+
+// answers says that a socket would be reached where it is: neither is it
+// covered, nor where the command may do what it wants.
+func answers(path string, all []*entry) bool {
+	base, at := shown, ""
+	for _, e := range all {
+		if within(path, e.path) && len(e.path) > len(at) {
+			base, at = e.kind, e.path
+		}
+		if e.kind == hidden && within(path, e.path) {
+			return false // also what is shown in there
+		}
+	}
+	info, err := os.Lstat(path)
+	return base == shown && err == nil && info.Mode()&fs.ModeSocket != 0
+}
+
+// place looks at a path, which must be as it claims.
+func place(path string, k kind) (*entry, error) {
+	fault := func(err error) error { return &fs.PathError{Op: "confine", Path: path, Err: err} }
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.IndexByte(path, 0) >= 0 {
+		return nil, fault(errRelative)
+	}
+	if path == "/" && k != shown {
+		return nil, fault(errRoot)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return nil, fault(err)
+	}
+	if real != path {
+		return nil, fault(errSymlink)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fault(err.(*fs.PathError).Err)
+	}
+	return &entry{path: path, source: path, kind: k, dir: info.IsDir()}, nil
+}
+
+// covered are the places that every confined command sees otherwise: what other
+// users and programs leave in shared places, and the sockets of whoever serves
+// this user or all.
+func covered(pol Policy) []*entry {
+	var out []*entry
+	cover := func(path string, e entry) {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil || real == "/" || slices.ContainsFunc(out, func(o *entry) bool { return o.path == real }) {
+			return
+		}
+		if info, err := os.Lstat(real); err == nil {
+			e.path, e.dir = real, info.IsDir()
+			if e.source == "" {
+				e.source = real
+			}
+			out = append(out, &e)
+		}
+	}
+	for _, path := range [...]string{"/tmp", "/var/tmp"} {
+		if pol.Temp == "" {
+			cover(path, entry{kind: hidden})
+		} else {
+			cover(path, entry{kind: scratch, source: pol.Temp})
+		}
+	}
+	for _, path := range [...]string{"/run", "/var/run", "/dev/mqueue", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket",
+		"/var/snap/lxd/common/lxd/unix.socket", "/mnt/wslg"} {
+		cover(path, entry{kind: hidden})
+	}
+	for _, path := range [...]string{"/run/current-system", "/run/booted-system", "/run/opengl-driver"} {
+		// How NixOS finds its programs.
+		if target, err := os.Readlink(path); err == nil {
+			out = append(out, &entry{path: path, source: path, link: target})
+		}
+	}
+	if pol.Network {
+		paths := []string{"/run/systemd/resolve", "/run/resolvconf", "/run/connman/resolv.conf"}
+		if conf, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil {
+			paths = append(paths, conf)
+		}
+		for _, path := range paths {
+			if within(path, "/run") {
+				cover(path, entry{kind: shown})
+			}
+		}
+	}
+	return out
+}
+
+// prune orders the places and leaves out what is so already.
+func prune(all []*entry) []*entry {
+	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.path+"/", b.path+"/") })
+	kept := all[:0:0]
+	for _, e := range all {
+		for _, k := range kept { // the outer come first: the last is the nearest
+			if within(e.path, k.path) {
+				e.above = k
+			}
+		}
+		base := shown
+		if e.above != nil {
+			base = e.above.kind
+		}
+		switch {
+		case e.link != "" && base != hidden,
+			e.link == "" && e.kind == base && base != scratch && e.overlay == nil,
+			e.kind == hidden && base == scratch:
+		default:
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// pin adds the directories between what is protected and what can be written
+// above it: without their being mounts they could be renamed, and others put in
+// their place.
+func pin(all []*entry) []*entry {
+	known := map[string]bool{}
+	for _, e := range all {
+		known[e.path] = true
+	}
+	out := slices.Clone(all)
+	for _, e := range all {
+		if e.kind != shown || e.above == nil || e.above.kind != written {
+			continue
+		}
+		for dir := filepath.Dir(e.path); dir != e.above.path && !known[dir]; dir = filepath.Dir(dir) {
+			known[dir] = true
+			out = append(out, &entry{path: dir, source: dir, kind: pinned, dir: true, above: e.above})
+		}
+	}
+	slices.SortFunc(out, func(a, b *entry) int { return strings.Compare(a.path+"/", b.path+"/") })
+	return out
+}
+
+// prepareTemp makes the places in the temp directory that others are mounted
+// on. A command may have put something else there.
+func prepareTemp(pol Policy, all []*entry) error {
+	var root *os.Root
+	for _, e := range all {
+		if e.above == nil || e.above.kind != scratch {
+			continue
+		}
+		if root == nil {
+			r, err := os.OpenRoot(pol.Temp)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = r.Close() }()
+			root = r
+		}
+		rel, err := filepath.Rel(e.above.path, e.path)
+		if err == nil {
+			err = prepare(root, rel, e.dir)
+		}
+		if err != nil {
+			return &fs.PathError{Op: "prepare a place in the temp directory for", Path: e.path, Err: err}
+		}
+	}
+	return nil
+}
+
+func prepare(root *os.Root, rel string, dir bool) error {
+	parts := strings.Split(rel, "/")
+	for i := range parts {
+		path, last := strings.Join(parts[:i+1], "/"), i == len(parts)-1
+		info, err := root.Lstat(path)
+		if err == nil && (info.IsDir() != (dir || !last) || info.Mode()&fs.ModeSymlink != 0) {
+			err = root.RemoveAll(path)
+			if err == nil {
+				err = fs.ErrNotExist
+			}
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if dir || !last {
+			err = root.Mkdir(path, 0o700)
+		} else {
+			var f *os.File
+			f, err = root.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+			if err == nil {
+				err = f.Close()
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package proc
-
-import "context"
-
-// play is what the test binary does for a test.
-func play(ctx context.Context, _ string) { playVictim(ctx) }

@@ -1,5 +1,0 @@
-//go:build !race && linux
-
-package proc
-
-const raced = false

@@ -1,6 +1,0 @@
-//go:build race && linux
-
-package proc
-
-// raced is whether the race detector is on, which needs more memory than any bound.
-const raced = true
