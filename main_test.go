@@ -56,6 +56,7 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", e.WorkDir+"-home") // one each, so that none waits for another's state
 			e.Setenv("GOCACHE", goEnv(t, "GOCACHE"))
 			e.Setenv("GOFLAGS", "-mod=mod")
 			e.Setenv("GOTOOLCHAIN", "local")
