@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"ralph/coordinator/desk"
@@ -62,8 +63,11 @@ func (c *Coordinator) checkNow(ctx context.Context, run *desk.CheckRun) error {
 // projectChecks are the checks of the project; proposed says that the repository
 // chose them, and not the user.
 func (c *Coordinator) projectChecks() (commands []string, proposed bool) {
-	if c.cfg.Check != "" {
-		return []string{c.cfg.Check}, c.cfg.Origin("check").Source == fromProject
+	if own := c.agreedChecks(); len(own) > 0 {
+		return own, false
+	}
+	if c.cfg.ProposedCheck != "" {
+		return []string{c.cfg.ProposedCheck}, true
 	}
 	found := c.Project().Commands
 	for _, root := range []bool{true, false} {
@@ -84,6 +88,48 @@ func (c *Coordinator) projectChecks() (commands []string, proposed bool) {
 	return commands, true
 }
 
+// ownCheck returns the check that the user chose: by a flag, the environment, their
+// configuration, or by agreeing to what the project's configuration proposes, which
+// is asked once. It is "" for none. The error is the cause of ctx.
+func (c *Coordinator) ownCheck(ctx context.Context) (string, error) {
+	proposed := c.cfg.ProposedCheck
+	if c.cfg.Check != "" || proposed == "" {
+		return c.cfg.Check, nil
+	}
+	c.proposal.Lock()
+	defer c.proposal.Unlock()
+	if c.proposal.declined {
+		return "", nil
+	}
+	why, err := c.gate.mayCheck(ctx, proposed, c.checkPlace())
+	switch {
+	case err != nil:
+		return "", err
+	case why != "":
+		c.proposal.declined = true
+		c.warn(fmt.Sprintf("the check %q of %s was left out: %s", proposed, c.cfg.Origin("check"), why))
+		return "", nil
+	}
+	return proposed, nil
+}
+
+// proposal is what became of the check that the project's configuration proposes.
+type proposal struct {
+	sync.Mutex // held while the user is asked
+	declined   bool
+}
+
+// agreedChecks are what ownCheck returns as far as that is known without a question.
+func (c *Coordinator) agreedChecks() []string {
+	switch proposed := c.cfg.ProposedCheck; {
+	case c.cfg.Check != "":
+		return []string{c.cfg.Check}
+	case proposed != "" && c.gate.agreed(proposed):
+		return []string{proposed}
+	}
+	return nil
+}
+
 // mayRunProposed says why a check that the repository proposes may not run, ""
 // when it may: as a command of the model might, and where it is not confined only
 // after the user approved its exact text.
@@ -95,5 +141,13 @@ func (c *Coordinator) mayRunProposed(ctx context.Context, command string) (why s
 	case d.Effect == policy.Allow && c.confined().Complete:
 		return "", nil
 	}
-	return c.gate.mayCheck(ctx, command)
+	return c.gate.mayCheck(ctx, command, c.checkPlace())
+}
+
+// checkPlace is where checks run, for a question.
+func (c *Coordinator) checkPlace() string {
+	if c.confined().Complete {
+		return "in the sandbox and prove the work"
+	}
+	return "with your rights"
 }

@@ -138,10 +138,10 @@ func (c *Coordinator) proveWork(ctx context.Context, a crew.Agent, end agent.End
 	command, _ := c.crew.Asked(a.ID)
 	own := command != ""
 	if !own { // that of the whole may need the work of others
-		command = c.cfg.Check
+		command, err = c.ownCheck(ctx)
 	}
-	if command == "" {
-		return "", nil
+	if command == "" || err != nil {
+		return "", err
 	}
 	root, linked := c.crew.Place(a.ID)
 	st, err := c.openStation(a.ID, root, linked...)
@@ -157,8 +157,6 @@ func (c *Coordinator) proveWork(ctx context.Context, a crew.Agent, end agent.End
 		if v.Denied != "" {
 			return fmt.Sprintf("the check %q was not run: %s", command, v.Text), nil
 		}
-	} else if ok, err := c.mayCheck(ctx, command); !ok || err != nil {
-		return "", err
 	}
 	res, err := c.prove(ctx, st, plan.Check{Command: command}, c.events.emit)
 	if err != nil || res.ExitCode == 0 && !res.TimedOut {

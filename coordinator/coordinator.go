@@ -50,6 +50,7 @@ type Coordinator struct {
 	station  *station // where the coordinator itself works
 	stations *stations
 	filling  sync.Mutex // held while the caches of checks are filled
+	proposal proposal
 	// unguarded warns of checks without a sandbox.
 	unguarded sync.Once
 	crew      *crew.Crew

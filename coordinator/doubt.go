@@ -16,11 +16,7 @@ func (c *Coordinator) doubt(ctx context.Context) {
 		c.warn("whether the changes weaken the checks is not known: " + err.Error())
 		return
 	}
-	var checks []string
-	if c.cfg.Check != "" {
-		checks = []string{c.cfg.Check}
-	}
-	for _, f := range tamper.Inspect(files, checks) {
+	for _, f := range tamper.Inspect(files, c.agreedChecks()) {
 		if f.Blocks && !f.Expectation {
 			c.warn("a check passed, and what was changed makes it prove less: " + findingText(f))
 		}

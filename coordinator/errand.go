@@ -266,13 +266,13 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 // checkFor runs a check that a plan asks for. why says that it was not run.
 func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Check, emit func(agent.Event)) (res checked, why string, err error) {
 	command := check.Command
-	if c.cfg.Check != command || c.cfg.Origin("check").Source == fromProject {
+	if !slices.Contains(c.agreedChecks(), command) {
 		d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
 		switch {
 		case d.Effect == policy.Deny:
 			why = d.Rule
 		case !c.confined().Complete && c.cfg.Sandbox != string(policy.SandboxOff):
-			if why, err = c.gate.mayCheck(ctx, command); err != nil {
+			if why, err = c.gate.mayCheck(ctx, command, c.checkPlace()); err != nil {
 				return res, "", err
 			}
 		}
@@ -378,10 +378,7 @@ func (c *Coordinator) checksOf(a crew.Agent) []string {
 	if own, _ := c.crew.Asked(a.ID); own != "" {
 		list = append(list, own)
 	}
-	if c.cfg.Check != "" {
-		list = append(list, c.cfg.Check)
-	}
-	return list
+	return append(list, c.agreedChecks()...)
 }
 
 // builtin are the names of the agent that Ralph itself is.

@@ -34,9 +34,6 @@ const (
 	kindCheck  = "check"
 )
 
-// fromProject is the origin of a setting that the repository made.
-const fromProject = "project config"
-
 // answerSchema is the JSON Schema that an answer must fit.
 type answerSchema struct {
 	text     string
@@ -189,8 +186,7 @@ func (p *piece) judgeSchema(context.Context) (again string, err error) {
 
 // judgeCheck runs --check.
 func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
-	command := p.c.cfg.Check
-	if command == "" || p.job.DryRun || p.job.Chat {
+	if p.job.DryRun || p.job.Chat {
 		return "", nil
 	}
 	step, release := ctx, func() {}
@@ -198,7 +194,8 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 		step, release = p.c.mail.queue.Step(ctx, p.c.box())
 	}
 	defer release()
-	if ok, err := p.c.mayCheck(step, command); !ok || err != nil {
+	command, err := p.c.ownCheck(step)
+	if command == "" || err != nil {
 		return "", err
 	}
 	res, err := p.c.prove(step, p.c.station, plan.Check{Command: command}, p.c.events.emit)
@@ -226,10 +223,10 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 // provenBy are the checks that a job has to pass by the configuration; those of a
 // plan are known once it is read.
 func (c *Coordinator) provenBy(j Job) []string {
-	if c.cfg.Check == "" || j.Chat || c.book.dry {
+	if j.Chat || c.book.dry {
 		return nil
 	}
-	return []string{c.cfg.Check}
+	return c.agreedChecks()
 }
 
 // failedCheck is what a model is told of a failed check.
@@ -242,17 +239,4 @@ func (c *Coordinator) failedCheck(command string, res exec.Result) (string, erro
 		told.Output += rest
 	}
 	return prompt.CheckFailed(told)
-}
-
-// mayCheck says whether the configured check may run, and warns when it may not.
-func (c *Coordinator) mayCheck(ctx context.Context, command string) (bool, error) {
-	origin := c.cfg.Origin("check")
-	if origin.Source != fromProject {
-		return true, nil
-	}
-	why, err := c.mayRunProposed(ctx, command)
-	if why != "" {
-		c.warn(fmt.Sprintf("the check %q of %s was left out: %s", command, origin, why))
-	}
-	return why == "" && err == nil, err
 }

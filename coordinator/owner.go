@@ -125,15 +125,11 @@ func loadGrant(fsys afero.Fs, userDir string, s feature.Snapshot) (*loop.Granted
 	return &g.Granted, nil
 }
 
-// keepGrant keeps what the user granted the run of a feature. A check that the
-// project's configuration proposes is not the user's.
+// keepGrant keeps what the user granted the run of a feature.
 func (c *Coordinator) keepGrant(name string, g loop.Granted) error {
 	dir := c.book.userDir()
 	if dir == "" {
 		return nil // it was warned about when the project was opened
-	}
-	if c.cfg.Origin("check").Source == fromProject {
-		g.Settings.Check = ""
 	}
 	data, err := json.MarshalIndent(grant{Feature: name, SessionID: c.SessionID(), Granted: g}, "", "  ")
 	if err == nil {

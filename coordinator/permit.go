@@ -226,25 +226,24 @@ func (g *gate) asks() *loop.Question {
 	return g.open
 }
 
-// mayCheck asks for a check that the repository proposes. A yes holds for the
-// exact text. leftOut says why it may not run; the error is the cause of ctx.
-func (g *gate) mayCheck(ctx context.Context, command string) (leftOut string, err error) {
-	consent := "check " + command
+// mayCheck asks for a check that the repository proposes and that would run where
+// the text says. A yes holds for the exact text. leftOut says why it may not run; the error is the cause of ctx.
+func (g *gate) mayCheck(ctx context.Context, command, where string) (leftOut string, err error) {
 	switch {
-	case g.consented(consent):
+	case g.agreed(command):
 		return "", nil
 	case g.ask == nil || g.onAsk != onAskAsk:
 		return "a check that comes from the repository needs a yes on a terminal, or --check", nil
 	}
 	e := agent.Event{Type: agent.EventPermission, Tool: "check", Text: command, Rule: "a check that the repository proposes always asks"}
 	answer, err := g.human(ctx, "", e, Question{Kind: "check", Options: []string{answerNo, answerYes},
-		Text: "The repository proposes a check, which would run with your rights. May it run?\n" + command})
+		Text: "The repository proposes a check, which would run " + where + ". May it run?\n" + command})
 	switch {
 	case ctx.Err() != nil:
 		return "", err
 	case err == nil && answer == answerYes:
 		e.Status = "allowed"
-		g.consent(consent)
+		g.consent(checkConsent + command)
 	default:
 		e.Status, leftOut = "denied", "it was not approved"
 	}
@@ -304,6 +303,12 @@ func (g *gate) askUser(ctx context.Context, who string, ends bool, q tools.Quest
 	}
 	return answer, err
 }
+
+// checkConsent begins the name of the consent to a check, which its text ends.
+const checkConsent = "check "
+
+// agreed reports whether the user agreed to a check that the repository proposes.
+func (g *gate) agreed(command string) bool { return g.consented(checkConsent + command) }
 
 func (g *gate) consented(name string) bool {
 	g.mu.Lock()

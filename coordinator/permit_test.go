@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -140,6 +141,32 @@ func TestOneQuestionAtATime(t *testing.T) {
 	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
 	if most.Load() != 1 {
 		t.Errorf("%d questions at once", most.Load())
+	}
+}
+
+// A check in the project's configuration is asked for once, in the sandbox too: yes
+// makes it the check of the work, no leaves the work unproven.
+func TestAProposedCheckIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for answer, agreed := range map[string]bool{"yes": true, "no": false} {
+		p := newProject(t, text("done"), text("mended"))
+		p.projectConfig = "check: test -e mended || { touch mended; false; }\n"
+		asked := 0
+		p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+			asked++
+			if q.Kind != "check" || !strings.Contains(q.Text, "touch mended") {
+				t.Errorf("asked %+v", q)
+			}
+			return answer, nil
+		}
+		out := p.run(coordinator.Job{Task: "go"})
+		p.want(out, coordinator.StatusCompleted)
+		if asked != 1 || out.Verified != agreed || (out.Check != nil) != agreed || fileThere(p.path("mended")) != agreed {
+			t.Errorf("%s: asked %d times, verified %v, check %+v", answer, asked, out.Verified, out.Check)
+		}
+		if left := slices.ContainsFunc(out.Warnings, func(w string) bool { return strings.Contains(w, "was left out") }); left == agreed {
+			t.Errorf("%s: warnings %q", answer, out.Warnings)
+		}
 	}
 }
 

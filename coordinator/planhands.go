@@ -322,7 +322,7 @@ func (h planHands) Facts(_ context.Context, t plan.Task) decide.Facts {
 	}
 	paths := namedPaths(t.Title + "\n" + t.Description)
 	f.Bounded = f.Bounded || len(paths) > 0
-	for _, command := range []string{t.Check, h.c.cfg.Check} {
+	for _, command := range append(h.c.agreedChecks(), t.Check) {
 		if command == "" {
 			continue
 		}

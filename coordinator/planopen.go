@@ -49,6 +49,11 @@ type openedRun struct {
 
 // openRun makes the run that settings ask for: a new one, or one that goes on.
 func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*openedRun, error) {
+	if given.Check == "" && !given.DryRun {
+		if _, err := c.ownCheck(ctx); err != nil { // a question comes before the start
+			return nil, err
+		}
+	}
 	s := c.runSettings(given)
 	files := c.book.folder()
 	if files == nil {
@@ -274,7 +279,7 @@ func (c *Coordinator) runSettings(s loop.Settings) loop.Settings {
 	}
 	s.Feature, s.Plan, s.Tracker, s.Select = cmp.Or(s.Feature, r.Feature), cmp.Or(s.Plan, r.Plan), cmp.Or(s.Tracker, r.Tracker), cmp.Or(s.Select, r.Select)
 	s.Agent, s.Fallback, s.OnError = cmp.Or(s.Agent, r.Agent), cmp.Or(s.Fallback, r.FallbackAgent), cmp.Or(s.OnError, r.OnError)
-	s.Prompt, s.Check = cmp.Or(s.Prompt, r.Prompt), cmp.Or(s.Check, c.cfg.Check)
+	s.Prompt, s.Check = cmp.Or(s.Prompt, r.Prompt), cmp.Or(append([]string{s.Check}, c.agreedChecks()...)...)
 	s.Parallel, s.MaxIterations = cmp.Or(s.Parallel, r.Parallel), cmp.Or(s.MaxIterations, r.MaxIterations)
 	s.Parallel, s.MaxIterations = max(s.Parallel, 0), max(s.MaxIterations, 0) // a face says none by -1
 	s.MaxTokens, s.MaxCostUSD, s.Timeout = cmp.Or(s.MaxTokens, c.cfg.MaxTokens), cmp.Or(s.MaxCostUSD, c.cfg.MaxCostUSD), cmp.Or(s.Timeout, c.cfg.Timeout)

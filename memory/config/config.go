@@ -63,6 +63,9 @@ type Config struct {
 	// Agents are the user's entries for other agents' command lines, in the
 	// order of the file.
 	Agents []Agent
+	// ProposedCheck is the check of the project's configuration where nobody else set
+	// one. It does not run before the user agrees to it.
+	ProposedCheck string
 	// Warnings are whole sentences for the user, without secrets.
 	Warnings []string
 
@@ -72,6 +75,9 @@ type Config struct {
 	environ []string
 	fs      afero.Fs
 }
+
+// ProjectSource is the Origin.Source of a value from the project's configuration.
+const ProjectSource = "project config"
 
 // Origin says where a value came from.
 type Origin struct {
@@ -180,6 +186,9 @@ func (c *Config) Entries() []Entry {
 	entries := make([]Entry, 0, len(c.keys))
 	for _, k := range c.keys {
 		value := show(k.field(&c.Settings))
+		if k.Name == "check" && value == "" {
+			value = c.ProposedCheck
+		}
 		if k.Secret {
 			value = hide(value)
 		}

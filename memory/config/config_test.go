@@ -199,7 +199,7 @@ func TestProjectGrantsNothing(t *testing.T) {
 		len(c.Allow) != 0 || c.MaxAgents != 20 || c.MaxTurns != 200 || len(c.Profiles) != 0 || len(c.prices) != 0 {
 		t.Errorf("the project granted something: %+v", c.Settings)
 	}
-	if !slices.Equal(c.Deny, []string{"tool == 'fetch'", "a", "b"}) || c.Check != "make test" || c.MaxTokens != 1000 || c.Run.RiskTolerance != 0.1 {
+	if !slices.Equal(c.Deny, []string{"tool == 'fetch'", "a", "b"}) || c.ProposedCheck != "make test" || c.Check != "" || c.MaxTokens != 1000 || c.Run.RiskTolerance != 0.1 {
 		t.Errorf("the project could not narrow: %+v", c.Settings)
 	}
 	c, err = load(t, "", "sandbox: read-only\non_ask: fail\n", nil)

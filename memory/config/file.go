@@ -207,7 +207,7 @@ func (f file) set(k *Key, at, value *yaml.Node) {
 	}
 	origin := Origin{Source: "user config", File: f.path, Line: at.Line}
 	if f.project {
-		origin.Source = "project config"
+		origin.Source = ProjectSource
 	}
 	if err == nil {
 		var probe Settings

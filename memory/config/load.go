@@ -154,6 +154,9 @@ func (l *loader) flags(given map[string][]string) {
 // cross checks what concerns more than one value.
 func (l *loader) cross() {
 	c := l.cfg
+	if c.Origin("check").Source == ProjectSource {
+		c.ProposedCheck, c.Check = c.Check, ""
+	}
 	if c.Profile != "" && c.Active() == nil {
 		names := make([]string, len(c.Profiles))
 		for i, p := range c.Profiles {
