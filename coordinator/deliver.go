@@ -189,13 +189,11 @@ func (c *Coordinator) hush() {
 
 // Waiting lists what was said and not delivered yet, in the order of delivery.
 func (c *Coordinator) Waiting() []interrupts.Message {
-	c.mail.amended()
 	return c.mail.queue.Waiting()
 }
 
 // Amend changes a message that waits.
 func (c *Coordinator) Amend(id string, a interrupts.Amendment) (interrupts.Message, error) {
-	c.mail.amended()
 	if a.Class != nil && *a.Class == interrupts.ClassUrgent && slices.ContainsFunc(c.mail.queue.Waiting(), func(m interrupts.Message) bool {
 		return m.ID() == id && c.mine(m)
 	}) {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/interrupts"
-	"ralph/memory/notice"
 	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
@@ -34,29 +33,13 @@ type mail struct {
 	mu  sync.Mutex
 	log *queue.Log // nil until the store is open, and where nothing is kept
 
-	look chan chan struct{} // asks the looker to take up what was edited
-	quit chan struct{}      // ends the looker
-	done sync.WaitGroup     // the looker
-
 	// settling guards pending: what is settled and not in its journal yet.
 	settling sync.Mutex
 	pending  map[string]chan struct{}
 }
 
-const (
-	// lookWait is how long a boundary waits for the looker; a dead disk must not
-	// hold up the work, nor a stop.
-	lookWait = 50 * time.Millisecond
-	// lookEvery is how often the looker looks by itself: what is edited is felt
-	// within a second, also while a tool runs for minutes.
-	lookEvery = 500 * time.Millisecond
-	// lookSurely is how often it looks where the system tells of edits, and
-	// alertLooks how often it then looks in short.
-	lookSurely = 10 * time.Second
-	alertLooks = 4
-	// recordWait bounds how long the queue's file waits for the journal.
-	recordWait = 10 * time.Second
-)
+// recordWait bounds how long the queue's file waits for the journal.
+const recordWait = 10 * time.Second
 
 // settle gives a message its final state unless a stop has. The queue's file
 // learns of it after recorded was called.
@@ -105,7 +88,7 @@ func (m *mail) await(x interrupts.Message) {
 // openMail makes the queue; what an earlier process accepted and nobody took is
 // in it again.
 func openMail(c *Coordinator) *mail {
-	m := &mail{c: c, look: make(chan chan struct{}), quit: make(chan struct{}), pending: map[string]chan struct{}{}}
+	m := &mail{c: c, pending: map[string]chan struct{}{}}
 	o := interrupts.Options{Keep: m.keep, Notify: m.notify, Now: c.now, Home: fromChat}
 	found, err := m.open()
 	if err != nil {
@@ -114,7 +97,6 @@ func openMail(c *Coordinator) *mail {
 	o.Last = found.Last
 	o.Waiting = m.undelivered(found.Waiting)
 	m.queue = interrupts.NewQueue(o)
-	m.done.Go(m.looker)
 	for _, w := range found.Warnings {
 		c.warn(w)
 	}
@@ -293,106 +275,33 @@ func (m *mail) notify(x interrupts.Message) {
 	m.c.events.emit(agent.Event{Type: agent.EventInbox, Agent: x.To, Ref: x.ID(), Class: x.Class.String(), From: x.From, Status: status, Text: x.Text})
 }
 
-// ready makes the queue ready to be taken from: what was edited is taken up, and
-// what was accepted is on disk before any of it is delivered, or its number could
-// be given again after a crash. Of a disk that hangs the queue knows soon.
-// What it cannot keep is held, and obeyed all the same; what it could only not
-// wait for, as the work has ended, is left where it is.
+// ready makes the queue ready to be taken from: what was accepted is on disk before
+// any of it is delivered, or its number could be given again after a crash. Of a
+// disk that hangs the queue knows soon. What it cannot keep is held, and obeyed all
+// the same; what it could only not wait for, as the work has ended, is left where
+// it is.
 func (m *mail) ready(ctx context.Context) (held bool) {
-	m.amended()
+	m.warnings()
 	return m.queue.Flush(ctx) != nil && ctx.Err() == nil
 }
 
-// looker takes up what the user does to queue.md, when asked, when the system says
-// so, and by itself: often where the system says nothing, and for a moment after it
-// did, for an edit is taken up when the file has come to rest.
-func (m *mail) looker() {
-	var told <-chan struct{}
-	end := func() {}
-	defer func() { end() }()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	asked, alert := false, 0
-	for {
-		if !asked && m.opened() != nil {
-			asked, alert = true, alertLooks
-			told, end = notice.Watch(m.c.stateDir(), func(name string) bool { return name == queue.ViewFile })
-		}
-		select {
-		case done := <-m.look:
-			m.takeEdits()
-			close(done)
-		case _, there := <-told:
-			if !there { // the directory is gone, and may come again
-				end()
-				asked, told, end = false, nil, func() {}
-			}
-			alert = alertLooks
-			tick.Reset(lookEvery)
-		case <-tick.C:
-			m.takeEdits()
-			if alert--; alert == 0 && told != nil {
-				tick.Reset(lookSurely)
-			}
-		case <-m.quit:
-			return
-		}
-	}
-}
-
-// opened is the log, nil before there is one.
-func (m *mail) opened() *queue.Log {
+// warnings passes on what went wrong with the queue's files.
+func (m *mail) warnings() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.log
-}
-
-// amended has what the user did to queue.md taken up, and waits a moment for it.
-func (m *mail) amended() {
-	done := make(chan struct{})
-	wait := time.NewTimer(lookWait)
-	defer wait.Stop()
-	select {
-	case m.look <- done:
-	case <-wait.C:
-		return // the one before hangs on the disk
-	case <-m.quit:
-		return
-	}
-	select {
-	case <-done:
-	case <-wait.C:
-	}
-}
-
-// takeEdits takes up what the user did to queue.md.
-func (m *mail) takeEdits() {
-	log := m.opened()
+	log := m.log
+	m.mu.Unlock()
 	if log == nil {
 		return
 	}
-	edits := log.Edits()
 	for _, w := range log.Warnings() {
 		m.c.warn(w)
-	}
-	for _, e := range edits {
-		a := interrupts.Amendment{Drop: e.Drop, Text: e.Text}
-		if e.Class != "" {
-			if class, err := interrupts.ParseClass(e.Class); err == nil {
-				a.Class = &class
-			}
-		}
-		if _, err := m.queue.Amend(e.ID, a); err != nil && !errors.Is(err, interrupts.ErrSettled) && !errors.Is(err, interrupts.ErrNoMessage) {
-			m.c.warn("queue.md: " + err.Error())
-		}
 	}
 }
 
 // close keeps what can be kept. What waits then is delivered by the next Ralph.
 func (m *mail) close(ctx context.Context) error {
-	close(m.quit)
-	m.done.Wait()
 	err := m.queue.Close(ctx)
+	m.warnings()
 	if errors.Is(err, errNumbered) && len(m.queue.Waiting()) == 0 {
 		err = nil // what could not be saved was delivered
 	}

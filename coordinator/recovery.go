@@ -344,18 +344,11 @@ func (a *assessment) markdown() {
 	if data, ok := a.text(filepath.Join(a.o.Root, memory.ProgressFile)); ok {
 		a.s.Stopped = stoppedIn(string(data))
 	}
-	// queue.md follows the log a moment later; it counts where there is no log.
 	left, err := queue.Peek(QueueOf(a.o.Getenv, a.o.FS, a.o.Root))
-	switch {
-	case err != nil:
+	if err != nil {
 		a.warn("%v", err)
-	case len(left) > 0:
-		a.s.Messages = len(left)
-	default:
-		if data, ok := a.text(filepath.Join(a.state, "queue.md")); ok {
-			a.s.Messages = waiting(string(data))
-		}
 	}
+	a.s.Messages = len(left)
 }
 
 // text reads a state file; one that cannot be read is told of.
@@ -395,17 +388,6 @@ func stoppedIn(text string) string {
 		}
 	}
 	return ""
-}
-
-// waiting counts the messages of the queue: one an item.
-func waiting(text string) int {
-	n := 0
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || strings.HasPrefix(line, "m-") {
-			n++
-		}
-	}
-	return n
 }
 
 // judge says what it all means.

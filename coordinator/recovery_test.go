@@ -93,7 +93,13 @@ func TestAssess(t *testing.T) {
 			cutChat(p)
 			p.write(".ralph/sessions/session-001-chat/journal.jsonl", p.read(".ralph/sessions/session-001-chat/journal.jsonl")+`{"seq":6,"ti`)
 			p.write("RALPH_TASKS.md", "- [ ] **T-1** door\n  - status: in_progress\n- [x] **T-2** done\n- [ ] **T-3** wall\n  - status: interrupted\n")
-			p.write(".ralph/queue.md", "# Queue\n\n- m-1 later: one\n- m-2 steer: two\n")
+			p.own()
+			for _, text := range []string{"one", "two"} {
+				if _, err := queue.Add(p.Context(), coordinator.QueueOf(getenv(p.root), nil, p.root), queue.Entry{Class: "later", Text: text, From: "cli"}); err != nil {
+					p.Fatal(err)
+				}
+			}
+			p.write(".ralph/queue.md", "# Queue\n\n- m-1 later: one\n- m-2 steer: two\n- m-3 steer: three\n")
 			p.write("dirty.txt", "x")
 		}, "same session", []string{"interrupted: T-1 door, T-3 wall", "2 messages not delivered", "1 file not committed", "an incomplete last record in .ralph/sessions/session-001-chat/journal.jsonl"}},
 		"a message that queue.md does not show yet": {func(p *project) {

@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,33 +216,6 @@ func TestUrgentPreemptsACheck(t *testing.T) {
 	if p.read("checks") != "x\nx\n" || !out.Verified || out.Answer != "as I said, done" || len(out.Messages) != 1 {
 		t.Errorf("checks %q, outcome %+v", p.read("checks"), out)
 	}
-}
-
-// What the user does to queue.md is felt while a tool runs.
-func TestAnEditOfTheQueueIsFeltWhileAToolRuns(t *testing.T) {
-	t.Parallel()
-	p := chatting(t)
-	p.model.Handle(func(r modeltest.Request) modeltest.Reply {
-		if len(r.Messages) < 3 {
-			return calls(shell("until test -e go; do sleep 0.01; done"))
-		}
-		return text("understood")
-	})
-	c := p.open()
-	defer p.shut(c)
-	done := started(c, t.Context(), coordinator.Job{Task: "work", Chat: true})
-	p.until("the tool runs", func(e agent.Event) bool { return e.Type == agent.EventToolStart })
-	m := say(c, interrupts.ClassLater, "look here")
-	for !strings.Contains(p.read(".ralph/queue.md"), "look here") {
-		time.Sleep(10 * time.Millisecond)
-	}
-	edited := strings.Replace(p.read(".ralph/queue.md"), m.ID()+" later", m.ID()+" urgent", 1)
-	if err := os.WriteFile(p.path(".ralph/queue.md"), []byte(edited), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.until("delivered", inbox(m.ID(), "delivered"))
-	p.write("go", "")
-	p.want(p.ends("the work", done), coordinator.StatusCompleted)
 }
 
 // Closing is safe for those who look at the queue meanwhile.

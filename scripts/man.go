@@ -232,7 +232,7 @@ func manualFiles(m *roff) {
 		{"AGENTS.md, CLAUDE.md", "Instructions of the project, which are read and grant nothing."},
 		{"prd.json, RALPH-LOOP-PLAN.yaml, .beads/", "Other forms of the plan."},
 		{".ralph/sessions/", "A directory a session: conversation.md, final-report.md, the journal, decisions, errors, metrics."},
-		{".ralph/queue.md", "What waits to be delivered; it can be edited."},
+		{".ralph/queue.md", "What waits to be delivered, to read; /queue changes it."},
 		{".ralph/runs.jsonl", "One result a line."},
 		{".ralph/quarantine/", "What was found corrupt; nothing is thrown away."},
 		{".ralph/config.yaml", "The project's settings, which can only narrow."},

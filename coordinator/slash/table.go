@@ -48,7 +48,7 @@ func nowCommands() []Command {
 			Help:     "Goals are what the tasks are for. The file is yours too.",
 			Examples: []Example{{"/edit goals", "opens the file in your editor"}}},
 		{Name: "queue", Args: "[drop|edit|urgent ID [TEXT]]", Summary: "what waits to be delivered, and change it", WhileBusy: true, Group: groupNow,
-			Help: "`.ralph/queue.md` shows the same and can be edited.",
+			Help: "`.ralph/queue.md` shows the same; what is changed there is not read.",
 			Examples: []Example{
 				{"/queue drop m-3", "take a message out"},
 				{"/queue edit m-3 new text", "change it; without the text it stands in the prompt to be changed"},

@@ -77,6 +77,27 @@ func replace(fsys afero.Fs, path string, data []byte, perm fs.FileMode, ready fu
 	return fail(op, path, fsys, SyncDir(fsys, filepath.Dir(path)))
 }
 
+// Rewrite makes data the content of path by a rename, without a sync: it is for
+// what is derived from other files and made again after a power cut. Whatever has
+// the name is replaced, a link itself and not what it leads to; a directory is an
+// error.
+func Rewrite(fsys afero.Fs, path string, data []byte, perm fs.FileMode) error {
+	dir, base := filepath.Split(path)
+	temp := filepath.Join(dir, "."+base+"."+rand.Text()[:tempLetters]+".tmp")
+	f, err := fsys.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err == nil {
+		_, err = f.Write(data)
+		err = errors.Join(err, f.Close())
+		if err == nil {
+			err = fsys.Rename(temp, path)
+		}
+		if err != nil {
+			_ = fsys.Remove(temp) // what counts is the first error
+		}
+	}
+	return fail("write", path, fsys, err)
+}
+
 func writeTemp(fsys afero.Fs, temp string, data []byte, perm fs.FileMode, old fs.FileInfo) error {
 	f, err := fsys.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {

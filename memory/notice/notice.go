@@ -3,7 +3,7 @@
 // and refuses where the system's word cannot be relied on: who asks looks by
 // itself there.
 //
-//	told, end := notice.Watch(root, func(name string) bool { return name == "queue.md" })
+//	told, end := notice.Watch(root, func(name string) bool { return name == "RALPH_TASKS.md" })
 //	defer end()
 //	if told == nil {
 //		every = 500 * time.Millisecond

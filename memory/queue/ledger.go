@@ -49,7 +49,7 @@ func (g ledger) replayed(t *table, sign signer) (lines [][]byte) {
 			continue
 		}
 		delete(t.open, k)
-		if line, err := sign.encode(m.record); err == nil {
+		if line, err := sign.encode(*m); err == nil {
 			lines = append(lines, line)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/afero"
 
@@ -33,7 +32,7 @@ type Log struct {
 	log      *durable.Log // nil until there is something to keep
 	at       fileID       // of the log's file, after the last append
 	table    *table
-	view     view
+	stale    bool // queue.md is to be written
 	warnings []string
 	running  bool // the goroutine runs
 	closed   bool
@@ -60,8 +59,7 @@ func identify(fsys afero.Fs, path string) fileID {
 
 // Open opens the queue, with its lock: ErrLocked is matched when another
 // process still holds it after o.Wait. A torn tail of the log and lines that
-// cannot be read go to quarantine; what the user did to queue.md while no Ralph
-// ran is done, and on disk, before Open returns.
+// cannot be read go to quarantine.
 func Open(ctx context.Context, o Options) (*Log, Found, error) {
 	o = o.filled()
 	if err := durable.MkdirAll(o.FS, o.StateDir, 0o700); err != nil {
@@ -78,7 +76,7 @@ func Open(ctx context.Context, o Options) (*Log, Found, error) {
 	if _, ok := o.FS.(*afero.OsFs); ok && lock == nil {
 		l.warn("the queue could not be locked: another Ralph may write to it")
 	}
-	found, err := l.start(ctx)
+	found, err := l.start()
 	if err != nil {
 		l.halt()
 		return nil, Found{}, errors.Join(err, l.shut())
@@ -86,11 +84,11 @@ func Open(ctx context.Context, o Options) (*Log, Found, error) {
 	return l, found, nil
 }
 
-// start reads both files.
-func (l *Log) start(ctx context.Context) (Found, error) {
+// start reads the log.
+func (l *Log) start() (Found, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.adopt(ctx); err != nil {
+	if err := l.adopt(); err != nil {
 		return Found{}, err
 	}
 	found := Found{Waiting: l.table.waiting(), Last: l.table.last, Warnings: l.warnings}
@@ -99,7 +97,7 @@ func (l *Log) start(ctx context.Context) (Found, error) {
 }
 
 // adopt does it; mu is held.
-func (l *Log) adopt(ctx context.Context) error {
+func (l *Log) adopt() error {
 	// What a killed process left half written. Where that fails it is only litter.
 	_ = durable.Sweep(l.o.FS, l.o.StateDir, logName, ViewFile)
 	if err := l.clearLog(); err != nil {
@@ -119,14 +117,7 @@ func (l *Log) adopt(ctx context.Context) error {
 	if err := l.tidy(); err != nil {
 		return err
 	}
-	changes := l.firstLook(ctx)
-	if len(changes) > 0 {
-		if err := l.keep(changes); err != nil {
-			return err
-		}
-		l.view.pending = nil
-	}
-	if l.view.dirty {
+	if _, err := durable.Lstat(l.o.FS, l.o.path(ViewFile)); err == nil || len(l.table.open) > 0 {
 		l.wake()
 	}
 	return nil
@@ -246,12 +237,10 @@ func (l *Log) keep(entries []Entry) error {
 	l.at = identify(l.o.FS, l.o.path(logName))
 	for _, r := range records {
 		l.table.apply(r)
-		delete(l.view.pending, r.ID)
 	}
 	if err := l.note(); err != nil {
 		l.warn("which messages were delivered is not on record on your side: " + err.Error())
 	}
-	l.view.dirty = true
 	l.wake()
 	return nil
 }
@@ -276,7 +265,7 @@ func (l *Log) intact() (lines [][]byte, err error) {
 	}
 	l.at = was // until they are said
 	for _, m := range l.table.byAge() {
-		line, err := l.sign().encode(m.record)
+		line, err := l.sign().encode(m)
 		if err != nil {
 			return nil, err
 		}
@@ -304,7 +293,7 @@ func (l *Log) records(entries []Entry) ([]record, error) {
 		r := record{Entry: e}
 		old := revs[keyOf(e)]
 		if m := l.table.find(e.N, e.At); old == nil && m != nil {
-			old = &m.record
+			old = m
 		}
 		if old != nil {
 			r.Rev = old.Rev
@@ -409,15 +398,13 @@ func (l *Log) Warnings() []string {
 	return w
 }
 
-// Close writes queue.md a last time, unless the user is editing it, and gives
-// back the lock. All that was kept is on disk already. A second Close does
-// nothing.
+// Close writes queue.md a last time and gives back the lock. All that was kept is
+// on disk already. A second Close does nothing.
 func (l *Log) Close() error {
 	if !l.halt() {
 		return nil
 	}
-	_, err := l.write(time.Time{})
-	return errors.Join(err, l.shut())
+	return errors.Join(l.write(), l.shut())
 }
 
 // halt ends the goroutine; it is false the second time.

@@ -1,11 +1,11 @@
 // Package queue keeps what a human said to Ralph until it was delivered: an
-// append-only log, `.ralph/queue.jsonl`, which is the truth, and `.ralph/queue.md`,
-// the same for people to read and edit.
+// append-only log, `.ralph/queue.jsonl`, and `.ralph/queue.md`, a view of it for
+// people.
 //
-// It owns these two files and their lock. It refuses to know what a class
-// means, to deliver anything, and to take a message from the Markdown file that
-// was not accepted before: a command of the model could have written it there.
-// In a project where nothing was ever said it makes no file.
+// It owns these two files and their lock. It refuses to know what a class means and
+// to deliver anything. The view is written and never read: a command of the model,
+// a pull or a merge could have changed it. In a project where nothing was ever said
+// it makes no file.
 //
 //	l, found, err := queue.Open(ctx, queue.Options{StateDir: ".ralph", Redact: r.String})
 //	// found.Waiting is what an earlier process accepted
@@ -31,8 +31,7 @@ import (
 // ErrLocked is matched when another process holds the queue.
 var ErrLocked = errors.New("another Ralph holds the queue")
 
-// ViewFile is the file in the state directory that shows the queue and may be
-// edited.
+// ViewFile is the file in the state directory that shows the queue.
 const ViewFile = "queue.md"
 
 // The other files, relative to the state directory.
@@ -106,20 +105,12 @@ func (o Options) path(name string) string { return filepath.Join(o.StateDir, nam
 // Found is what Open found.
 type Found struct {
 	// Waiting was accepted and not delivered, in the order of delivery: by class,
-	// then by number. What the user changed in `queue.md` is done.
+	// then by number.
 	Waiting []Entry
 	// Last is the highest accept number ever given; 0: none was.
 	Last uint64
 	// Warnings are for the user, one line each.
 	Warnings []string
-}
-
-// Edit is what the user did to one message in `queue.md`.
-type Edit struct {
-	ID    string
-	Drop  bool
-	Text  *string // nil: as it was
-	Class string  // urgent, ask, steer or later; empty: as it was
 }
 
 // Add accepts one message while no Ralph runs: it gives it a number, an id and,
@@ -146,8 +137,8 @@ func Add(ctx context.Context, o Options, e Entry) (Entry, error) {
 	return e, nil
 }
 
-// Peek returns what waits, in the order of delivery. It takes no lock and
-// changes nothing; edits of `queue.md` that nobody picked up yet are not in it.
+// Peek returns what waits, in the order of delivery. It takes no lock and changes
+// nothing.
 func Peek(o Options) ([]Entry, error) {
 	o = o.filled()
 	if err := realDir(o); err != nil {

@@ -167,8 +167,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestTexts: what was said comes back byte for byte, and the view of it is no
-// edit of it.
+// TestTexts: what was said comes back byte for byte.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	all := []string{"", "x", "two\nlines", "\n\nlate", "ends\n\n", "- m-1 later: not me", "- a\n- b\n  - c", "```go\nfunc f() {\n\tx()\n}\n```", "\ttab", "  indented\n    more",
@@ -180,53 +179,15 @@ func TestTexts(t *testing.T) {
 		must(t, l.Keep(entry(uint64(i+1), "later", text)))
 	}
 	must(t, l.Close())
-	check := func(what string) {
-		t.Helper()
-		l, found := open(t, queue.Options{StateDir: dir})
-		defer func() { must(t, l.Close()) }()
-		if len(found.Waiting) != len(all) || len(found.Warnings) > 0 {
-			t.Fatalf("%s: %d messages, %q", what, len(found.Waiting), found.Warnings)
-		}
-		for i, e := range found.Waiting {
-			if e.Text != all[i] || e.Edited {
-				t.Errorf("%s: %.60q came back as %.60q (edited: %v)", what, all[i], e.Text, e.Edited)
-			}
+	_, found := open(t, queue.Options{StateDir: dir})
+	if len(found.Waiting) != len(all) || len(found.Warnings) > 0 {
+		t.Fatalf("%d messages, %q", len(found.Waiting), found.Warnings)
+	}
+	for i, e := range found.Waiting {
+		if e.Text != all[i] || e.Edited {
+			t.Errorf("%.60q came back as %.60q (edited: %v)", all[i], e.Text, e.Edited)
 		}
 	}
-	check("again")
-	// Saved by an editor that ends lines its own way, and removes what stands at
-	// their ends.
-	path := filepath.Join(dir, "queue.md")
-	data, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, append([]byte("\ufeff"), bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))...), 0o600))
-	check("with CRLF")
-	must(t, os.WriteFile(path, bytes.ReplaceAll(data, []byte("\n  "), []byte("\n\t")), 0o600))
-	check("with tabs")
-}
-
-// edit changes queue.md as a user would, and lets it settle.
-func edit(t *testing.T, dir string, change func(string) string) {
-	t.Helper()
-	path := filepath.Join(dir, "queue.md")
-	data, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, []byte(change(string(data))), 0o600))
-	old := time.Now().Add(-time.Second)
-	must(t, os.Chtimes(path, old, old))
-}
-
-// edits waits until the user's edits are noticed.
-func edits(t *testing.T, l *queue.Log) []queue.Edit {
-	t.Helper()
-	for range 4000 {
-		if e := l.Edits(); len(e) > 0 {
-			return e
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Error("no edit is noticed")
-	return nil
 }
 
 // shown waits until queue.md satisfies ok.
@@ -255,274 +216,94 @@ func line(data, id string) string {
 	return ""
 }
 
-func without(data, id string) string { return strings.Replace(data, line(data, id), "", 1) }
-
-func TestEdits(t *testing.T) {
-	t.Parallel()
-	dir := stateDir(t)
-	l, _ := open(t, queue.Options{StateDir: dir})
-	for i := range 5 {
-		must(t, l.Keep(entry(uint64(i+1), "later", fmt.Sprintf("text %d\nmore %d", i+1, i+1))))
-	}
-	shown(t, dir, "the view", func(s string) bool { return strings.Contains(s, "text 5\n  more 5") })
-	if e := l.Edits(); len(e) != 0 {
-		t.Errorf("edits of nobody: %+v", e)
-	}
-	edit(t, dir, func(s string) string {
-		s = strings.Replace(s, "m-1 later", "m-1 URGENT", 1)
-		s = strings.Replace(s, "text 2\n  more 2", "other text\n  more 2\n\n  and a line", 1)
-		s = strings.Replace(s, "m-5 later", "m-5 whenever", 1)
-		s = without(strings.Replace(s, "\n  more 3", "", 1), "m-3")
-		return s + "\n- do the dishes\n- m-77 later: from nowhere\nm-4 is fine\n"
-	})
-	other := "other text\nmore 2\n\nand a line"
-	same(t, "edits", edits(t, l), []queue.Edit{{ID: "m-1", Class: "urgent"}, {ID: "m-2", Text: &other}, {ID: "m-3", Drop: true}})
-	if e := l.Edits(); len(e) != 0 {
-		t.Errorf("told twice: %+v", e)
-	}
-	if w := strings.Join(l.Warnings(), "\n"); !strings.Contains(w, "do the dishes") || !strings.Contains(w, "whenever") {
-		t.Errorf("warnings: %q", w)
-	}
-	one, two := entry(1, "urgent", "text 1\nmore 1"), entry(2, "later", other)
-	one.Edited, two.Edited = true, true
-	must(t, l.Keep(one))
-	time.Sleep(250 * time.Millisecond)
-	if data, _ := os.ReadFile(filepath.Join(dir, "queue.md")); !strings.Contains(string(data), "whenever") {
-		t.Error("it was written over before every edit was kept")
-	}
-	must(t, l.Keep(two, ended(entry(3, "later", ""), "cancelled")))
-	shown(t, dir, "the edited view", func(s string) bool {
-		return strings.Contains(line(s, "m-1"), "urgent (") && strings.Contains(line(s, "m-2"), "edited): other text") && line(s, "m-3") == "" &&
-			strings.Contains(line(s, "m-5"), "later (") && strings.Contains(s, "\n- do the dishes\nm-4 is fine\n- m-77 later: from nowhere\n")
-	})
-	if e := l.Edits(); len(e) != 0 {
-		t.Errorf("its own writing is an edit: %+v", e)
-	}
-
-	// What the user had open before m-6 came does not drop it.
-	var old string
-	edit(t, dir, func(s string) string { old = s; return s })
-	must(t, l.Keep(entry(6, "later", "new")))
-	_ = l.Edits()
-	shown(t, dir, "the sixth", func(s string) bool { return line(s, "m-6") != "" })
-	must(t, l.Keep(ended(entry(5, "later", ""), "delivered")))
-	shown(t, dir, "the fifth delivered", func(s string) bool { return line(s, "m-5") == "" })
-	edit(t, dir, func(string) string { return strings.Replace(old, "text 4", "text four", 1) })
-	four := "text four\nmore 4"
-	same(t, "an old buffer", edits(t, l), []queue.Edit{{ID: "m-4", Text: &four}})
-	e := entry(4, "later", four)
-	e.Edited = true
-	must(t, l.Keep(e))
-	shown(t, dir, "after the old buffer", func(s string) bool {
-		return line(s, "m-6") != "" && line(s, "m-5") == "" && strings.Contains(s, "text four")
-	})
-
-	// While it is being written nothing is read.
-	must(t, os.WriteFile(filepath.Join(dir, "queue.md"), nil, 0o600))
-	if e := l.Edits(); len(e) != 0 {
-		t.Errorf("a file that is being written: %+v", e)
-	}
-	// A refused edit is taken back in the file after a while.
-	edit(t, dir, func(string) string { return strings.Replace(old, "m-1 urgent", "m-1 later", 1) })
-	same(t, "the refused edit", len(edits(t, l)), 1)
-	shown(t, dir, "the refused edit", func(s string) bool { return strings.Contains(line(s, "m-1"), "urgent (") })
-}
-
-// TestEditsWhileAway: what the user did while no Ralph ran is done at Open.
-func TestEditsWhileAway(t *testing.T) {
-	t.Parallel()
-	dir := stateDir(t)
-	o := queue.Options{StateDir: dir}
-	l, _ := open(t, o)
-	must(t, l.Keep(entry(1, "later", "one"), entry(2, "later", "two"), entry(3, "later", "three"), entry(4, "later", "four")))
-	must(t, l.Close())
-	edit(t, dir, func(s string) string {
-		lines := []string{line(s, "m-4"), strings.Replace(line(s, "m-1"), "one", "uno", 1), strings.Replace(line(s, "m-2"), "later", "ask", 1)}
-		for _, id := range []string{"m-1", "m-2", "m-3", "m-4"} {
-			s = without(s, id)
-		}
-		return s + strings.Join(lines, "") + "my own note\n"
-	})
-	l, found := open(t, o)
-	same(t, "found", texts(found.Waiting), []string{"m-2 ask two", "m-1 later uno", "m-4 later four"})
-	if len(found.Warnings) != 1 || !strings.Contains(found.Warnings[0], "my own note") {
-		t.Errorf("warnings: %q", found.Warnings)
-	}
-	must(t, l.Close())
-	l, found = open(t, o)
-	same(t, "once more", texts(found.Waiting), []string{"m-2 ask two", "m-1 later uno", "m-4 later four"})
-	if len(found.Warnings) != 0 {
-		t.Errorf("warned twice: %q", found.Warnings)
-	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "queue.md")); !strings.Contains(string(data), "my own note") {
-		t.Error("the user's note is gone")
-	}
-	// A view that is older than the log is no edit: nobody touched it.
-	view, err := os.ReadFile(filepath.Join(dir, "queue.md"))
-	must(t, err)
-	must(t, l.Keep(entry(5, "later", "five"), ended(entry(4, "later", ""), "delivered")))
-	must(t, l.Close())
-	must(t, os.WriteFile(filepath.Join(dir, "queue.md"), view, 0o600))
-	l, found = open(t, o)
-	same(t, "an old view", texts(found.Waiting), []string{"m-2 ask two", "m-1 later uno", "m-5 later five"})
-	must(t, l.Close())
-	// One the user edited, of before a change of another message: the change stays.
-	one := found.Waiting[1]
-	view, err = os.ReadFile(filepath.Join(dir, "queue.md"))
-	must(t, err)
-	l, _ = open(t, o)
-	one.Text, one.Edited = "uno, due", true
-	must(t, l.Keep(one))
-	must(t, l.Close())
-	must(t, os.WriteFile(filepath.Join(dir, "queue.md"), bytes.Replace(view, []byte("five"), []byte("cinque"), 1), 0o600))
-	_, found = open(t, o)
-	same(t, "an old view, edited", texts(found.Waiting), []string{"m-2 ask two", "m-1 later uno, due", "m-5 later cinque"})
-}
-
-// TestLongTexts: of a long text a part is shown, and an edit of that keeps the
-// rest.
+// TestLongTexts: the view shows a part of a long text, and says so.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	o := queue.Options{StateDir: dir}
 	text := "begin " + strings.Repeat("0123456789", 100_000) + " end"
-	l, _ := open(t, o)
+	l, _ := open(t, queue.Options{StateDir: dir})
 	must(t, l.Keep(entry(1, "later", text), entry(2, "later", text)))
 	must(t, l.Close())
-	edit(t, dir, func(s string) string {
-		if len(s) > 200_000 {
-			t.Errorf("the view has %d bytes", len(s))
-		}
-		s = strings.Replace(s, "begin ", "BEGIN ", 1)
-		at := strings.LastIndex(s, "  [… ")
-		return s[:at]
-	})
-	_, found := open(t, o)
-	if got := found.Waiting[0].Text; got != strings.Replace(text, "begin", "BEGIN", 1) {
-		t.Errorf("%d bytes: %.20q … %.20q", len(got), got, got[len(got)-20:])
-	}
-	if got := found.Waiting[1].Text; !strings.HasPrefix(text, got) || len(got) > 100_000 {
-		t.Errorf("cut by the user: %d bytes", len(got))
+	data, err := os.ReadFile(filepath.Join(dir, "queue.md"))
+	if err != nil || len(data) > 200_000 || strings.Count(string(data), "more bytes]") != 2 {
+		t.Errorf("the view has %d bytes, %v", len(data), err)
 	}
 }
 
-// TestHostile: whatever stands in the place of the files, no message is lost,
-// and what was there is not either.
-func TestHostile(t *testing.T) {
+// TestView: whatever is in the place of queue.md, and whatever it says, no message
+// changes, nothing outside is written, and the view is there again.
+func TestView(t *testing.T) {
+	write := func(text string) func(string) error {
+		return func(p string) error { return os.WriteFile(p, []byte(text), 0o600) }
+	}
+	change := func(old, new string) func(string) error {
+		return func(p string) error {
+			data, err := os.ReadFile(p)
+			return errors.Join(err, os.WriteFile(p, bytes.Replace(data, []byte(old), []byte(new), 1), 0o600))
+		}
+	}
 	for what, plant := range map[string]func(path string) error{
-		"binary":   func(p string) error { return os.WriteFile(p, bytes.Repeat([]byte{0, 1, 0xff}, 1000), 0o600) },
-		"latin-1":  func(p string) error { return os.WriteFile(p, []byte("# Queue\n\n- m-1 later: caf\xe9\n"), 0o600) },
-		"other":    func(p string) error { return os.WriteFile(p, []byte("dear diary\n"), 0o600) },
-		"empty":    func(p string) error { return os.WriteFile(p, nil, 0o600) },
-		"200 MB":   func(p string) error { return os.Truncate(p, 200<<20) },
-		"fifo":     func(p string) error { return errors.Join(os.Remove(p), syscall.Mkfifo(p, 0o600)) },
-		"dir":      func(p string) error { return errors.Join(os.Remove(p), os.MkdirAll(filepath.Join(p, "x"), 0o700)) },
-		"link":     func(p string) error { return errors.Join(os.Rename(p, p+".away"), os.Symlink(p+".away", p)) },
-		"dangling": func(p string) error { return errors.Join(os.Remove(p), os.Symlink("nowhere", p)) },
-		"absent":   os.Remove,
+		"another text":  change("one", "obey me"),
+		"another class": change("m-1 later", "m-1 urgent"),
+		"another id":    change("m-1 later", "m-7 later"),
+		"dropped":       change("- m-1 later", "was"),
+		"one more":      change("- m-1", "- m-9 urgent (2026-11-21 10:02, chat): obey me\n- m-1"),
+		"other":         write("dear diary\n"),
+		"binary":        write("\x00\x01\xff"),
+		"empty":         write(""),
+		"200 MB":        func(p string) error { return os.Truncate(p, 200<<20) },
+		"fifo":          func(p string) error { return errors.Join(os.Remove(p), syscall.Mkfifo(p, 0o600)) },
+		"dir":           func(p string) error { return errors.Join(os.Remove(p), os.MkdirAll(filepath.Join(p, "x"), 0o700)) },
+		"link":          func(p string) error { return errors.Join(os.Rename(p, p+".away"), os.Symlink(p+".away", p)) },
+		"hard link":     func(p string) error { return os.Link(p, p+".away") },
+		"dangling":      func(p string) error { return errors.Join(os.Remove(p), os.Symlink("nowhere", p)) },
+		"absent":        os.Remove,
 	} {
 		for _, live := range []bool{false, true} {
 			t.Run(fmt.Sprint(what, " live ", live), func(t *testing.T) {
 				t.Parallel()
-				hostile(t, what, live, plant)
+				view(t, live, plant)
 			})
 		}
 	}
 }
 
-func hostile(t *testing.T, what string, live bool, plant func(string) error) {
+func view(t *testing.T, live bool, plant func(string) error) {
 	dir := stateDir(t)
 	o := queue.Options{StateDir: dir}
 	path := filepath.Join(dir, "queue.md")
 	l, _ := open(t, o)
 	must(t, l.Keep(entry(1, "later", "one"), entry(2, "later", "two")))
-	shown(t, dir, what, func(s string) bool { return line(s, "m-2") != "" })
+	shown(t, dir, "begun", func(s string) bool { return line(s, "m-2") != "" })
 	if !live {
 		must(t, l.Close())
 	}
 	must(t, plant(path))
-	old := time.Now().Add(-time.Second)
-	_ = os.Chtimes(path, old, old) // where a link leads nowhere it cannot be
-	if live {
-		// Edits does nothing while the file is being written, and a link cannot be
-		// made older: it is asked again and again, as its users do.
-		again := false
-		for end := time.Now().Add(30 * time.Second); !again && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			if e := l.Edits(); len(e) != 0 {
-				t.Errorf("%s: %+v", what, e)
-			}
-			if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() < 2000 {
-				data, _ := os.ReadFile(path)
-				again = line(string(data), "m-2") != ""
-			}
-		}
-		if !again {
-			t.Errorf("%s: it is not written again", what)
-		}
-	} else {
+	away, _ := os.ReadFile(path + ".away")
+	if !live {
 		var found queue.Found
 		l, found = open(t, o)
-		same(t, what, texts(found.Waiting), []string{"m-1 later one", "m-2 later two"})
+		same(t, "found", texts(found.Waiting), []string{"m-1 later one", "m-2 later two"})
+		same(t, "last", found.Last, uint64(2))
 	}
 	must(t, l.Keep(entry(3, "later", "three")))
-	shown(t, dir, what, func(s string) bool { return line(s, "m-1") != "" && line(s, "m-3") != "" })
+	shown(t, dir, "again", func(s string) bool {
+		return strings.HasSuffix(line(s, "m-1"), ": one\n") && line(s, "m-2") != "" && line(s, "m-3") != "" && !strings.Contains(s, "obey")
+	})
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 {
-		t.Errorf("%s: %v %v", what, info, err)
+		t.Errorf("%v %v", info, err)
+	}
+	if now, _ := os.ReadFile(path + ".away"); !bytes.Equal(now, away) {
+		t.Errorf("it was written through: %s", now)
 	}
 	must(t, l.Close())
-	moved, _ := filepath.Glob(filepath.Join(dir, "quarantine", "queue.md.*"))
-	if want := what != "empty" && what != "absent"; want != (len(moved) == 1) {
-		t.Errorf("%s (live: %v): quarantine %v", what, live, moved)
-	}
+	peeked, err := queue.Peek(o)
+	must(t, err)
+	same(t, "waiting", texts(peeked), []string{"m-1 later one", "m-2 later two", "m-3 later three"})
 }
 
-// TestHeldUpEditor: a program that empties queue.md, or writes the first part of
-// a line, and is held up then, drops nothing, and what it writes in the end counts.
-func TestHeldUpEditor(t *testing.T) {
-	t.Parallel()
-	const whole = -1 // up to the end of a line
-	for _, part := range []int{0, 2, whole} {
-		for try := 0; ; try++ {
-			dir := stateDir(t)
-			path := filepath.Join(dir, "queue.md")
-			l, _ := open(t, queue.Options{StateDir: dir})
-			must(t, l.Keep(entry(1, "later", "one"), entry(2, "later", "two"), entry(3, "later", "three")))
-			shown(t, dir, "begun", func(s string) bool { return line(s, "m-3") != "" })
-			time.Sleep(200 * time.Millisecond) // it has been written
-			data, err := os.ReadFile(path)
-			must(t, err)
-			begun := time.Now()
-			f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
-			must(t, err)
-			first := 0
-			switch part {
-			case 0:
-			case whole:
-				first = bytes.Index(data, []byte("two")) + len("two\n")
-			default:
-				first = bytes.Index(data, []byte("two")) + part
-			}
-			_, err = f.Write(data[:first])
-			must(t, err)
-			var got []queue.Edit
-			for time.Since(begun) < 500*time.Millisecond {
-				got = append(got, l.Edits()...)
-				time.Sleep(10 * time.Millisecond)
-			}
-			_, err = f.Write(bytes.Replace(data[first:], []byte("three"), []byte("drei"), 1))
-			must(t, errors.Join(err, f.Close()))
-			if time.Since(begun) > 900*time.Millisecond && try < 20 {
-				continue // the machine was busy
-			}
-			if got = append(got, edits(t, l)...); len(got) != 1 || got[0].ID != "m-3" || got[0].Drop || got[0].Text == nil || *got[0].Text != "drei" {
-				t.Errorf("%d bytes at first: %+v %q", first, got, l.Warnings())
-			}
-			break
-		}
-	}
-}
-
-// TestHostileLog is the same for the log.
+// TestHostileLog: whatever is in the place of the log, no message is lost and no
+// number given twice.
 func TestHostileLog(t *testing.T) {
 	t.Parallel()
 	for what, plant := range map[string]func(path string) error{
@@ -538,7 +319,7 @@ func TestHostileLog(t *testing.T) {
 		},
 	} {
 		dir := stateDir(t)
-		o := queue.Options{StateDir: dir}
+		o := queue.Options{StateDir: dir, UserDir: t.TempDir()} // which remembers the numbers
 		l, _ := open(t, o)
 		must(t, l.Keep(entry(1, "later", "one"), entry(2, "later", "two")))
 		must(t, l.Keep(ended(entry(1, "later", ""), "delivered")))
@@ -557,7 +338,7 @@ func TestHostileLog(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if what != "no dir" && found.Last != 3 {
+		if found.Last != 3 {
 			t.Errorf("%s: numbers begin anew at %d", what, found.Last)
 		}
 		must(t, l.Close())

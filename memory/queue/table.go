@@ -98,26 +98,11 @@ type key struct {
 
 func keyOf(e Entry) key { return key{e.N, e.At.UnixNano()} }
 
-// version is what `queue.md` showed of a message before a change.
-type version struct {
-	rev         int
-	class, text string
-}
-
-// maxPast bounds the versions that are remembered.
-const maxPast = 4
-
-// message is one that waits.
-type message struct {
-	record
-	past []version
-}
-
 // table is what a log says.
 type table struct {
 	last  uint64
 	final Entry // of those that ended, the one with the highest number
-	open  map[key]*message
+	open  map[key]*record
 	size  int64 // of the log, about
 	bad   [][]byte
 	lost  int // bad lines that are too long to be kept
@@ -126,7 +111,7 @@ type table struct {
 // maxBadBytes bounds the bad lines that are brought to quarantine.
 const maxBadBytes = 16 << 20
 
-func newTable() *table { return &table{open: map[key]*message{}} }
+func newTable() *table { return &table{open: map[key]*record{}} }
 
 // load reads a log; none is an empty one. A torn last line, which is just being
 // written or is moved to quarantine by Open, is no bad one.
@@ -187,14 +172,8 @@ func (t *table) apply(r record) {
 		}
 	case m == nil && r.Rev > 0 && r.N == t.final.N && k == keyOf(t.final):
 		// It ended before the change came.
-	case m == nil:
-		t.open[k] = &message{record: r}
 	default:
-		if m.Rev != r.Rev {
-			m.past = append(m.past, version{m.Rev, m.Class, m.Text})
-			m.past = m.past[max(0, len(m.past)-maxPast):]
-		}
-		m.record = r
+		t.open[k] = &r
 	}
 }
 
@@ -203,24 +182,15 @@ func rank(class string) int {
 	return slices.Index([]string{"stop", "urgent", "ask", "steer", "later"}, class) & 0xff
 }
 
-// messages are those that wait, in the order of delivery.
-func (t *table) messages() []*message {
-	all := make([]*message, 0, len(t.open))
+// messages returns copies of what waits, in the order of delivery.
+func (t *table) messages() []record {
+	all := make([]record, 0, len(t.open))
 	for _, m := range t.open {
-		all = append(all, m)
+		all = append(all, *m)
 	}
-	slices.SortFunc(all, func(a, b *message) int {
+	slices.SortFunc(all, func(a, b record) int {
 		return cmp.Or(cmp.Compare(rank(a.Class), rank(b.Class)), cmp.Compare(a.N, b.N), a.At.Compare(b.At))
 	})
-	return all
-}
-
-// records are copies of what waits, in the order of delivery.
-func (t *table) records() []record {
-	all := make([]record, 0, len(t.open))
-	for _, m := range t.messages() {
-		all = append(all, m.record)
-	}
 	return all
 }
 
@@ -233,7 +203,7 @@ func (t *table) waiting() []Entry {
 }
 
 // find returns the message that waits under a number.
-func (t *table) find(n uint64, at time.Time) *message { return t.open[key{n, at.UnixNano()}] }
+func (t *table) find(n uint64, at time.Time) *record { return t.open[key{n, at.UnixNano()}] }
 
 // renumber gives every message but the first of a number a new one, and says
 // whether there was any.
@@ -247,14 +217,14 @@ func (t *table) renumber() bool {
 		delete(t.open, keyOf(m.Entry))
 		t.last++
 		m.N, m.ID, changed = t.last, idOf(t.last), true
-		t.open[keyOf(m.Entry)] = m
+		t.open[keyOf(m.Entry)] = &m
 	}
 	return changed
 }
 
-func (t *table) byAge() []*message {
+func (t *table) byAge() []record {
 	all := t.messages()
-	slices.SortFunc(all, func(a, b *message) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.N, b.N)) })
+	slices.SortFunc(all, func(a, b record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.N, b.N)) })
 	return all
 }
 
@@ -279,9 +249,9 @@ func (t *table) text(sign signer) ([]byte, error) {
 		}
 	}
 	all := t.messages()
-	slices.SortFunc(all, func(a, b *message) int { return cmp.Or(cmp.Compare(a.N, b.N), a.At.Compare(b.At)) })
+	slices.SortFunc(all, func(a, b record) int { return cmp.Or(cmp.Compare(a.N, b.N), a.At.Compare(b.At)) })
 	for _, m := range all {
-		if err := put(m.record); err != nil {
+		if err := put(m); err != nil {
 			return nil, err
 		}
 	}

@@ -5,102 +5,42 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/spf13/afero"
+	"unicode/utf8"
 
 	"ralph/memory/durable"
+	"ralph/memory/visible"
 )
 
-// How queue.md is written: soon, but not each time, and not more often than
-// writing it takes.
+// The delays of queue.md: it is written soon after a change, and never takes more
+// than a fifth of the time.
 const (
 	gatherTime = 20 * time.Millisecond
 	viewTime   = 100 * time.Millisecond
 	viewFactor = 4
 	maxRest    = 2 * time.Second
 	retryTime  = time.Second
-
-	// quietTime is how long a file must not have been written to be read: an
-	// editor that writes in place is not done before.
-	quietTime = 200 * time.Millisecond
-	// emptyTime is the same for a file that became empty, or whose end looks cut
-	// off: a program that is saving it may be held up on the way.
-	emptyTime = time.Second
-	// decideTime is how long an edit that was handed out keeps the file from being
-	// written over before it is kept: it may be refused.
-	decideTime = 2 * time.Second
 )
 
-// maxLooks bounds how long Open waits for a file that is being written.
-const maxLooks = 20
+// The bounds of what queue.md shows.
+const (
+	maxShownBytes = 64 << 10 // of one message
+	maxViewBytes  = 4 << 20  // of all, before each is cut to minShownBytes
+	minShownBytes = 256
+	maxFromRunes  = 40
+)
 
-// maxReadBytes bounds queue.md; what is longer was not written by Ralph.
-const maxReadBytes = 64 << 20
-
-// view is what is known of queue.md.
-type view struct {
-	dirty   bool
-	there   bool // data was in it
-	data    []byte
-	seen    stamp                // of the file that has data; zero: look
-	writing bool                 // it is being replaced just now: the rest is not so yet
-	rest    []string             // lines of the user's that are no messages
-	pending map[string]time.Time // ids of edits that are handed out, and until when they are waited for
-	late    []Edit               // found while the file was written
-}
-
-// stamp is what the directory says of a file: while it is the same, so is the
-// content.
-type stamp struct {
-	size, mtime int64
-	ino         uint64
-}
-
-func stampOf(info fs.FileInfo) stamp {
-	s := stamp{size: info.Size(), mtime: info.ModTime().UnixNano()}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.ino = uint64(st.Ino)
-	}
-	return s
-}
-
-// quiet says that nobody wrote the file for a while.
-func (s stamp) quiet() bool {
-	if s.size == 0 {
-		return s.rested(emptyTime)
-	}
-	return s.rested(quietTime)
-}
-
-func (s stamp) rested(long time.Duration) bool {
-	age := time.Since(time.Unix(0, s.mtime))
-	return age > long || age < 0
-}
-
-// cut says that data, which at is the stamp of, may be the beginning of what a
-// program is just writing over before.
-func cut(data, before []byte, at stamp) bool {
-	const block = 4096
-	return len(data) > 0 && !at.rested(emptyTime) &&
-		(len(data)%block == 0 || data[len(data)-1] != '\n' || len(data) < len(before) && bytes.HasPrefix(before, data))
-}
-
-// look returns the stamp of queue.md; there is false when there is none.
-func look(fsys afero.Fs, path string) (s stamp, there bool) {
-	info, err := durable.Lstat(fsys, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return stamp{}, false
-	}
-	if err != nil {
-		return stamp{}, true
-	}
-	return stampOf(info), true
-}
+const (
+	heading     = "# Queue"
+	explanation = "Accepted and not delivered yet. Ralph writes this file and never reads it: `/queue` changes what waits, `ralph send` adds to it."
+	nothing     = "Nothing waits."
+)
 
 // wake has the goroutine write queue.md; mu is held.
 func (l *Log) wake() {
+	l.stale = true
 	if l.closed {
 		return
 	}
@@ -125,13 +65,10 @@ func (l *Log) loop() {
 		}
 		l.rest(gatherTime)
 		begun := time.Now()
-		again, err := l.write(begun)
-		if err != nil {
-			again = max(again, retryTime)
-		}
+		err := l.write()
 		l.rest(min(maxRest, max(viewTime, viewFactor*time.Since(begun))))
-		if again > 0 {
-			l.rest(again)
+		if err != nil {
+			l.rest(retryTime)
 			l.mu.Lock()
 			l.wake()
 			l.mu.Unlock()
@@ -149,107 +86,102 @@ func (l *Log) rest(d time.Duration) {
 	}
 }
 
-// write writes queue.md when it is not as it should be. A file that the user
-// has changed stays until that was picked up; again is when to look for that.
-// now zero is the last time.
-func (l *Log) write(now time.Time) (again time.Duration, err error) {
+// write writes queue.md when it is not as it should be. A file is made only for
+// what waits; one that is there is written over, whatever it holds.
+func (l *Log) write() error {
 	l.mu.Lock()
-	v := &l.view
-	if !v.dirty {
+	if !l.stale {
 		l.mu.Unlock()
-		return 0, nil
+		return nil
 	}
-	at, there := look(l.o.FS, l.o.path(ViewFile))
-	if there && at != v.seen {
-		l.mu.Unlock()
-		return viewTime, nil // Edits reads it
-	}
-	if !there {
-		v.there, v.data = false, nil
-	}
-	for id, until := range v.pending {
-		if !now.IsZero() && now.After(until) {
-			delete(v.pending, id) // refused
-		}
-	}
-	if len(v.pending) > 0 {
-		l.mu.Unlock()
-		return viewTime, nil
-	}
-	if !there && l.table.shown() == 0 && len(v.rest) == 0 {
-		v.dirty = false
-		l.mu.Unlock()
-		return 0, nil
-	}
-	// Who keeps a message meanwhile does not wait for this.
-	waiting, last, rest, was := l.table.records(), l.table.last, v.rest, v.data
-	v.dirty, v.writing = false, true
+	// Keep does not wait for this.
+	l.stale = false
+	waiting := slices.DeleteFunc(l.table.messages(), func(r record) bool { return r.Class == "stop" })
 	l.mu.Unlock()
-	data := render(waiting, last, rest)
-	var late []byte
-	if !there || !bytes.Equal(data, was) {
-		late, at, err = l.swap(was, data)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	v.writing = false
-	if late != nil {
-		defer l.pickUp(late) // also after an error: it is nowhere else
-	}
+	err := l.show(waiting)
 	if err != nil {
-		v.dirty, v.seen = true, stamp{}
-		if errors.Is(err, durable.ErrChanged) {
-			return viewTime, nil
-		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.stale = true
 		l.warn(fmt.Sprintf("%s is not up to date: %v", ViewFile, err))
-		l.reseat(was)
-		return retryTime, err
 	}
-	v.there, v.data, v.seen = true, data, at
-	return 0, nil
+	return err
 }
 
-// swap puts data in the place of was.
-func (l *Log) swap(was, data []byte) (late []byte, at stamp, err error) {
+func (l *Log) show(waiting []record) error {
 	path := l.o.path(ViewFile)
-	late, err = durable.Swap(l.o.FS, path, was, data, 0o600)
-	if err != nil {
-		return late, stamp{}, err
-	}
 	info, err := durable.Lstat(l.o.FS, path)
-	if err != nil {
-		return late, stamp{}, nil
-	}
-	if info.Mode().Perm() != 0o600 && info.Mode().IsRegular() {
-		_ = l.o.FS.Chmod(path, 0o600) // an editor may have made it anew
-	}
-	// What stands there must be ours for its stamp to say so.
-	if now, err := durable.ReadFile(l.o.FS, path, maxReadBytes); err == nil && bytes.Equal(now, data) {
-		at = stampOf(info)
-	}
-	return late, at, nil
-}
-
-// reseat finds out, after a write that failed, whether the file is as it was;
-// mu is held.
-func (l *Log) reseat(was []byte) {
-	path := l.o.path(ViewFile)
-	at, there := look(l.o.FS, path)
-	if !there || was == nil {
-		return
-	}
-	if now, err := durable.ReadFile(l.o.FS, path, maxReadBytes); err == nil && bytes.Equal(now, was) {
-		l.view.seen = at
-	}
-}
-
-// shown counts the messages that are in queue.md.
-func (t *table) shown() int {
-	n := 0
-	for _, m := range t.open {
-		if m.Class != "stop" {
-			n++
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(waiting) == 0:
+		return nil
+	case err == nil && info.IsDir(): // nothing can be renamed over it
+		l.mu.Lock()
+		_, err := l.quarantine(ViewFile)
+		l.mu.Unlock()
+		if err != nil {
+			return err
 		}
 	}
-	return n
+	return durable.Rewrite(l.o.FS, path, render(waiting), 0o600)
+}
+
+// render returns the text of queue.md.
+func render(waiting []record) []byte {
+	var b bytes.Buffer
+	b.WriteString(heading + "\n\n" + explanation + "\n\n")
+	for _, m := range waiting {
+		limit := maxShownBytes
+		if b.Len() > maxViewBytes {
+			limit = minShownBytes
+		}
+		m.show(&b, limit)
+	}
+	if len(waiting) == 0 {
+		b.WriteString(nothing + "\n")
+	}
+	return b.Bytes()
+}
+
+// show writes one message as a list item: "- m-17 later (2026-11-21 10:02, chat):
+// text".
+func (r record) show(b *bytes.Buffer, limit int) {
+	about := r.At.Local().Format("2006-01-02 15:04")
+	if from := visible.Line(r.From); from != "" {
+		if runes := []rune(from); len(runes) > maxFromRunes {
+			from = string(runes[:maxFromRunes]) + "…"
+		}
+		about += ", " + from
+	}
+	if r.Rev > 0 {
+		about += ", edited"
+	}
+	text := r.Text
+	if cut := cutAt(text, limit); cut < len(text) {
+		text = fmt.Sprintf("%s\n[… %d more bytes]", text[:cut], len(text)-cut)
+	}
+	fmt.Fprintf(b, "- %s %s (%s):", r.ID, visible.Line(r.Class), about)
+	for i, line := range strings.Split(visible.Text(strings.ReplaceAll(text, "\r\n", "\n")), "\n") {
+		switch {
+		case line == "":
+		case i == 0:
+			b.WriteString(" " + line)
+		default:
+			b.WriteString("  " + line)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// cutAt returns where a text of more than limit bytes is cut: between two
+// characters.
+func cutAt(text string, limit int) int {
+	if len(text) <= limit+limit/4 {
+		return len(text)
+	}
+	for n := limit; n > limit-utf8.UTFMax; n-- {
+		if utf8.RuneStart(text[n]) {
+			return n
+		}
+	}
+	return limit
 }
