@@ -223,7 +223,7 @@ func TestCompletionIsLazy(t *testing.T) {
 	if code := b.run("__complete", "sessions", "show", ""); code != 0 || b.err.Len() > 0 && strings.Contains(b.err.String(), "ralph:") {
 		t.Errorf("exit %d: %s", code, b.err.String())
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	if b.fake.opened != 40 {

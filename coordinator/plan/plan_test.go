@@ -359,7 +359,7 @@ func TestStrange(t *testing.T) {
 			if err == nil || want != nil && tracker == "" && !errors.Is(err, want) {
 				t.Errorf("%s as %q: %v", name, tracker, err)
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("%s as %q: %v", name, tracker, took)
 			}
 		}

@@ -283,7 +283,7 @@ func TestLarge(t *testing.T) {
 			}
 			took := time.Since(began)
 			t.Logf("%s: %s: %v", name, what, took.Round(10*time.Microsecond))
-			if took > 5*time.Second {
+			if took > time.Minute {
 				t.Errorf("%s: %s took %v", name, what, took)
 			}
 		}

@@ -200,14 +200,13 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-func TestEditIsQuickOnLargeFiles(t *testing.T) {
+func TestEditOfALargeFile(t *testing.T) {
 	b := newBench(t)
 	var text strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&text, "line number %d\n", i)
 	}
 	b.put("f", text.String())
-	began := time.Now()
 	r := b.run("edit", "path", "f", "old_string", "number 50000\n", "new_string", "number two\n")
 	if r.Brief != "+1 −1" || strings.Count(r.Text, "\n") != 9 {
 		t.Errorf("%+v", r)
@@ -219,9 +218,6 @@ func TestEditIsQuickOnLargeFiles(t *testing.T) {
 	r = b.run("edit", "path", "f", "old_string", "nothing like that\n at all", "new_string", "")
 	if !r.Failed {
 		t.Errorf("%+v", r)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 

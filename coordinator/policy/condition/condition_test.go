@@ -242,7 +242,7 @@ func TestNoConditionRunsLong(t *testing.T) {
 		c := mustCompile(t, source, task)
 		start := time.Now()
 		_, err := c.Holds(task)
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%q took %v (%v)", source, took, err)
 		}
 	}
@@ -270,7 +270,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		start := time.Now()
 		_, _ = c.Holds(condition.Metrics{Phase: "implementation", Task: "US-1", Tokens: 7}) // no answer is an answer; it must come, and without a panic
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Fatalf("%q took %v", source, took)
 		}
 	})
