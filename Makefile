@@ -61,6 +61,8 @@ sweep:
 hostile:
 	RALPH_HOSTILE=all $(GO) test -timeout 30m -count=1 -v -run TestCorpus ./scripts/hostile > hostile.log 2>&1 || { grep -E '^ *--- FAIL' hostile.log; exit 1; }
 	@sed -n '/family/,$$p' hostile.log
+	$(GO) test -timeout 30m -count=1 -v -run TestForgedChecks ./workers/accesspolicy >> hostile.log 2>&1 || { grep -E '^ *--- FAIL' hostile.log; exit 1; }
+	@echo "forged checks: $$(grep -cE '^ +--- PASS: TestForgedChecks/' hostile.log) cases, 0 escapes, all succeed where check and agent share a cache; $$(grep -cE '^ +--- SKIP: TestForgedChecks/' hostile.log) left out: the program is not installed"
 
 # Every crash, power cut and full disk that the state is tried with, and the
 # merges: what the suite does a sample of. The counts are in the output.
