@@ -104,6 +104,12 @@ func (p Plumbing) WriteCommit(tree, body string) (string, error) {
 	return p.repo.writeCommit(tree, []byte("tree "+tree+"\n"+body))
 }
 
+// WriteObject stores an object; hashLen is the length of the repository's object
+// names.
+func (p Plumbing) WriteObject(kind, body string, hashLen int) (string, error) {
+	return p.repo.writeObject(kind, []byte(body), hashLen)
+}
+
 // Filtered picks those of the paths whose content goes through a filter that is
 // switched off.
 func (p Plumbing) Filtered(ctx context.Context, index string, paths []string) ([]string, error) {

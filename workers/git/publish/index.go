@@ -22,6 +22,8 @@ const (
 	modeAt  = 24
 	oidAt   = 40
 	extFlag = 0x4000
+
+	modeGitlink = 0o160000
 )
 
 // indexEntry is one path of an index.
@@ -169,7 +171,7 @@ func ascending(a, b indexEntry) bool {
 func (x gitIndex) check() error {
 	for _, e := range x.entries {
 		switch e.mode {
-		case 0o100644, 0o100755, 0o120000, 0o160000:
+		case 0o100644, 0o100755, 0o120000, modeGitlink:
 			if !goodPath(e.path) {
 				return fmt.Errorf("%w: path %q", errIndex, e.path)
 			}
@@ -255,7 +257,7 @@ func (x gitIndex) objects(known gitIndex) []string {
 	}
 	var out []string
 	for _, e := range x.entries {
-		if e.mode != 0o160000 && !have[e.oid] {
+		if e.mode != modeGitlink && !have[e.oid] {
 			have[e.oid] = true
 			out = append(out, e.hex())
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -151,6 +152,29 @@ func (in *intake) verify(ctx context.Context, wanted, known []string) error {
 	return nil
 }
 
+// entries has verify check the files of an index that git reads by their names, as
+// if they were committed: it returns trees with one of them each, which known does
+// not have.
+func (in *intake) entries(x, known gitIndex) (trees []string, err error) {
+	have := map[string]bool{}
+	for _, e := range known.entries {
+		have[e.path+e.oid] = true
+	}
+	at := filepath.Join(in.dir, "walk")
+	walk := git.Open(in.proc, git.Location{Root: at, GitDir: at, CommonDir: at}).Plumbing()
+	for _, e := range x.entries {
+		if e.mode == modeGitlink || have[e.path+e.oid] || !git.ReadByGit(e.path) {
+			continue
+		}
+		id, err := walk.WriteObject("tree", fmt.Sprintf("%o %s\x00%s", e.mode, path.Base(e.path), e.oid), 2*in.oidLen)
+		if err != nil {
+			return nil, err
+		}
+		trees, in.fresh = append(trees, id), true
+	}
+	return trees, nil
+}
+
 func (in *intake) known(ids []string) []string { return ids[:min(len(ids), maxNegative)] }
 
 // env makes the quarantine the object directory of the verifying git.
@@ -191,7 +215,7 @@ func (in *intake) pack(ctx context.Context, wanted, known []string) error {
 	}
 	if n <= unpackLimit {
 		if data, err := readFile(packed, 8<<20); err == nil {
-			_, err = in.run(ctx, "verify", git.Call{Args: []string{"unpack-objects", "-q", "--strict"}, Stdin: data, Env: in.env()})
+			_, err = in.run(ctx, "verify", git.Call{Args: []string{"unpack-objects", "-q", git.Strict}, Stdin: data, Env: in.env()})
 			return verified(err)
 		}
 	}
@@ -203,7 +227,7 @@ func (in *intake) pack(ctx context.Context, wanted, known []string) error {
 		return fmt.Errorf("verify new objects: %w", err)
 	}
 	// The index that the packing git wrote holds the names that the command gave.
-	_, err = in.run(ctx, "verify", git.Call{Args: []string{"index-pack", "--strict", filepath.Join(to, "pack-"+name+".pack")}, Env: in.env()})
+	_, err = in.run(ctx, "verify", git.Call{Args: []string{"index-pack", git.Strict, filepath.Join(to, "pack-"+name+".pack")}, Env: in.env()})
 	return verified(err)
 }
 

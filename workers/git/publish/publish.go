@@ -243,6 +243,7 @@ func (p *publication) verify(ctx context.Context, pl *plan, in *intake) error {
 		ids = append(ids, c.new, c.old)
 	}
 	blobs := map[*treeChange][]string{}
+	var staged []string
 	for _, t := range pl.trees {
 		if _, commit, _ := parseHead([]byte(t.head)); commit != "" {
 			ids = append(ids, commit)
@@ -251,6 +252,11 @@ func (p *publication) verify(ctx context.Context, pl *plan, in *intake) error {
 			old, _ := readIndex(filepath.Join(t.dir, "index"), pl.oidLen) // without it all are checked
 			blobs[t] = t.index.objects(old)
 			ids = append(ids, blobs[t]...)
+			trees, err := in.entries(*t.index, old)
+			if err != nil {
+				return err
+			}
+			staged = append(staged, trees...)
 		}
 		for _, s := range t.states {
 			ids = append(ids, s.ids()...)
@@ -273,7 +279,7 @@ func (p *publication) verify(ctx context.Context, pl *plan, in *intake) error {
 		return err
 	}
 	wanted := slices.DeleteFunc(ids, func(id string) bool { return types[id] == "" || slices.Contains(known, id) })
-	return in.verify(ctx, wanted, known)
+	return in.verify(ctx, append(wanted, staged...), known)
 }
 
 // fit drops from the plan what the objects do not allow.
@@ -298,8 +304,7 @@ func (p *publication) fit(pl *plan, types map[string]string, blobs map[*treeChan
 			p.rep.Dropped = append(p.rep.Dropped, path.Join(t.name, "index"))
 		}
 		t.states = slices.DeleteFunc(t.states, func(s stateChange) bool {
-			shape, _ := shapeOf(s.name)
-			bad := shape == idList && slices.ContainsFunc(s.ids(), func(id string) bool { return types[id] == "" })
+			bad := stateFiles()[s.name] == stateFiles()["MERGE_HEAD"] && slices.ContainsFunc(s.ids(), func(id string) bool { return types[id] == "" })
 			if bad {
 				p.rep.Dropped = append(p.rep.Dropped, path.Join(t.name, s.name))
 			}

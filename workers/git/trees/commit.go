@@ -336,6 +336,8 @@ func (t *Trees) unfit(r record, name string, size func() int64, target func() st
 		return whySecret
 	case to != "" && (path.IsAbs(to) || path.Clean(path.Join(path.Dir(name), to)) == ".." || strings.HasPrefix(path.Clean(path.Join(path.Dir(name), to)), "../")):
 		return whyOutside
+	case to != "" && git.ReadByGit(name) && path.Base(name) != ".gitattributes":
+		return whyRefused + "gitmodulesSymlink"
 	case size() > maxFileBytes:
 		return whyBig()
 	}
@@ -411,7 +413,10 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 	if err != nil {
 		return nil, err
 	}
-	why := map[string]string{}
+	why, err := t.refused(ctx, list)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range list {
 		target := ""
 		if c.newMode == modeLink {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -30,22 +29,10 @@ const maxImported = 500_000
 // goes to the user's objects in one step, and last it is made sure that the history
 // has no hole. An error means that nothing refers to what was taken over.
 func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string, to git.Location, commits, have []string) error {
-	dir := filepath.Join(t.private(), exec.TempName("import"))
-	defer func() { _ = removeAll(dir) }() // what stays is swept by Finish
 	p := git.Open(t.proc, to).Raw().Plumbing()
-	format := ""
-	if slices.ContainsFunc(commits, func(c string) bool { return len(c) == 64 }) {
-		format = "[extensions]\n\tobjectFormat = sha256\n"
-	}
-	if err := makeRepository(dir, format); err != nil {
-		return err
-	}
-	if format != "" {
-		if err := os.WriteFile(filepath.Join(dir, "config"), []byte("[core]\n\trepositoryformatversion = 1\n"+format), 0o600); err != nil {
-			return err
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "objects", "info", "alternates"), []byte(filepath.Join(to.CommonDir, "objects")+"\n"), 0o600); err != nil {
+	dir, mine, remove, err := t.scratch(to, len(commits[0]))
+	defer remove()
+	if err != nil {
 		return err
 	}
 	if err := linkHostile(root, objects, filepath.Join(dir, "objects")); err != nil {
@@ -58,7 +45,6 @@ func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string
 	for _, c := range have {
 		revs.WriteString("^" + c + "\n")
 	}
-	mine := git.Open(t.proc, git.Location{Root: dir, GitDir: dir, CommonDir: dir}).Raw().Plumbing()
 	out, _, err := mine.Run(ctx, git.Call{Args: []string{"pack-objects", "-q", "--revs", "--local", "--non-empty", "--window=0", filepath.Join(dir, "pack")}, Stdin: []byte(revs.String())})
 	if err != nil {
 		return fmt.Errorf("pack what the agent committed: %w", err)
@@ -84,10 +70,28 @@ func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string
 	return nil
 }
 
+// scratch makes a repository of Ralph's own that borrows the objects of another
+// one. hashLen is the length of their names. The caller calls remove.
+func (t *Trees) scratch(of git.Location, hashLen int) (dir string, p git.Plumbing, remove func(), err error) {
+	dir = filepath.Join(t.private(), exec.TempName("import"))
+	remove = func() { _ = removeAll(dir) } // what stays is swept by Finish
+	config := "[core]\n\trepositoryformatversion = 0\n"
+	if hashLen == 64 {
+		config = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n"
+	}
+	err = makeRepository(dir, "")
+	for name, text := range map[string]string{"config": config, "objects/info/alternates": filepath.Join(of.CommonDir, "objects") + "\n"} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o600)
+		}
+	}
+	return dir, git.Open(t.proc, git.Location{Root: dir, GitDir: dir, CommonDir: dir}).Raw().Plumbing(), remove, err
+}
+
 // publishPack verifies a pack against a repository and moves it there.
 func publishPack(ctx context.Context, p git.Plumbing, dir, name, to string) error {
 	pack, idx := filepath.Join(dir, "pack-"+name+".pack"), filepath.Join(dir, "verified.idx")
-	out, _, err := p.Run(ctx, git.Call{Args: []string{"index-pack", "--strict", "-o", idx, pack}})
+	out, _, err := p.Run(ctx, git.Call{Args: []string{"index-pack", git.Strict, "-o", idx, pack}})
 	if err != nil {
 		return fmt.Errorf("what the agent committed does not verify: %w", err)
 	}

@@ -86,4 +86,5 @@ const (
 	whyFilter  = "its content goes through a filter that is not run"
 	whyOutside = "a link that leads out of the tree"
 	whyIgnored = "ignored"
+	whyRefused = "git refuses it: " // with the identifier of git-fsck(1)
 )
