@@ -14,126 +14,122 @@ import (
 // maxStateBytes bounds each file of the state of a merge or rebase, and a reflog.
 const maxStateBytes = 16 << 20
 
-// shape says what the content of a state file must match. The shapes keep out
-// what git would run, or pass on to a program, when the user continues.
-type shape int
-
+// Parts of the patterns of state files.
 const (
-	anyText         shape = iota // shown or recorded by git, never run
-	idList                       // object ids, one a line
-	fetchIDs                     // FETCH_HEAD: an id, and where it came from
-	words                        // names and numbers: no character that a shell knows
-	quoted                       // author-script: variables in single quotes
-	todoList                     // steps of a rebase: no step that runs a command
-	options                      // sequencer/opts: no signing, no options of a strategy
-	blank                        // may only be empty
-	strategy                     // a merge strategy of git's own: another name is a program git-merge-NAME
-	strategyOptions              // options of such a strategy, each in quotes
+	anID     = `(?:[0-9a-f]{40}|[0-9a-f]{64})`
+	aName    = `[^-.\x00-\x20~^:?*\[\\\x7f][^.\x00-\x20~^:?*\[\\\x7f]*(?:\.[^.\x00-\x20~^:?*\[\\\x7f]+)*` // of a branch: no option
+	inQuotes = `'[^'\x00-\x1f]*(?:'\\[!']'[^'\x00-\x1f]*)*'`                                              // as git quotes for a shell
+	aMerge   = `(?:ort|recursive|resolve|octopus|ours|subtree)`                                           // any other is a program, git-merge-NAME
+	// aMergeOption is one of git-merge-ort's and its like.
+	aMergeOption = `(?:ours|theirs|patience|histogram|diff-algorithm=[a-z]+|ignore-space-change|ignore-all-space|ignore-space-at-eol|ignore-cr-at-eol|` +
+		`(?:no-)?renormalize|find-renames(?:=\d+%?)?|no-renames|rename-threshold=\d+%?)`
+	freeText = `(?s).*` // shown or recorded by git, never run
+	empty    = ``
+	aStep    = `(?:pick|p|reword|r|edit|e|squash|s|fixup|f|drop|d|label|l|reset|t|merge|m|update-ref|u|noop|break|b|revert)`
 )
 
 // stateFiles are the files of a git directory that hold a merge, cherry-pick,
-// revert, bisection or rebase, by gitrepository-layout(5), git-bisect(1) and
-// git's sequencer.c and builtin/am.c. A name that is not here is not taken over:
-// BISECT_RUN, apply-opt and gpg_sign_opt reach a program, update-refs moves refs
-// that the command did not move itself.
-var stateFiles = sync.OnceValue(func() map[string]shape {
-	list := map[string]shape{}
-	add := func(s shape, dir, names string) {
+// revert, bisection or rebase, by gitrepository-layout(5), git-bisect(1) and git's
+// sequencer.c, bisect.c and builtin/am.c, with what a line of each may be: what git
+// itself writes, and nothing that it would run, or pass to a program as an option,
+// when the user continues or aborts. A name that is not here is not taken over:
+// BISECT_RUN and gpg_sign_opt reach a program, update-refs moves refs that the
+// command did not move itself.
+var stateFiles = sync.OnceValue(func() map[string]*regexp.Regexp {
+	list := map[string]*regexp.Regexp{}
+	add := func(dir, names, line string) {
+		re := regexp.MustCompile(`^(?:` + line + `)$`)
 		for name := range strings.FieldsSeq(names) {
-			list[path.Join(dir, name)] = s
+			list[path.Join(dir, name)] = re
 		}
 	}
-	add(idList, "", "MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD REBASE_HEAD ORIG_HEAD AUTO_MERGE BISECT_EXPECTED_REV BISECT_HEAD")
-	add(anyText, "", "MERGE_MSG SQUASH_MSG COMMIT_EDITMSG")
-	add(words, "", "MERGE_MODE BISECT_START BISECT_NAMES BISECT_TERMS BISECT_ANCESTORS_OK BISECT_FIRST_PARENT")
-	add(anyText, "", "BISECT_LOG")
-	add(fetchIDs, "", "FETCH_HEAD")
-	add(words, "rebase-merge", `head-name onto orig-head msgnum end stopped-sha amend interactive quiet verbose signoff squash-onto autostash
- rewritten-list rewritten-pending drop_redundant_commits keep_redundant_commits no-reschedule-failed-exec reschedule-failed-exec
- allow_rerere_autoupdate refs-to-delete ignore_date cdate_is_adate`)
-	add(strategy, "rebase-merge", "strategy")
-	add(strategyOptions, "rebase-merge", "strategy_opts")
-	add(anyText, "rebase-merge", "message message-squash message-fixup current-fixups patch")
-	add(quoted, "rebase-merge", "author-script")
-	add(todoList, "rebase-merge", "git-rebase-todo git-rebase-todo.backup done")
-	add(words, "rebase-apply", `head-name onto orig-head next last abort-safety quiet rebasing applying rewritten amend autostash original-commit
- utf8 keep scissors threeway messageid no_inbody_headers dirtyindex quoted-cr sign`)
-	add(anyText, "rebase-apply", "final-commit info patch msg msg-clean")
-	add(quoted, "rebase-apply", "author-script")
-	add(blank, "rebase-apply", "apply-opt")
-	add(words, "sequencer", "head abort-safety")
-	add(todoList, "sequencer", "todo")
-	add(options, "sequencer", "opts")
+	add("", "MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD REBASE_HEAD ORIG_HEAD AUTO_MERGE BISECT_EXPECTED_REV BISECT_HEAD", anID)
+	add("", "MERGE_MSG SQUASH_MSG COMMIT_EDITMSG", freeText)
+	add("", "MERGE_MODE", `(?:no-ff)?`)
+	add("", "BISECT_START", anID+`|`+aName)
+	add("", "BISECT_NAMES", `(?: `+inQuotes+`)*`)
+	add("", "BISECT_TERMS", `[A-Za-z][\w-]*`)
+	add("", "BISECT_ANCESTORS_OK BISECT_FIRST_PARENT", empty)
+	add("", "BISECT_LOG", `# [^\x00-\x08\x0a-\x1f\x7f]*|git bisect [a-z][\w-]*(?: (?:`+anID+`|`+inQuotes+`))*`)
+	add("", "FETCH_HEAD", anID+`\t(?:not-for-merge)?\t[^\x00-\x1f\x7f]*`)
+
+	add("rebase-merge", "onto orig-head amend squash-onto autostash", anID)
+	add("rebase-merge", "head-name", `refs/heads/`+aName+`|detached HEAD`)
+	add("rebase-merge", "msgnum end", `\d+`)
+	add("rebase-merge", "stopped-sha", `[0-9a-f]{4,64}`)
+	add("rebase-merge", "rewritten-list rewritten-pending", anID+`(?: `+anID+`)?`)
+	add("rebase-merge", `interactive verbose drop_redundant_commits keep_redundant_commits no-reschedule-failed-exec reschedule-failed-exec
+ ignore_date cdate_is_adate`, empty)
+	add("rebase-merge", "quiet", `(?:t|-q)?`)
+	add("rebase-merge", "signoff", `--signoff`)
+	add("rebase-merge", "allow_rerere_autoupdate", `--(?:no-)?rerere-autoupdate`)
+	add("rebase-merge", "refs-to-delete", `refs/rewritten/`+aName)
+	add("rebase-merge", "strategy", aMerge)
+	add("rebase-merge", "strategy_opts", `(?: ?(?:'--`+aMergeOption+`'|--`+aMergeOption+`))*`)
+	add("rebase-merge", "message message-squash message-fixup current-fixups patch", freeText)
+	add("rebase-merge", "git-rebase-todo git-rebase-todo.backup done", `\s*(?:#.*|`+aStep+`(?:\s.*)?)?`)
+
+	add("rebase-apply", "next last", `\d+`)
+	add("rebase-apply", "head-name", `refs/heads/`+aName+`|detached HEAD`)
+	add("rebase-apply", "onto orig-head abort-safety original-commit autostash amend", `(?:`+anID+`)?`)
+	add("rebase-apply", "rewritten", anID+` `+anID)
+	add("rebase-apply", "quiet keep threeway messageid utf8 sign scissors no_inbody_headers", `[tfb]?`)
+	add("rebase-apply", "quoted-cr", `(?:nowarn|warn|strip)?`)
+	add("rebase-apply", "rebasing applying dirtyindex apply-opt", empty)
+	add("rebase-apply", "final-commit info patch msg msg-clean", freeText)
+
+	add("rebase-merge", "author-script", `[A-Z_]+=`+inQuotes)
+	add("rebase-apply", "author-script", `[A-Z_]+=`+inQuotes)
+
+	add("sequencer", "head abort-safety", `(?:`+anID+`)?`)
+	add("sequencer", "todo", `\s*(?:#.*|`+aStep+`(?:\s.*)?)?`)
+	add("sequencer", "opts", `\[options\]|\t(?:no-commit|edit|signoff|record-origin|allow-ff|allow-empty|allow-empty-message|keep-redundant-commits|allow-rerere-auto) = (?:true|false)`+
+		`|\tmainline = \d+|\tstrategy = `+aMerge+`|\tstrategy-option = `+aMergeOption+`|\tdefault-msg-cleanup = (?:verbatim|whitespace|strip|scissors|default)`)
 	return list
 })
 
-// stateDirs are the directories among them.
-func stateDirs() []string { return []string{"rebase-merge", "rebase-apply", "sequencer"} }
+// stateDirs are the directories among them, with the files without which git can
+// neither go on nor abort.
+func stateDirs() map[string][]string {
+	return map[string][]string{"rebase-merge": {"head-name", "onto", "orig-head", "git-rebase-todo"}, "rebase-apply": {"next", "last", "abort-safety"}, "sequencer": {"todo"}}
+}
 
-// shapeOf returns the shape of a state file.
-func shapeOf(name string) (shape, bool) {
-	if s, ok := stateFiles()[name]; ok {
-		return s, true
+func isStateDir(name string) bool { _, ok := stateDirs()[name]; return ok }
+
+// remade reports files of a state that git makes anew.
+func remade(name string) bool {
+	return name == "rebase-apply/patch-merge-index" || strings.HasSuffix(name, ".lock")
+}
+
+// shapeOf returns what each line of a state file must match.
+func shapeOf(name string) (*regexp.Regexp, bool) {
+	if re, ok := stateFiles()[name]; ok {
+		return re, true
 	}
-	return anyText, patchName().MatchString(name) // the patches of git am
+	return anyLine(), patchName().MatchString(name) // the patches of git am
 }
 
 var (
-	patchName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^rebase-apply/\d{4,8}$`) })
-	wordLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w ./,'@+-]*$`) })
-	quotedLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[A-Z_]+='[^'\x00]*(?:'\\''[^'\x00]*|'\\!'[^'\x00]*)*'$`)
-	})
-	strategyLine       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:ort|recursive|resolve|octopus|ours|subtree)$`) })
-	strategyOptionLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?: ?'--(?:ours|theirs|patience|diff-algorithm=[a-z]+|ignore-space-change|ignore-all-space|ignore-space-at-eol|ignore-cr-at-eol|(?:no-)?renormalize|find-renames(?:=\d+%?)?|no-renames|rename-threshold=\d+%?)')*$`)
-	})
-	optionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:\[options\]|\t[a-z-]+ = [\w.-]+)$`) })
-	stepWord   = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:pick|p|reword|r|edit|e|squash|s|fixup|f|drop|d|label|l|reset|t|merge|m|update-ref|u|noop|break|b|revert)$`)
-	})
+	anyLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(freeText) })
+	patchName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^rebase-apply/\d{4,8}$`) })
 )
 
-// fits reports whether content has a shape. known are the lines that the file
-// held before the command: the user's own steps may stay.
-func (s shape) fits(text, known []byte) bool {
+// fits reports whether each line of a state file is one that git writes. known is
+// what a list of steps was before the command: the user's own steps may stay.
+func fits(name string, text, known []byte) bool {
+	re, ok := shapeOf(name)
+	steps := name == "sequencer/todo" || strings.HasPrefix(name, "rebase-merge/git-rebase-todo") || name == "rebase-merge/done"
 	var before []string
 	for line := range bytes.Lines(known) {
 		before = append(before, strings.TrimSpace(string(line)))
 	}
 	for raw := range bytes.Lines(text) {
 		line := strings.TrimSuffix(string(raw), "\n")
-		if !s.fitsLine(line) && !(s == todoList && slices.Contains(before, strings.TrimSpace(line))) {
+		if !re.MatchString(line) && !(steps && slices.Contains(before, strings.TrimSpace(line))) {
 			return false
 		}
 	}
-	return true
-}
-
-func (s shape) fitsLine(line string) bool {
-	switch s {
-	case idList:
-		return isHex(line)
-	case fetchIDs:
-		id, rest, _ := strings.Cut(line, "\t")
-		return isHex(id) && printable(rest) == strings.ReplaceAll(rest, "\t", " ")
-	case words:
-		return wordLine().MatchString(line)
-	case quoted:
-		return quotedLine().MatchString(line)
-	case options:
-		return optionLine().MatchString(line) && !strings.Contains(line, "gpg-sign") && !strings.Contains(line, "strategy-option")
-	case strategy:
-		return strategyLine().MatchString(line)
-	case strategyOptions:
-		return strategyOptionLine().MatchString(line)
-	case blank:
-		return strings.TrimSpace(line) == ""
-	case todoList:
-		step, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(line), "\t", " "), " ")
-		return step == "" || step[0] == '#' || stepWord().MatchString(step)
-	}
-	return true
+	return ok
 }
 
 // treeState is what Ralph records of the git directory of one work tree before a
@@ -206,7 +202,7 @@ func (r *indexReader) readTree(gitDir string, oidLen int) treeState {
 		if _, ok := shapeOf(e.Name()); ok {
 			s.States[e.Name()] = idOf(filepath.Join(gitDir, e.Name()))
 		}
-		if !slices.Contains(stateDirs(), e.Name()) {
+		if !isStateDir(e.Name()) {
 			continue
 		}
 		files, _ := os.ReadDir(filepath.Join(gitDir, e.Name())) // as above
@@ -232,7 +228,7 @@ type stateChange struct {
 // not taken over, with the reason. now are the refs as the command left them.
 func statesAfter(l layer, now refs) (out []stateChange, odd []string) {
 	for _, e := range l.entries() {
-		if s, ok := shapeOf(e.name); ok {
+		if _, ok := shapeOf(e.name); ok {
 			switch {
 			case e.kind == removed:
 				out = append(out, stateChange{name: e.name})
@@ -240,14 +236,14 @@ func statesAfter(l layer, now refs) (out []stateChange, odd []string) {
 				odd = append(odd, e.name)
 			default:
 				text, err := l.read(e.name, maxStateBytes)
-				if err != nil || !s.fits(text, nil) {
+				if err != nil || !fits(e.name, text, nil) {
 					odd = append(odd, e.name)
 					continue
 				}
 				out = append(out, stateChange{e.name, map[string][]byte{"": text}})
 			}
 		}
-		if !slices.Contains(stateDirs(), e.name) {
+		if !isStateDir(e.name) {
 			continue
 		}
 		if e.kind == removed {
@@ -273,9 +269,9 @@ func returns(files map[string][]byte, now refs) bool {
 	return !strings.HasPrefix(branch, "refs/") || now[branch] == orig
 }
 
-// stateDir reads a directory of state as the command left it. Steps of a rebase
-// that run a command are left out and named; of what else does not fit, nothing
-// is taken over.
+// stateDir reads a directory of state as the command left it. Where a file of it
+// does not fit, or git needs one that is not there, nothing is taken over and odd
+// names it.
 func stateDir(l layer, dir string) (files map[string][]byte, odd string) {
 	names := []string{}
 	if !opaque(filepath.Join(l.upper, dir)) {
@@ -291,7 +287,7 @@ func stateDir(l layer, dir string) (files map[string][]byte, odd string) {
 	for _, name := range unique(names) {
 		full := dir + "/" + name
 		text, err := l.after(full, maxStateBytes)
-		if l.look(full) == removed || strings.HasSuffix(name, ".lock") {
+		if l.look(full) == removed || remade(full) {
 			continue
 		}
 		if l.look(full) == same {
@@ -300,12 +296,16 @@ func stateDir(l layer, dir string) (files map[string][]byte, odd string) {
 			}
 			continue
 		}
-		s, ok := shapeOf(full)
 		known, _ := readFile(filepath.Join(l.lower, dir, name), maxStateBytes) // none where the command made it
-		if err != nil || !ok || !s.fits(text, known) {
+		if err != nil || !fits(full, text, known) {
 			return nil, full
 		}
 		files[name] = text
+	}
+	for _, name := range stateDirs()[dir] {
+		if _, there := files[name]; !there {
+			return nil, dir + " (without " + name + ")"
+		}
 	}
 	return files, ""
 }
