@@ -12,6 +12,7 @@ import (
 
 	"ralph/workers/buildcache"
 	"ralph/workers/exec"
+	"ralph/workers/exec/sandbox"
 )
 
 // openCaches opens the build caches of the project, below the user's; nil where
@@ -113,17 +114,17 @@ func (s *Sandbox) tryOverlay() bool {
 	}
 	defer func() { _ = c.Close() }() // what stays is removed by the next Open of the store
 	probe := exec.Spec{Argv: []string{exec.Shell(), "-c", "echo x > probe"}, Dir: c.Path, Timeout: probeTime, Env: []string{"PATH=" + s.o.Getenv("PATH")},
-		Confine: &exec.Confinement{Overlays: overlays(c), Write: []string{c.Path}}}
+		Confine: &sandbox.Policy{Overlays: overlays(c), Write: []string{c.Path}}}
 	res, err := s.o.Proc.Run(context.TODO(), probe)
 	return err == nil && res.ExitCode == 0 && c.Written() > 0
 }
 
 // overlays are the mounts of a cache; none where its Path is its directory.
-func overlays(c *buildcache.Cache) []exec.Overlay {
+func overlays(c *buildcache.Cache) []sandbox.Overlay {
 	if c == nil || c.Upper == "" {
 		return nil
 	}
-	return []exec.Overlay{{Path: c.Path, Lower: c.Lower, Upper: c.Upper, Work: c.Work}}
+	return []sandbox.Overlay{{Path: c.Path, Lower: c.Lower, Upper: c.Upper, Work: c.Work}}
 }
 
 // Written is how many bytes its commands have put into build caches.

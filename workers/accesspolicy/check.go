@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"ralph/workers/exec"
+	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 )
 
@@ -143,7 +143,7 @@ type watched struct {
 }
 
 // before looks at the protected names; nil: there is nothing to check later.
-func (s *Sandbox) before(c *exec.Confinement) *watch {
+func (s *Sandbox) before(c *sandbox.Policy) *watch {
 	if c == nil || s.o.ReadOnly {
 		return nil
 	}

@@ -2,7 +2,7 @@
 // the agent's tree, the parts of git that a commit needs, a temp directory and
 // the build caches of the project can be written; the user's secrets are out of
 // sight and out of the environment; there is no network but a loopback of the
-// command's own. The kernel holds the commands to it (see exec.Confinement).
+// command's own. The kernel holds the commands to it (see sandbox.Policy).
 //
 // Names through which a project could have something run elsewhere, later and
 // with the user's rights (git's configuration and hooks, editor settings, CI

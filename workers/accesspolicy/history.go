@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"ralph/workers/exec"
+	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 	"ralph/workers/git/publish"
 )
@@ -60,7 +60,7 @@ func (s *Sandbox) layersOf(loc git.Location) history {
 
 // layer gives a foreground command a layer in place of the read-only repository.
 // The command is nil where there is none.
-func (s *Sandbox) layer(ctx context.Context, c *exec.Confinement) (*publish.Command, []string, error) {
+func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy) (*publish.Command, []string, error) {
 	loc := s.repository()
 	if c == nil || loc == nil || s.o.ReadOnly || !s.overlaid() {
 		return nil, nil, nil
@@ -74,7 +74,7 @@ func (s *Sandbox) layer(ctx context.Context, c *exec.Confinement) (*publish.Comm
 		return nil, rep.Lines(), err
 	}
 	m := cmd.Mount()
-	c.Overlays = append(c.Overlays, exec.Overlay{Path: m.Path, Lower: []string{m.Lower}, Upper: m.Upper, Work: m.Work})
+	c.Overlays = append(c.Overlays, sandbox.Overlay{Path: m.Path, Lower: []string{m.Lower}, Upper: m.Upper, Work: m.Work})
 	c.Protect = slices.DeleteFunc(c.Protect, func(p string) bool { return below(m.Path, p) })
 	c.Hide = append(c.Hide, h.layers.Dir())
 	return cmd, rep.Lines(), nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ralph/workers/buildcache"
-	"ralph/workers/exec"
+	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 )
 
@@ -19,8 +19,8 @@ const (
 )
 
 // confinement says what one command may write, and what it does not see.
-func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*exec.Confinement, error) {
-	c := &exec.Confinement{Temp: temp, Network: o.Network, MaxFileBytes: maxFileBytes}
+func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sandbox.Policy, error) {
+	c := &sandbox.Policy{Temp: temp, Network: o.Network, Limits: sandbox.Limits{FileBytes: maxFileBytes}}
 	c.Hide = append(existing(append(s.concealed(), filepath.Join(s.o.Project, ".ralph", "control.sock"))), s.hiding()...)
 	if s.o.State != "" {
 		c.Hide = append(c.Hide, existing([]string{filepath.Join(s.o.State, "history")})...)
@@ -126,7 +126,7 @@ func (s *Sandbox) reading() []string {
 // confineGit leaves of git, in the user's tree, what `git add`, `commit` and `switch` need. A work
 // tree that has its repository for itself has all of it but what is guarded; a
 // linked one has its own directory, the objects, and its own branch.
-func (s *Sandbox) confineGit(c *exec.Confinement, loc *git.Location, o Call) {
+func (s *Sandbox) confineGit(c *sandbox.Policy, loc *git.Location, o Call) {
 	if s.overlaid() {
 		// Read-only, unless layer puts a layer there.
 		c.Protect = append(c.Protect, filepath.Join(loc.Root, ".git"), loc.GitDir, loc.CommonDir)

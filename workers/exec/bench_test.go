@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"ralph/workers/exec/sandbox"
 )
 
 // TestCost prints what a command costs by each method, in a process that has as
@@ -46,7 +48,7 @@ func TestCost(t *testing.T) {
 	tree50, tree99 := measure(by(methodSession))
 	best50, best99 := measure(by(""))
 	project, temp := t.TempDir(), t.TempDir()
-	held := Confinement{Write: []string{project}, Temp: temp}
+	held := sandbox.Policy{Write: []string{project}, Temp: temp}
 	for _, dir := range []string{".git", ".ralph", ".vscode", ".idea", ".github/workflows"} {
 		if err := os.MkdirAll(filepath.Join(project, dir), 0o755); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ralph/workers/exec/sandbox"
 )
 
 const (
@@ -129,7 +131,7 @@ func (c *command) start(start starter) error {
 }
 
 // starter starts a program, confined if need be, and gives its family.
-type starter func(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error)
+type starter func(g tag, path string, argv []string, attr *syscall.ProcAttr, held *sandbox.Policy) (family, error)
 
 // dud settles a command that was never started.
 func (c *command) dud() {

@@ -13,11 +13,10 @@ import (
 	"ralph/workers/exec/sandbox"
 )
 
-const defaultMaxProcesses = 2048
-
 // features are what confines commands, and why something does not.
 type features struct {
 	sandbox.Features
+	user        bool  // confined commands get a user namespace
 	plainUser   bool  // commands that are not confined get a user namespace too
 	space       error // why there are no containers
 	mountErr    error
@@ -57,7 +56,7 @@ func (p *containers) probe() features {
 			continue
 		}
 		if _, f.space = c.launch(&runRequest{}, []uintptr{uintptr(c.files)}); f.space == nil {
-			f.UserSpace, f.plainUser = user, os.Geteuid() != 0
+			f.user, f.plainUser = user, os.Geteuid() != 0
 			break
 		}
 		c.end()
@@ -88,9 +87,8 @@ func (p *containers) probe() features {
 		return f
 	}
 	// Each by itself.
-	user := sandbox.Features{UserSpace: f.UserSpace}
 	one := func(set func(*sandbox.Features)) error {
-		x := user
+		var x sandbox.Features
 		set(&x)
 		return try(x)
 	}
@@ -115,21 +113,13 @@ func (p *containers) probe() features {
 
 // try goes through a confinement that allows nothing.
 func (c *container) try(x sandbox.Features) error {
-	layout, err := sandbox.Lay(sandbox.Policy{}, x)
+	layout, err := sandbox.Lay(sandbox.Policy{}, "", x)
 	if err != nil {
 		return err
 	}
+	layout.Limits = sandbox.Limits{} // they would stay with the container
 	_, err = c.launch(&runRequest{Layout: &layout}, []uintptr{uintptr(c.files)})
 	return err
-}
-
-// limits are the bounds of c.
-func (c *Confinement) limits() sandbox.Limits {
-	n := c.MaxProcesses
-	if n <= 0 {
-		n = defaultMaxProcesses
-	}
-	return sandbox.Limits{Processes: n, FileBytes: c.MaxFileBytes, MemoryBytes: c.MaxMemoryBytes}
 }
 
 var (
@@ -137,23 +127,19 @@ var (
 	errNoNetwork = errors.New("neither a network namespace nor a filter keeps it from the network")
 )
 
-// lay resolves how a command is held to c, by the features that there are.
-func (c *Confinement) lay(dir string, f features) (sandbox.Layout, error) {
+// lay resolves a policy by the features that there are.
+func lay(pol *sandbox.Policy, dir string, f features) (sandbox.Layout, error) {
 	const hint = "ralph doctor shows what confines commands here"
 	if !f.Mounts && f.Landlock == 0 {
 		return sandbox.Layout{}, &Error{Op: "confine", Path: dir, Err: errNoWrites, Hint: hint}
 	}
-	if !c.Network && !f.Net && !f.Filter {
+	if !pol.Network && !f.Net && !f.Filter {
 		return sandbox.Layout{}, &Error{Op: "confine", Path: dir, Err: errNoNetwork, Hint: hint}
 	}
-	pol := sandbox.Policy{Write: c.Write, Protect: c.Protect, Hide: c.Hide, Temp: c.Temp, Dir: dir, Network: c.Network, Limits: c.limits()}
-	for _, o := range c.Overlays {
-		if !f.Mounts {
-			return sandbox.Layout{}, &Error{Op: "confine", Path: o.Path, Err: errNoOverlay, Hint: hint}
-		}
-		pol.Overlays = append(pol.Overlays, sandbox.Overlay(o))
+	if len(pol.Overlays) > 0 && !f.Mounts {
+		return sandbox.Layout{}, &Error{Op: "confine", Path: pol.Overlays[0].Path, Err: errNoOverlay, Hint: hint}
 	}
-	l, err := sandbox.Lay(pol, f.Features)
+	l, err := sandbox.Lay(*pol, dir, f.Features)
 	if err != nil {
 		return sandbox.Layout{}, confineError(err)
 	}
@@ -291,7 +277,7 @@ func capabilities(m features) string {
 
 // bounds says honestly what holds of the limits.
 func bounds(m features) string {
-	out := fmt.Sprintf("files, memory of each process, no core dumps; at most %d processes", defaultMaxProcesses)
+	out := fmt.Sprintf("files, memory of each process, no core dumps; at most %d processes", sandbox.DefaultProcesses)
 	switch {
 	case m.PIDs:
 		return out + ", counted by the namespace"

@@ -17,13 +17,15 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"ralph/workers/exec/sandbox"
 )
 
 // yard is what the attempts are about: a project that may be changed, and what
 // lies around it.
 type yard struct {
 	base string
-	held Confinement
+	held sandbox.Policy
 	env  []string
 }
 
@@ -51,7 +53,7 @@ func newYard(t testing.TB) yard {
 	}
 	return yard{
 		base: base,
-		held: Confinement{
+		held: sandbox.Policy{
 			Write:   []string{in("proj"), in("proj/.git/objects")},
 			Protect: []string{base, in("proj/.git"), in("proj/a/b/locked"), in("proj/rc"), self},
 			Hide:    []string{in("secret"), in("proj/.env")},
@@ -63,7 +65,7 @@ func newYard(t testing.TB) yard {
 }
 
 // run runs a script in the project, confined or not.
-func (y yard) run(t testing.TB, r *Runner, script string, held *Confinement) Result {
+func (y yard) run(t testing.TB, r *Runner, script string, held *sandbox.Policy) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

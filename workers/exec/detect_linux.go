@@ -21,7 +21,7 @@ func (r *Runner) method() Method {
 		return m
 	}
 	m = Method{Name: "pid+mount namespaces", Survives: true}
-	if f.UserSpace {
+	if f.user {
 		m.Name = "user+pid+mount namespaces"
 	}
 	m.Detail = "Ralph executed again as the first process of each, parent-death signal, lifeline, limit and environment tags; the kernel offers " + offers()

@@ -136,17 +136,17 @@ func TestCannotConfine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		change func(c *Confinement)
+		change func(c *sandbox.Policy)
 		path   string
 	}{
-		"missing":         {func(c *Confinement) { c.Write = []string{in("none")} }, in("none")},
-		"symlink":         {func(c *Confinement) { c.Write = []string{in("proj/link")} }, in("proj/link")},
-		"through symlink": {func(c *Confinement) { c.Write = []string{in("way/src")} }, in("way/src")},
-		"relative":        {func(c *Confinement) { c.Write = []string{"src"} }, "src"},
-		"not clean":       {func(c *Confinement) { c.Write = []string{in("proj") + "/../out"} }, ""},
-		"everything":      {func(c *Confinement) { c.Write = []string{"/"} }, "/"},
-		"missing temp":    {func(c *Confinement) { c.Temp = in("none") }, in("none")},
-		"symlink as temp": {func(c *Confinement) { c.Temp = in("way") }, in("way")},
+		"missing":         {func(c *sandbox.Policy) { c.Write = []string{in("none")} }, in("none")},
+		"symlink":         {func(c *sandbox.Policy) { c.Write = []string{in("proj/link")} }, in("proj/link")},
+		"through symlink": {func(c *sandbox.Policy) { c.Write = []string{in("way/src")} }, in("way/src")},
+		"relative":        {func(c *sandbox.Policy) { c.Write = []string{"src"} }, "src"},
+		"not clean":       {func(c *sandbox.Policy) { c.Write = []string{in("proj") + "/../out"} }, ""},
+		"everything":      {func(c *sandbox.Policy) { c.Write = []string{"/"} }, "/"},
+		"missing temp":    {func(c *sandbox.Policy) { c.Temp = in("none") }, in("none")},
+		"symlink as temp": {func(c *sandbox.Policy) { c.Temp = in("way") }, in("way")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			held := y.held
@@ -218,13 +218,13 @@ func TestConfineRace(t *testing.T) {
 func TestConfinedLimits(t *testing.T) {
 	r := newRunner(t)
 	y := newYard(t)
-	y.held.MaxProcesses, y.held.MaxFileBytes = 40, 1<<20
+	y.held.Limits.Processes, y.held.Limits.FileBytes = 40, 1<<20
 	if _, err := exec.LookPath("perl"); err != nil {
 		t.Skip("no perl")
 	}
 	data := "unlimited"
 	if !raced { // the first process of the container is bounded, too
-		y.held.MaxMemoryBytes, data = 256<<20, "262144"
+		y.held.Limits.MemoryBytes, data = 256<<20, "262144"
 	}
 	before := setting("/proc/sys/kernel/pid_max")
 	script := `ulimit -f; ulimit -d; head -c 2000000 /dev/zero >big; stat -c %s big
@@ -296,14 +296,14 @@ func TestConfineByParts(t *testing.T) {
 		t.Skip("not here")
 	}
 	all := r.boxes.features()
-	box, err := r.boxes.take(all.UserSpace, nil)
+	box, err := r.boxes.take(all.user, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.boxes.put(box)
 	for i := range 32 {
 		has := func(bit int) bool { return i>>bit&1 != 0 }
-		m := sandbox.Features{UserSpace: all.UserSpace, Mounts: has(0), Net: has(1), Filter: has(2), PIDs: has(3) && all.PIDs}
+		m := sandbox.Features{Mounts: has(0), Net: has(1), Filter: has(2), PIDs: has(3) && all.PIDs}
 		if has(4) {
 			m.Landlock = all.Landlock
 		}
@@ -312,7 +312,7 @@ func TestConfineByParts(t *testing.T) {
 		}
 	}
 	for abi := 1; abi < all.Landlock; abi++ {
-		if err := box.try(sandbox.Features{UserSpace: all.UserSpace, Mounts: true, Landlock: abi}); err != nil {
+		if err := box.try(sandbox.Features{Mounts: true, Landlock: abi}); err != nil {
 			t.Errorf("Landlock as of version %d: %v", abi, err)
 		}
 	}
@@ -370,7 +370,7 @@ func TestOverlay(t *testing.T) {
 	write(filepath.Join(store, "gone"), "gone\n")
 	write(filepath.Join(second, "below"), "below\n")
 	held := y.held
-	held.Overlays = []Overlay{{Path: store, Lower: []string{store, second}, Upper: dir("upper"), Work: dir("work")}}
+	held.Overlays = []sandbox.Overlay{{Path: store, Lower: []string{store, second}, Upper: dir("upper"), Work: dir("work")}}
 	held.Protect = append(held.Protect, filepath.Join(store, "config"))
 	res := y.run(t, r, `cd "sto:re,x" && cat kept below && echo new >new && rm gone && echo more >>kept && mkdir -p a/b && ! echo x 2>/dev/null >config && cat config`, &held)
 	if got := res.Stdout.String(); res.ExitCode != 0 || got != "kept\nbelow\nuser's\n" {

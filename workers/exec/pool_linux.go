@@ -91,7 +91,7 @@ func (p *containers) ready() {
 	go func() {
 		defer p.starting.Done()
 		if f := p.features(); f.space == nil { // the first call leaves its container to us
-			if c, err := p.take(f.UserSpace, nil); err == nil { // else the command that needs one gives the reason
+			if c, err := p.take(f.user, nil); err == nil { // else the command that needs one gives the reason
 				p.put(c)
 			}
 		}
@@ -125,17 +125,17 @@ func (p *containers) close() {
 const replans = 5
 
 // start starts a command in a container.
-func (p *containers) start(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+func (p *containers) start(g tag, path string, argv []string, attr *syscall.ProcAttr, held *sandbox.Policy) (family, error) {
 	f := p.features()
 	for i := 1; ; i++ {
 		r := &runRequest{Path: path, Argv: argv, Env: attr.Env, Dir: attr.Dir, Tag: children().limitOf(g)}
 		user := f.plainUser
 		if held != nil {
-			layout, err := held.lay(attr.Dir, f)
+			layout, err := lay(held, attr.Dir, f)
 			if err != nil {
 				return nil, err
 			}
-			r.Layout, user = &layout, f.UserSpace
+			r.Layout, user = &layout, f.user
 		}
 		s, err := p.startOne(user, r, attr.Files, g)
 		var bad *flaw

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ralph/workers/exec/sandbox"
 )
 
 // What depends on the way runs again without namespaces, and as a user who needs a
@@ -336,7 +338,7 @@ func playRalph(ctx context.Context) {
 		if err == nil {
 			spec := Spec{Argv: []string{"bash", "-c", marked(script, mark)}, Dir: dir}
 			if os.Getenv("PROC_TEST_CONFINE") != "" {
-				spec.Confine = &Confinement{Write: []string{dir}}
+				spec.Confine = &sandbox.Policy{Write: []string{dir}}
 			}
 			_, err = r.Start(ctx, spec)
 		}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"ralph/workers/exec/sandbox"
 )
 
 // Spec says what to run. The zero value of every field but Argv is useful.
@@ -45,7 +47,7 @@ type Spec struct {
 	// running: it gets no namespaces, and its process group is ended with it.
 	Tool bool
 	// Confine is what the kernel holds the command to; nil is not confined.
-	Confine *Confinement
+	Confine *sandbox.Policy
 }
 
 // Result is what became of a command.

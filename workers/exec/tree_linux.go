@@ -33,20 +33,20 @@ type tree struct {
 //
 // A thread that confines what it starts stays confined, and so ends with its
 // goroutine; while it is locked the runtime makes no other from it.
-func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+func startTree(g tag, path string, argv []string, attr *syscall.ProcAttr, held *sandbox.Policy) (family, error) {
 	return startLeader(&tree{tag: g, over: make(chan struct{})}, path, argv, attr, held)
 }
 
 // startTool starts a program that leaves nothing outside its process group.
-func startTool(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+func startTool(g tag, path string, argv []string, attr *syscall.ProcAttr, held *sandbox.Policy) (family, error) {
 	return startLeader(&tree{tag: g, tool: true, over: make(chan struct{})}, path, argv, attr, held)
 }
 
 // startLeader starts the leader of t.
-func startLeader(t *tree, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+func startLeader(t *tree, path string, argv []string, attr *syscall.ProcAttr, held *sandbox.Policy) (family, error) {
 	var jailed *sandbox.Layout
 	if held != nil {
-		l, err := held.lay(attr.Dir, sessionFeatures())
+		l, err := lay(held, attr.Dir, sessionFeatures())
 		if err != nil {
 			return nil, err
 		}

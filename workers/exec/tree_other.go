@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ralph/workers/exec/sandbox"
 )
 
 // tag marks the environment of one command.
@@ -29,7 +31,7 @@ type tree struct {
 	dead   bool
 }
 
-func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr, held *sandbox.Policy) (family, error) {
 	if held != nil {
 		return nil, &Error{Op: "confine", Path: path, Err: errors.ErrUnsupported, Hint: "commands are confined on Linux only"}
 	}
@@ -55,7 +57,7 @@ func startTree(_ tag, path string, argv []string, attr *syscall.ProcAttr, held *
 }
 
 // startTool is startTree: it ends the process group, too.
-func startTool(g tag, path string, argv []string, attr *syscall.ProcAttr, held *Confinement) (family, error) {
+func startTool(g tag, path string, argv []string, attr *syscall.ProcAttr, held *sandbox.Policy) (family, error) {
 	return startTree(g, path, argv, attr, held)
 }
 
@@ -117,7 +119,7 @@ func (*containers) work() bool { return false }
 func (*containers) ready()     {}
 func (*containers) close()     {}
 
-func (*containers) start(tag, string, []string, *syscall.ProcAttr, *Confinement) (family, error) {
+func (*containers) start(tag, string, []string, *syscall.ProcAttr, *sandbox.Policy) (family, error) {
 	return nil, errors.ErrUnsupported
 }
 

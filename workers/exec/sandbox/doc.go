@@ -1,45 +1,71 @@
-// Package sandbox applies the kernel's part of a confinement to one command: mounts,
-// Landlock rules, a filter of system calls, capabilities and resource limits. It
-// decides nothing about what a command may do, starts no process, and does not
-// fall back: a feature that the caller lists in Features and that fails is an
-// error.
+// Package sandbox describes what a command may see, write and use, and applies that
+// by the kernel's means: mounts, Landlock rules, a filter of system calls,
+// capabilities and resource limits. It starts no process and has no fallback: a
+// means that the caller lists in Features and that fails is an error.
 //
-// Lay resolves a Policy against the file system, in the process that knows it.
-// The Layout that it returns is plain data: the first process of the command's
-// namespaces receives it, and a thread of that process that has a mount namespace
-// of its own calls Enter and Restrict before it starts the command.
+// Policy is the data: callers fill it in, one value for each command. Lay resolves
+// it against the file system, in the process that knows the paths. The Layout that
+// Lay returns is plain data that encoding/gob carries to the first process of the
+// command's namespaces; a thread there that has namespaces of its own calls Enter
+// and Restrict, and then starts the command. What holds for every command, such as
+// the paths that are always hidden and the system calls that are always refused,
+// is listed in rules_linux.go.
 //
-// The layers overlap on purpose. Mounts make everything read-only, hide, and cover
+// The means overlap on purpose. Mounts make everything read-only, hide, and cover
 // /tmp, /run and the devices; Landlock repeats the rules for writing by inode and
 // forbids any change of the mounts; the filter removes system calls that build
-// tools do not need.
+// tools do not need. Landlock repeats what lies around a writable place, not what
+// is protected below one: that is held by its read-only mount alone.
+//
+// Paths are absolute, clean and free of symbolic links. Errors are *fs.PathError
+// values that name the step and the path. Sizes are in bytes. A Policy and a Layout
+// are not changed by the package and may be used by several goroutines.
 package sandbox
 
-// Policy lists what a command may do. Paths are absolute, clean and free of
-// symbolic links; see Lay.
+// Policy describes what a command and all its descendants may see, write and use.
+//
+// Of two paths of which one lies below the other the longer counts: what is below
+// Protect can be in Write again, and what is below Hide in Write and Protect. Of
+// the same path Hide counts before Protect, and Protect before Write. Paths of
+// Write, Overlays and Temp must exist; of Protect and Hide those that do not exist
+// are ignored. Reading is restricted by Hide alone.
+//
+// Without a mount namespace only Write, Temp (by its own name), Network and Limits
+// hold, and a Policy with Overlays is refused.
 type Policy struct {
-	// Write lists the directories and files that may be changed.
+	// Write lists the directories, with everything below them, and the files that
+	// may be changed. Everything else is read-only but Temp and /dev/shm, which are
+	// private, and the devices without side effects.
 	Write []string
-	// Protect lists what is read-only, wherever it lies.
+	// Protect lists paths that are read-only wherever they lie, and that can
+	// neither be renamed nor removed, nor replaced by renaming a directory above
+	// them. They stay visible below /tmp and Hide. A protected file that another
+	// process replaces by a rename is not protected until the next command, so
+	// directories are the better choice.
 	Protect []string
-	// Hide lists the directories and files that look empty.
+	// Hide lists directories and files that look empty. Always hidden are /run, but
+	// for the name service if Network is set, and the sockets in the file system on
+	// which other processes listen, but for those below Write.
 	Hide []string
-	// Overlays lists directories whose changes are kept apart.
+	// Overlays lists directories whose changes go elsewhere. Write, Protect and
+	// Hide below such a directory are about what the overlay shows.
 	Overlays []Overlay
-	// Temp is shown as /tmp and /var/tmp; "" shows both empty.
+	// Temp is a writable directory that is shown as /tmp and /var/tmp, without the
+	// contents of the real ones but for Write, Protect and the working directory.
+	// "" shows both empty and read-only.
 	Temp string
-	// Dir is the working directory of the command.
-	Dir string
-	// Network keeps the host's network.
+	// Network leaves the host's network. Without it a command has only a loopback
+	// interface of its own.
 	Network bool
 	// Limits bounds the command's resources.
 	Limits Limits
 }
 
-// Overlay shows a directory as an overlay mount. Path may be changed by the
-// command; the changes go to Upper, and Lower stays as it is.
+// Overlay describes an overlay mount, made anew for each command. The caller makes
+// the directories, on a file system that can hold an upper layer.
 type Overlay struct {
-	// Path is the directory at which the overlay is mounted.
+	// Path is the directory at which the overlay is mounted. The command may
+	// change it.
 	Path string
 	// Lower lists the read-only layers, the topmost first.
 	Lower []string
@@ -50,26 +76,30 @@ type Overlay struct {
 	Work string
 }
 
-// Limits are resource limits; 0 is none.
+// DefaultProcesses is the bound of Limits.Processes when that is 0.
+const DefaultProcesses = 2048
+
+// Limits are the resource limits of one command.
 type Limits struct {
-	Processes   int
-	FileBytes   int64
-	MemoryBytes int64 // private memory of each process
+	// Processes bounds how many processes and threads exist at a time; 0 is
+	// DefaultProcesses. What counts them depends on Features.
+	Processes int
+	// FileBytes bounds the size of each file that is written; 0 is no bound.
+	FileBytes int64
+	// MemoryBytes bounds the private memory of each process; 0 is no bound.
+	MemoryBytes int64
 }
 
-// Features lists what of the kernel is used.
+// Features lists the means of the kernel that are used.
 type Features struct {
 	// Mounts rearranges a mount namespace.
 	Mounts bool
-	// Net gives a network namespace to a command that has no network.
+	// Net gives a network namespace to a command without Policy.Network.
 	Net bool
-	// Landlock is the version of its interface, 0 without.
+	// Landlock is the version of its interface; 0 is none.
 	Landlock int
 	// Filter filters system calls.
 	Filter bool
-	// PIDs bounds process numbers by namespace.
+	// PIDs bounds the number of processes by their pid namespace.
 	PIDs bool
-	// UserSpace reports that all namespaces belong to a user namespace of the
-	// command's own.
-	UserSpace bool
 }

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 
 const (
 	machine = unix.AUDIT_ARCH_AARCH64
-	foreign = 0x40000000 // there are none
+	foreign = 0x40000000 // no call has such a number
 )
 
 func refusedHere() []int { return []int{unix.SYS_KEXEC_FILE_LOAD} }

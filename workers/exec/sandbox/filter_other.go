@@ -3,7 +3,7 @@
 package sandbox
 
 const (
-	machine = 0 // system calls are not filtered
+	machine = 0 // no filter
 	foreign = 0x40000000
 )
 

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ScopeABI is the version of Landlock from which on signals and abstract sockets
-// end at the border.
+// ScopeABI is the first version of Landlock that restricts signals and abstract
+// sockets to the command.
 const ScopeABI = 6
 
-// The versions of Landlock's interface from which on something is known.
+// The first versions of Landlock's interface with certain rights.
 const (
 	abiRefer    = 2
 	abiTruncate = 3
@@ -26,7 +26,7 @@ const (
 	deviceRights = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
 )
 
-// known masks the rights that this version does not know.
+// known returns the rights without those that a version does not have.
 func known(abi int, rights uint64) uint64 {
 	if abi < abiRefer {
 		rights &^= unix.LANDLOCK_ACCESS_FS_REFER
@@ -40,9 +40,9 @@ func known(abi int, rights uint64) uint64 {
 	return rights
 }
 
-// rulesetAttr says what the rules are about: all that changes files, and from
-// the version on that knows it, signals and abstract sockets. Without rules for
-// them nobody outside can be reached.
+// rulesetAttr encodes what the rules restrict: everything that changes files, and
+// where the version has scopes, signals and abstract sockets, for which there are no
+// exceptions.
 func rulesetAttr(abi int) []byte {
 	attr := binary.NativeEndian.AppendUint64(nil, known(abi, fileRights|makeRights|deviceRights))
 	if abi >= abiScope {
@@ -56,13 +56,13 @@ func ruleAttr(rights uint64, fd int) []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint64(nil, rights), uint32(fd))
 }
 
-// rule is what may be done below a path.
+// rule grants rights at a path and below.
 type rule struct {
 	path   string
 	rights uint64
 }
 
-// rules lists what l lets a command change.
+// rules returns the exceptions for what l lets a command change.
 func (l Layout) rules() []rule {
 	var out []rule
 	for _, p := range l.Places {
@@ -85,7 +85,7 @@ func (l Layout) rules() []rule {
 	return out
 }
 
-// ruleset makes the Landlock rules for what is seen now. The caller closes it.
+// ruleset makes the Landlock rules for the current mounts. The caller closes it.
 func (l Layout) ruleset() (int, error) {
 	attr := rulesetAttr(l.Features.Landlock)
 	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, address(attr), uintptr(len(attr)), 0)

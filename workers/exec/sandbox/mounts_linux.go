@@ -14,14 +14,14 @@ import (
 const (
 	quiet     = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	deviceOff = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
-	scratchAt = "/proc" // what is made here is covered by the new /proc at the end
+	scratchAt = "/proc" // the new /proc covers in the end what is made here
 )
 
 func fault(verb, path string, err error) error { return &fs.PathError{Op: verb, Path: path, Err: err} }
 
-// Enter arranges what the calling thread sees: the mounts, and the bound of process
-// numbers. The thread has the namespaces of l.Namespaces for itself and all
-// capabilities in them. Enter is not undone: the thread must end with its
+// Enter sets up the mounts of the calling thread and the bound of process numbers.
+// The thread must have the namespaces of l.Namespaces of its own, with all
+// capabilities in them. Enter cannot be undone: the thread must end with its
 // goroutine.
 func (l Layout) Enter() error {
 	m := &mounter{}
@@ -29,19 +29,19 @@ func (l Layout) Enter() error {
 	return m.run(l)
 }
 
-// MountProc shows the processes of the calling thread's pid namespace, and nothing
-// else differs. The thread has a mount namespace of its own.
+// MountProc mounts a /proc for the calling thread's pid namespace. The thread must
+// have a mount namespace of its own.
 func MountProc() error {
 	m := &mounter{}
 	m.proc()
 	return m.err
 }
 
-// mounter holds the descriptors of the mounts that are not in their places yet.
+// mounter holds the descriptors of mounts that are not attached yet.
 type mounter struct {
 	fds   []int
-	err   error // the first; nothing is done after it
-	trees []int // of each place
+	err   error // the first error; every later step is skipped
+	trees []int // a descriptor for each place
 }
 
 func (m *mounter) close() {
@@ -70,15 +70,15 @@ func (m *mounter) open(verb, path string, f func() (int, error)) (fd int) {
 	return fd
 }
 
-// run makes all mounts. What is to be seen is copied before anything is changed,
-// so that what is covered or made read-only later can still be put in its place.
+// run makes all mounts. It copies the mounts of every place before it changes any,
+// so that what is covered or made read-only on the way can still be attached.
 func (m *mounter) run(l Layout) error {
 	if !l.Features.Mounts {
 		m.proc()
 		m.boundPIDs(l)
 		return m.err
 	}
-	// Nothing that is mounted outside later appears here, nor the reverse.
+	// Keep later mounts of the host and those of this namespace apart.
 	m.try("separate", "/", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") })
 	m.mount("tmpfs", scratchAt, quiet, "mode=755,size=1m")
 	blanks := m.blanks(l.Places)
@@ -102,7 +102,7 @@ func (m *mounter) run(l Layout) error {
 	}
 	m.proc()
 	m.boundPIDs(l)
-	// The settings of the kernel are open to root by their owner, not by capability.
+	// Writing a kernel setting takes root's user id, not a capability.
 	settings := m.clone("/proc/sys", m.find("/proc/sys"))
 	m.set("/proc/sys", settings, unix.MOUNT_ATTR_RDONLY)
 	m.attach(settings, "/proc/sys")
@@ -110,9 +110,9 @@ func (m *mounter) run(l Layout) error {
 	return m.err
 }
 
-// blanks makes what hides: an empty file and, for each hidden directory, one that
-// is empty but for what lies below it and stays visible. It returns a descriptor
-// for each hidden place.
+// blanks makes what hidden places show: an empty file, and for each hidden directory
+// one that is empty but for mount points of the places below it. It returns a
+// descriptor for each hidden place, by its index.
 func (m *mounter) blanks(places []Place) map[int]int {
 	mkdir := func(path string) {
 		m.try("make", path, func() error { return unix.Mkdir(path, 0o755) })
@@ -166,7 +166,7 @@ func (m *mounter) blanks(places []Place) map[int]int {
 	return out
 }
 
-// overlay makes an overlay mount that is not in its place yet.
+// overlay makes an overlay mount and returns a descriptor to attach.
 func (m *mounter) overlay(i int, o Overlay) int {
 	at := scratchAt + "/overlay" + strconv.Itoa(i)
 	m.try("make", at, func() error { return unix.Mkdir(at, 0o755) })
@@ -183,14 +183,13 @@ func (m *mounter) overlay(i int, o Overlay) int {
 	return m.clone(o.Path, m.find(at))
 }
 
-// proc shows the processes of the new pid namespace.
+// proc mounts the /proc of the current pid namespace.
 func (m *mounter) proc() {
 	m.try("separate", "/proc", func() error { return unix.Mount("", "/proc", "", unix.MS_REC|unix.MS_SLAVE, "") })
 	m.mount("proc", "/proc", quiet, "")
 }
 
-// arrange makes everything read-only and puts the copies in their places, the
-// outer ones first.
+// arrange makes everything read-only and attaches the copies, the outer first.
 func (m *mounter) arrange(l Layout) {
 	var nodes []int
 	for _, path := range l.Devices {
@@ -223,7 +222,7 @@ func (l Layout) writable() []string {
 	if !l.Features.Mounts {
 		return out
 	}
-	for _, path := range [...]string{"/dev/shm", "/dev/pts", "/dev/ptmx"} {
+	for _, path := range privateDevices() {
 		if _, err := os.Lstat(path); err == nil {
 			out = append(out[:len(out):len(out)], path)
 		}
@@ -231,7 +230,7 @@ func (l Layout) writable() []string {
 	return out
 }
 
-// find opens a path for reference; a symbolic link anywhere in it is an error.
+// find opens a path for reference. A symbolic link anywhere in it is an error.
 func (m *mounter) find(path string) int {
 	return m.open("find", path, func() (int, error) { return reference(path) })
 }
@@ -241,27 +240,27 @@ func reference(path string) (int, error) {
 	return unix.Openat2(unix.AT_FDCWD, path, &how)
 }
 
-// clone copies the mounts at a descriptor.
+// clone copies the mount tree at a descriptor.
 func (m *mounter) clone(path string, fd int) int {
 	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE | unix.AT_EMPTY_PATH
 	return m.open("bind", path, func() (int, error) { return unix.OpenTree(fd, "", flags) })
 }
 
-// set sets attributes of all mounts at a descriptor.
+// set sets attributes of the mount tree at a descriptor.
 func (m *mounter) set(path string, fd int, attrs uint64) {
 	m.try("restrict", path, func() error {
 		return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attrs})
 	})
 }
 
-// restrict sets attributes of what is mounted at a path.
+// restrict sets attributes of the mounts at a path.
 func (m *mounter) restrict(path string, attrs uint64, flags uint) {
 	m.try("restrict", path, func() error {
 		return unix.MountSetattr(unix.AT_FDCWD, path, flags, &unix.MountAttr{Attr_set: attrs})
 	})
 }
 
-// attach mounts a copy on what is at path now.
+// attach mounts a copy at a path.
 func (m *mounter) attach(tree int, path string) {
 	target := m.find(path)
 	m.try("mount", path, func() error {
@@ -269,13 +268,13 @@ func (m *mounter) attach(tree int, path string) {
 	})
 }
 
-// mount makes a new file system.
+// mount mounts a new file system.
 func (m *mounter) mount(kind, path string, flags uintptr, options string) {
 	m.try("mount "+kind+" on", path, func() error { return unix.Mount(kind, path, kind, flags, options) })
 }
 
-// boundPIDs bounds the numbers of processes, and so their count. The first 300
-// numbers are given out only once.
+// boundPIDs bounds the numbers of processes, and thereby their count. The kernel
+// does not use the first 300 numbers again.
 func (m *mounter) boundPIDs(l Layout) {
 	const reserved, path = 300, "/proc/sys/kernel/pid_max"
 	if !l.Features.PIDs || l.Limits.Processes <= 0 {
@@ -286,8 +285,8 @@ func (m *mounter) boundPIDs(l Layout) {
 	})
 }
 
-// Loopback starts the loopback interface of the calling thread's network
-// namespace. Its addresses come with it.
+// Loopback starts the loopback interface, with its addresses, of the calling
+// thread's network namespace.
 func Loopback() error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Landlock returns the version of its interface, 0 where there is none.
+// Landlock returns the version of its interface; 0 is none.
 func Landlock() int {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -20,7 +20,7 @@ func Landlock() int {
 	return int(abi)
 }
 
-// Filters reports whether system calls can be filtered.
+// Filters reports whether the kernel filters system calls on this machine.
 func Filters() bool {
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	const available = 2 // SECCOMP_GET_ACTION_AVAIL
@@ -28,15 +28,12 @@ func Filters() bool {
 	return errno == 0 && machine != 0
 }
 
-// Restrict takes from the calling thread, and so from what it starts from now on,
-// what the command must not have: capabilities, new privileges, writing elsewhere,
-// system calls. There is no way back: the thread must be locked and end with its
-// goroutine.
+// Restrict removes from the calling thread, and from what it starts afterwards,
+// capabilities, new privileges, writing outside of l and the refused system calls.
+// It cannot be undone: the thread must be locked and end with its goroutine.
 //
-// Without namespaces (spared is then the number of the calling thread) nothing is
-// hidden or private, and nothing below a written place is protected; the memory of
-// the process is closed to what the thread starts, and the thread gets no signals
-// from it.
+// spared is the id of the calling thread where there are no namespaces, else 0: what
+// the thread starts can then neither signal the thread nor read its memory.
 func (l Layout) Restrict(spared int) error {
 	rules := -1
 	if l.Features.Landlock > 0 {
@@ -46,14 +43,13 @@ func (l Layout) Restrict(spared int) error {
 		}
 		defer func() { _ = unix.Close(rules) }()
 	}
-	// For Landlock this thread and what it starts are one: only this keeps the
-	// command from tracing the thread and reading the memory it shares with all
-	// others.
+	// Landlock puts this thread and what it starts into one domain: only this keeps
+	// the command from tracing the thread and reading the process's memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fault("close", "own memory", err)
 	}
-	// There may be no keyrings, and the other two only say again what no new
-	// privileges says.
+	// A kernel may have no keyrings, and the next two repeat what no new privileges
+	// does: errors are ignored.
 	_, _ = unix.KeyctlJoinSessionKeyring("")
 	keep := l.keeps()
 	for c := 0; c <= unix.CAP_LAST_CAP; c++ {
@@ -77,16 +73,16 @@ func (l Layout) Restrict(spared int) error {
 	if !l.Features.Filter {
 		return nil
 	}
-	prog := filter(filtered{noInternet: !l.Network && !l.Features.Net, spared: spared})
-	fprog := unix.SockFprog{Len: uint16(len(prog) / filterSize), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
+	prog := filter(!l.Network && !l.Features.Net, spared)
+	fprog := unix.SockFprog{Len: uint16(len(prog) / instruction), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
 	if _, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
 		return fault("filter", "system calls", errno)
 	}
 	return nil
 }
 
-// KeepNoCapabilities leaves an ordinary user none of the capabilities that a user
-// namespace gives; root keeps its own. It concerns what the calling thread starts.
+// KeepNoCapabilities drops the capabilities that a user namespace gives to an
+// ordinary user, for what the calling thread starts. Root keeps its own.
 func KeepNoCapabilities() error {
 	if os.Geteuid() == 0 {
 		return nil
@@ -99,13 +95,7 @@ func KeepNoCapabilities() error {
 	return nil
 }
 
-// kept are the capabilities that root keeps: package managers and archives use
-// them to hand files to others, and they hold only where something can be
-// written at all.
-const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
-	1<<unix.CAP_KILL | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
-
-// keeps returns the capabilities that stay: none but for root.
+// keeps returns the capabilities that stay; none for an ordinary user.
 func (l Layout) keeps() uint64 {
 	if os.Geteuid() != 0 {
 		return 0
@@ -115,7 +105,7 @@ func (l Layout) keeps() uint64 {
 	if unix.Capget(&head, &data[0]) != nil {
 		return 0
 	}
-	return (uint64(data[1].Permitted)<<32 | uint64(data[0].Permitted)) & kept
+	return (uint64(data[1].Permitted)<<32 | uint64(data[0].Permitted)) & keptCapabilities
 }
 
 func capsets(keep uint64) (head, data []byte) {
@@ -136,8 +126,8 @@ type limit struct {
 }
 
 func (l Limits) list() []limit {
-	// Of a core dump of one byte there is not even one to the program in
-	// core_pattern, which would run outside.
+	// With a limit of one byte the kernel does not start the program of core_pattern,
+	// which would run outside.
 	out := []limit{{unix.RLIMIT_CORE, 1}}
 	if l.Processes > 0 {
 		out = append(out, limit{unix.RLIMIT_NPROC, uint64(l.Processes)})
@@ -157,8 +147,8 @@ func (l Limits) list() []limit {
 	return out
 }
 
-// Apply sets the limits of a process; 0 is the calling one. A process that is gone
-// is no error.
+// Apply sets the limits of a process, as far as its hard limits allow; 0 is the
+// calling process. A process that has ended is no error.
 func (l Limits) Apply(pid int) error {
 	for _, l := range l.list() {
 		if err := unix.Prlimit(pid, l.resource, &unix.Rlimit{Cur: l.max, Max: l.max}, nil); err != nil && err != syscall.ESRCH {
@@ -168,8 +158,8 @@ func (l Limits) Apply(pid int) error {
 	return nil
 }
 
-// Shared returns the limits for a process that shares its user's count of
-// processes with all others: those that run now are added.
+// Shared returns the limits for a process that is counted with all others of its
+// user: those that run now are added.
 func (l Limits) Shared() Limits {
 	if l.Processes > 0 {
 		l.Processes += tasks()
@@ -193,8 +183,8 @@ func tasks() int {
 	return n
 }
 
-// PIDs reports whether a bound of pids, when set in a pid namespace, is one of that
-// namespace: before Linux 6.14 it was the system's.
+// PIDs reports whether a pid namespace has a bound of pids of its own, as from Linux
+// 6.14 on.
 func PIDs() bool {
 	const major, minor = 6, 14
 	var name unix.Utsname

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// What a longer path says counts, and directories above what is protected are
-// pinned.
+// The longer of two paths counts, and directories above a protected one are pinned.
 func TestSurvey(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -21,7 +20,7 @@ func TestSurvey(t *testing.T) {
 	}
 	in := func(name string) string { return filepath.Join(base, name) }
 	all, err := survey(Policy{Write: []string{in("p"), in("p/sub"), in("p/.git/objects"), in("secret/open")},
-		Protect: []string{base, in("p/.git"), in("p/a/b/c"), in("p/none")}, Hide: []string{in("secret"), in("none")}, Dir: in("p")})
+		Protect: []string{base, in("p/.git"), in("p/a/b/c"), in("p/none")}, Hide: []string{in("secret"), in("none")}}, in("p"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,36 +15,36 @@ var (
 	errRoot     = errors.New("the whole file system cannot be named")
 )
 
-// kind says how a place is seen.
+// kind is how a command sees a place.
 type kind int
 
 const (
 	shown   kind = iota // read-only
-	pinned              // as what it lies in, but it cannot be renamed
-	written             // can be changed
-	scratch             // the private temp directory is seen in its place
-	hidden              // looks empty
+	pinned              // like what it lies in, but it cannot be renamed
+	written             // writable
+	scratch             // the private temp directory
+	hidden              // empty
 )
 
-// entry is one place that is seen otherwise than what it lies in.
+// entry is a Place that is being resolved.
 type entry struct {
 	path    string
-	source  string // what is seen there; path but for scratch
+	source  string // the path that is shown; path but for scratch
 	kind    kind
 	dir     bool
-	above   *entry   // the nearest that it lies in; nil for none
-	overlay *Overlay // mounted there instead of source; nil for none
-	link    string   // of a symbolic link that stays visible, its target
+	above   *entry   // the nearest entry that it lies in; nil for none
+	overlay *Overlay // mounted instead of source; nil for none
+	link    string   // target of a symbolic link that stays visible
 }
 
-// within says that path is dir or below it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
 }
 
-// survey lists the places, the outer before the inner, without those that would
-// change nothing.
-func survey(pol Policy) ([]*entry, error) {
+// survey returns the places of a policy, the outer before the inner, without those
+// that change nothing.
+func survey(pol Policy, dir string) ([]*entry, error) {
 	found := map[string]*entry{}
 	for _, e := range covered(pol) {
 		found[e.path] = e
@@ -62,9 +62,9 @@ func survey(pol Policy) ([]*entry, error) {
 		}
 		return nil
 	}
-	// Of what names the same place the last counts.
-	if dir, err := filepath.EvalSymlinks(pol.Dir); pol.Dir != "" && err == nil && found[dir] == nil {
-		if err := add(shown, true, dir); err != nil {
+	// For the same path the last kind counts.
+	if real, err := filepath.EvalSymlinks(dir); dir != "" && err == nil && found[real] == nil {
+		if err := add(shown, true, real); err != nil {
 			return nil, err
 		}
 	}
@@ -100,8 +100,8 @@ func survey(pol Policy) ([]*entry, error) {
 	return pin(prune(all)), nil
 }
 
-// sockets are the paths of the sockets that somebody serves now, as this
-// network namespace knows them.
+// sockets returns the paths of the sockets of this network namespace on which a
+// process listens.
 func sockets() []string {
 	const accepts = "00010000" // the flag of a socket that listens
 	text, err := os.ReadFile("/proc/net/unix")
@@ -122,8 +122,8 @@ func sockets() []string {
 
 const datagram = "0002"
 
-// answers says that a socket would be reached where it is: neither is it
-// covered, nor where the command may do what it wants.
+// answers reports whether the command could reach a socket that it did not make
+// itself: one that is neither hidden nor in a writable place.
 func answers(path string, all []*entry) bool {
 	base, at := shown, ""
 	for _, e := range all {
@@ -131,14 +131,14 @@ func answers(path string, all []*entry) bool {
 			base, at = e.kind, e.path
 		}
 		if e.kind == hidden && within(path, e.path) {
-			return false // also what is shown in there
+			return false // whatever is shown in there
 		}
 	}
 	info, err := os.Lstat(path)
 	return base == shown && err == nil && info.Mode()&fs.ModeSocket != 0
 }
 
-// place looks at a path, which must be as it claims.
+// place makes the entry of a path that a policy names.
 func place(path string, k kind) (*entry, error) {
 	fault := func(err error) error { return &fs.PathError{Op: "confine", Path: path, Err: err} }
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.IndexByte(path, 0) >= 0 {
@@ -165,9 +165,7 @@ func place(path string, k kind) (*entry, error) {
 	return &entry{path: path, source: path, kind: k, dir: info.IsDir()}, nil
 }
 
-// covered are the places that every confined command sees otherwise: what other
-// users and programs leave in shared places, and the sockets of whoever serves
-// this user or all.
+// covered returns the places that differ for every command; see rules_linux.go.
 func covered(pol Policy) []*entry {
 	var out []*entry
 	cover := func(path string, e entry) {
@@ -183,26 +181,24 @@ func covered(pol Policy) []*entry {
 			out = append(out, &e)
 		}
 	}
-	for _, path := range [...]string{"/tmp", "/var/tmp"} {
+	for _, path := range tempDirs() {
 		if pol.Temp == "" {
 			cover(path, entry{kind: hidden})
 		} else {
 			cover(path, entry{kind: scratch, source: pol.Temp})
 		}
 	}
-	for _, path := range [...]string{"/run", "/var/run", "/dev/mqueue", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket",
-		"/var/snap/lxd/common/lxd/unix.socket", "/mnt/wslg"} {
+	for _, path := range alwaysHidden() {
 		cover(path, entry{kind: hidden})
 	}
-	for _, path := range [...]string{"/run/current-system", "/run/booted-system", "/run/opengl-driver"} {
-		// How NixOS finds its programs.
+	for _, path := range keptLinks() {
 		if target, err := os.Readlink(path); err == nil {
 			out = append(out, &entry{path: path, source: path, link: target})
 		}
 	}
 	if pol.Network {
-		paths := []string{"/run/systemd/resolve", "/run/resolvconf", "/run/connman/resolv.conf"}
-		if conf, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil {
+		paths := resolverDirs()
+		if conf, err := filepath.EvalSymlinks(resolverConfig); err == nil {
 			paths = append(paths, conf)
 		}
 		for _, path := range paths {
@@ -214,12 +210,12 @@ func covered(pol Policy) []*entry {
 	return out
 }
 
-// prune orders the places and leaves out what is so already.
+// prune sorts the places and removes those that are like what they lie in.
 func prune(all []*entry) []*entry {
 	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.path+"/", b.path+"/") })
 	kept := all[:0:0]
 	for _, e := range all {
-		for _, k := range kept { // the outer come first: the last is the nearest
+		for _, k := range kept { // sorted from the outermost: the last match is the nearest
 			if within(e.path, k.path) {
 				e.above = k
 			}
@@ -239,9 +235,8 @@ func prune(all []*entry) []*entry {
 	return kept
 }
 
-// pin adds the directories between what is protected and what can be written
-// above it: without their being mounts they could be renamed, and others put in
-// their place.
+// pin adds the directories between a protected place and the writable one above it:
+// only a mount point cannot be renamed and replaced.
 func pin(all []*entry) []*entry {
 	known := map[string]bool{}
 	for _, e := range all {
@@ -261,8 +256,8 @@ func pin(all []*entry) []*entry {
 	return out
 }
 
-// prepareTemp makes the places in the temp directory that others are mounted
-// on. A command may have put something else there.
+// prepareTemp makes the mount points in the temp directory, in place of what an
+// earlier command may have put there.
 func prepareTemp(pol Policy, all []*entry) error {
 	var root *os.Root
 	for _, e := range all {
