@@ -74,8 +74,9 @@ func quote(s string) string { return `"` + s + `"` }
 
 // What was granted is kept beside the snapshot, which does not hold it, and
 // counts when the run is resumed with it.
-func TestGrantedIsKept(t *testing.T) {
-	t.Parallel()
+func TestGrantedIsKept(t *testing.T) { t.Parallel(); bubble(t, grantedIsKept) }
+
+func grantedIsKept(t *testing.T) {
 	r := newRig(t, story{ID: "T-1", Title: "do it", Criteria: []string{"x"}})
 	r.o.Settings.Check, r.o.Settings.Sandbox = "make-sure", "off"
 	out := r.run()
