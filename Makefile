@@ -17,7 +17,7 @@ ifeq ($(HAVE_CC),yes)
 RACE := -race
 endif
 
-.PHONY: all build demo test check sweep sweep-state hostile bench fuzz cover update pictures release man install uninstall clean
+.PHONY: all build demo test race long check sweep sweep-state hostile bench fuzz cover update pictures release man install uninstall clean
 
 all: build
 
@@ -30,14 +30,29 @@ $(BIN):
 demo: build
 	@"$(abspath $(BIN))" demo
 
-# What storms the machine with processes, and what says how soon processes are gone,
-# run after the others and one at a time.
+# All tests but the long ones, each of which is then run a little of. What storms the
+# machine with processes, and what says how soon processes are gone, comes after the
+# others and one at a time. Tests wait more than they compute: -p 4 on two cores.
+ALONE := ralph/scripts/hostile ralph/workers/exec ralph/workers/exec/supervise
 test:
+	$(GO) test -short -p 4 -timeout 20m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %))
+	$(GO) test -short -p 1 -timeout 20m $$($(GO) list ./... | grep -xF $(ALONE:%=-e %))
+
+# The same with the race detector, but for what drives programs of its own.
+DRIVERS := demo hostile lives pictures release terminals
+race:
 ifeq ($(RACE),)
-	@echo "make test: no C compiler ($(CC)) was found, so the race detector is off"
+	@echo "make race: no C compiler ($(CC)) was found, so the race detector is off"
 endif
-	$(GO) test $(RACE) -timeout 30m $$($(GO) list ./... | grep -vxF -e ralph/scripts/hostile -e ralph/workers/exec)
-	$(GO) test $(RACE) -timeout 30m -p 1 ./scripts/hostile ./workers/exec
+	$(GO) test $(RACE) -short -timeout 30m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %) $(DRIVERS:%=-e ralph/scripts/%))
+	$(GO) test $(RACE) -short -p 1 -timeout 30m $$($(GO) list ./... | grep -xF $(ALONE:%=-e %) | grep -v hostile)
+
+# The tests that look at -short, whole; two do so in a helper.
+SHORTENED = $$(grep -rl --include='*_test.go' 'testing\.Short()' .)
+long:
+	@names="$$(awk '/^func / {f = ""} /^func Test/ {f = $$2; sub(/\(.*/, "", f)} /testing\.Short\(\)/ && f {print f}' $(SHORTENED) | sort -u | paste -sd'|' -)" && \
+	dirs="$$(for f in $(SHORTENED); do dirname "./$$f"; done | sort -u)" && set -x && \
+	$(GO) test -p 1 -timeout 30m -run "^($$names|TestCorpus|TestRandomHistories)$$" $$dirs
 
 check:
 	@out="$$(gofmt -l $$(git ls-files '*.go'))"; test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }

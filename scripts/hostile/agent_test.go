@@ -22,7 +22,7 @@ func (w *world) agent() result {
 	}
 	loc, err := git.Find(w.project)
 	w.must(err)
-	runner := exec.New(exec.Options{})
+	runner := exec.New(exec.Options{Init: exec.Self()})
 	defer func() { w.must(runner.Close(w.Context())) }()
 	if !accesspolicy.Check(runner).Active("mount namespace") {
 		return result{skip: "no mount namespace"}
