@@ -1,12 +1,12 @@
 package publish
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,7 +33,7 @@ func (p *publication) apply(ctx context.Context, pl *plan, in *intake, gitDir st
 		return err
 	}
 	p.h.step("refs")
-	if err := p.refs(ctx, pl, repo, gitDir); err != nil {
+	if err := p.refs(ctx, pl, repo); err != nil {
 		return err
 	}
 	p.h.step("stash")
@@ -44,6 +44,9 @@ func (p *publication) apply(ctx context.Context, pl *plan, in *intake, gitDir st
 		if err := p.settle(pl, t); err != nil {
 			return err
 		}
+	}
+	if err := p.setAside(ctx, pl, repo); err != nil {
+		return err
 	}
 	p.h.step("worktrees")
 	return p.makeTrees(pl)
@@ -58,6 +61,9 @@ func (p *publication) journal(pl *plan, in *intake) error {
 			add(filepath.Join(t.dir, "index.lock"), sum(pl.indexLock(t)))
 		}
 		add(filepath.Join(t.dir, "HEAD.lock"), t.head)
+		for _, name := range [...]string{"HEAD", "index"} {
+			j.Remove = append(j.Remove, filepath.Join(pl.l.lower, p.lateName(path.Join(t.name, name))+".lock"))
+		}
 	}
 	for _, c := range slices.Concat(pl.claims, pl.kept) {
 		add(filepath.Join(pl.l.lower, c.name+".lock"), c.new)
@@ -114,6 +120,15 @@ func (p *publication) lock(ctx context.Context, pl *plan) error {
 // killed, changed the git directory of a work tree.
 func (p *publication) untouched(pl *plan, t *treeChange) bool {
 	now := p.h.reader.index.readTree(t.dir, pl.oidLen)
+	refs, err := p.h.reader.refs.read(pl.l.lower)
+	if err != nil {
+		return false
+	}
+	// Where somebody else moved the branch, an index is not what it differs by.
+	tip := refs.value(t.branch())
+	if t.branch() != "" && tip != pl.before.Refs.value(t.branch()) && !(p.again && tip == pl.after[t.branch()]) {
+		return false
+	}
 	if !p.again {
 		return now.equal(t.was)
 	}
@@ -159,87 +174,6 @@ func (pl *plan) unlock() {
 		}
 	}
 }
-
-// refs moves the refs in one transaction that demands their old values. Where one
-// of them has another value by now it is tried again with that one kept aside.
-func (p *publication) refs(ctx context.Context, pl *plan, repo git.Plumbing, gitDir string) error {
-	var last error
-	for range maxTries {
-		now, err := p.h.reader.refs.read(pl.l.lower)
-		if err != nil {
-			return err
-		}
-		input, late := p.transaction(pl, now)
-		if len(input) == 0 {
-			p.rep.Late = append(p.rep.Late, late...)
-			return p.remoteHeads(ctx, pl, repo)
-		}
-		name, who, _ := strings.Cut(pl.who, " <")
-		mail, _, _ := strings.Cut(who, ">")
-		_, _, last = repo.Run(ctx, git.Call{Args: []string{"update-ref", "-m", pl.message, "--stdin", "-z"}, Stdin: input,
-			Env: []string{"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + mail, "GIT_OBJECT_DIRECTORY=" + filepath.Join(pl.l.lower, "objects")}})
-		if last == nil {
-			p.rep.Late = append(p.rep.Late, late...)
-			for _, c := range pl.kept {
-				p.rep.Kept = append(p.rep.Kept, c.name)
-			}
-			return p.remoteHeads(ctx, pl, repo)
-		}
-	}
-	return fmt.Errorf("move refs: %w", last)
-}
-
-// transaction is the input of git update-ref: what is as it was before moves,
-// what the user changed is made under another name.
-func (p *publication) transaction(pl *plan, now refState) (input []byte, late []string) {
-	var b bytes.Buffer
-	put := func(name, id string) {
-		switch now.value(name) {
-		case id: // a publication that was killed made it
-		case "":
-			fmt.Fprintf(&b, "create %s\x00%s\x00", name, id)
-		default:
-			fmt.Fprintf(&b, "create %s.%d\x00%s\x00", name, time.Now().UnixNano(), id)
-		}
-	}
-	aside := func(name, id string) {
-		if id == "" {
-			late = append(late, name+" (which it deleted)")
-			return
-		}
-		late = append(late, p.lateName(name))
-		put(p.lateName(name), id)
-	}
-	for _, c := range pl.claims {
-		held := slices.ContainsFunc(pl.trees, func(t *treeChange) bool { return t.late && t.branch() == c.name })
-		switch value := now.value(c.name); {
-		case value == c.new:
-		case value != c.old || held:
-			aside(c.name, c.new)
-		case c.old == "":
-			fmt.Fprintf(&b, "create %s\x00%s\x00", c.name, c.new)
-		case c.new == "":
-			fmt.Fprintf(&b, "delete %s\x00%s\x00", c.name, c.old)
-		default:
-			fmt.Fprintf(&b, "update %s\x00%s\x00%s\x00", c.name, c.new, c.old)
-		}
-	}
-	for _, t := range pl.trees {
-		if !t.late || !t.changed() {
-			continue
-		}
-		if _, commit, _ := parseHead([]byte(t.head)); commit != "" {
-			aside("HEAD", commit)
-		}
-		late = append(late, filepath.ToSlash(filepath.Join(t.name, "index")))
-	}
-	for _, c := range pl.kept {
-		put(c.name, c.new)
-	}
-	return b.Bytes(), late
-}
-
-func (p *publication) lateName(ref string) string { return lateRefs + p.id + "/" + short(ref) }
 
 // remoteHeads sets which branch of a remote is its own.
 func (p *publication) remoteHeads(ctx context.Context, pl *plan, repo git.Plumbing) error {
@@ -297,7 +231,6 @@ func (p *publication) settle(pl *plan, t *treeChange) error {
 		err := p.moveHead(pl, t)
 		if errors.Is(err, errMoved) {
 			t.late = true
-			p.rep.Late = append(p.rep.Late, "HEAD")
 			return nil
 		}
 		if err != nil {

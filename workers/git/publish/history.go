@@ -321,7 +321,7 @@ func (r Report) Lines() []string {
 		out = append(out, "nothing that the command did to the git repository was taken over, which is as it was before: "+why)
 	}
 	if len(r.Late) > 0 {
-		out = append(out, "the user changed the repository meanwhile, and that stays; what the command made there is kept as "+list(r.Late)+": look with `git log`, take it with `git merge` or `git cherry-pick`")
+		out = append(out, "the user changed the repository meanwhile, and that stays; the command's work there is beside it: "+list(r.Late)+". "+r.wayBack())
 	}
 	if len(r.Dropped) > 0 {
 		out = append(out, "not taken over from the git repository: "+list(r.Dropped)+"; commands cannot change these: ask for the command with outside=true, and the user decides")
@@ -330,4 +330,31 @@ func (r Report) Lines() []string {
 		out = append(out, "history that no branch or tag holds any more is kept as "+list(r.Kept)+"; `git update-ref -d` removes it for good")
 	}
 	return out
+}
+
+// wayBack says how to get at what came late, for the first ref of each kind.
+func (r Report) wayBack() string {
+	var ways []string
+	add := func(way string) {
+		if !slices.Contains(ways, way) {
+			ways = append(ways, way)
+		}
+	}
+	for _, name := range unique(slices.Clone(r.Late)) {
+		rest, ours := strings.CutPrefix(name, lateRefs)
+		_, kind, _ := strings.Cut(rest, "/")
+		switch {
+		case !ours:
+		case kind == "index" || strings.HasSuffix(kind, "/index") && strings.HasPrefix(kind, "worktrees/"):
+			add("`git cherry-pick -n " + name + "` stages it again")
+		case kind == "stash":
+			add("`git stash apply " + name + "` applies it")
+		case strings.HasPrefix(kind, "tags/"):
+			add("`git tag -f " + strings.TrimPrefix(kind, "tags/") + " " + name + "` sets the tag")
+		default:
+			add("`git log HEAD.." + name + "` shows it, `git merge " + name + "` takes it in, `git switch -c NAME " + name + "` goes on from it")
+		}
+	}
+	const most = 4
+	return strings.Join(ways[:min(len(ways), most)], "; ")
 }

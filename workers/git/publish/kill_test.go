@@ -60,38 +60,43 @@ func victim(at string) {
 	os.Exit(0)
 }
 
+// copyOf is a copy of the world.
+func (w *world) copyOf(name string) *world {
+	v := &world{T: w.T, dir: filepath.Join(w.dir, name), home: w.home}
+	v.root = filepath.Join(v.dir, "p")
+	w.user(fmt.Sprintf("mkdir %q; cp -a . %q", v.dir, v.root))
+	return v
+}
+
+// killed has a process publish a script and kill itself at a step; it reports that
+// the process came to its end.
+func (w *world) killed(script string, at int) (ended bool) {
+	c := osexec.Command(os.Args[0], w.root, filepath.Join(w.dir, "state"), script)
+	c.Env = append(environ(w.home), killAt+"="+strconv.Itoa(at))
+	out, err := c.CombinedOutput()
+	if c.ProcessState.ExitCode() == 3 {
+		w.Fatal(string(out), err)
+	}
+	return err == nil
+}
+
 // TestKilled kills a process at every step of a publication. Until the next start
 // the user's git sees the whole repository, as it was or as it is to be, and then
 // it is as the command left it.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	const script = `git checkout -q -b new; echo n >n.txt; git add n.txt; git commit -qm mine; git tag t; git tag -d light; echo s >>b.txt; git stash -q
-git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >new.txt; git add new.txt; git branch -q f2 main; git checkout -q f2 -- c.txt; echo merging >.git/MERGE_MSG; git rev-parse HEAD >.git/MERGE_HEAD`
+git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >new.txt; git add new.txt; git branch -q f2 main; git checkout -q f2 -- c.txt; echo merging >.git/MERGE_MSG; git rev-parse HEAD >.git/MERGE_HEAD; git branch -m old old/new`
 	const see = `git for-each-ref --format='%(refname) %(contents:subject)' | grep -v refs/ralph/ | sed 's/: [0-9a-f]\{7\}/: ID/'; cat .git/HEAD; git ls-files -s; git stash list --format='%gd %s' | sed 's/[0-9a-f]\{7\}/ID/'; git worktree list | sed 's, .*\[, [,'; cat .git/MERGE_MSG; git reflog -1 --format=%gs`
-	w := newWorld(t, setUp)
-	copyOf := func(name string) *world {
-		v := &world{T: t, dir: filepath.Join(w.dir, name), home: w.home}
-		v.root = filepath.Join(v.dir, "p")
-		w.user(fmt.Sprintf("mkdir %q; cp -a . %q", v.dir, v.root))
-		return v
-	}
-	run := func(v *world, at int) bool {
-		c := osexec.Command(os.Args[0], v.root, filepath.Join(v.dir, "state"), script)
-		c.Env = append(environ(w.home), killAt+"="+strconv.Itoa(at))
-		out, err := c.CombinedOutput()
-		if c.ProcessState.ExitCode() == 3 {
-			t.Fatal(string(out), err)
-		}
-		return err == nil
-	}
-	done := copyOf("done")
-	if !run(done, 1000) {
+	w := newWorld(t, setUp+"; git branch old HEAD~1")
+	done := w.copyOf("done")
+	if !done.killed(script, 1000) {
 		t.Fatal("the publication that is not killed did not end")
 	}
 	want := strings.ReplaceAll(done.user(see), done.root, "ROOT")
 	for at := 0; ; at++ {
-		v := copyOf("k" + strconv.Itoa(at))
-		ended := run(v, at)
+		v := w.copyOf("k" + strconv.Itoa(at))
+		ended := v.killed(script, at)
 		v.user(`test -z "$(git fsck --full --strict 2>&1 | grep -v -e ^dangling -e '^notice')"; git log --all >/dev/null; git status >/dev/null`)
 		rep := Recover(context.Background(), v.options())
 		if lines := rep.Lines(); len(lines) > 0 && !strings.HasPrefix(lines[0], "history") {
@@ -112,6 +117,56 @@ git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >
 			return
 		}
 		_ = os.RemoveAll(v.dir)
+	}
+}
+
+// TestKilledThenUser has the user remove the locks of a process that was killed,
+// and commit: that stays, with the index it left, and what the command made is on
+// its branch or kept.
+func TestKilledThenUser(t *testing.T) {
+	t.Parallel()
+	scripts := map[string]string{
+		"commit":            `echo n >n.txt; git add n.txt; git commit -qm mine; echo s >s.txt; git add s.txt`,
+		"switch and commit": `git checkout -q -b new; echo n >n.txt; git add n.txt; git commit -qm mine; echo s >s.txt; git add s.txt`,
+		"amend":             `echo n >n.txt; git add n.txt; git commit -q --amend -m mine; echo s >s.txt; git add s.txt`,
+	}
+	users := map[string]string{
+		"an empty commit": `git commit -q --allow-empty -m user`,
+		"a commit":        `echo u >u.txt; git add u.txt; git commit -qm user`,
+		"another branch":  `git checkout -q -f --detach HEAD; git commit -q --allow-empty -m user; git branch users`,
+	}
+	for name, script := range scripts {
+		for what, user := range users {
+			if os.Getenv("RALPH_TEST_SWEEP") == "" && (name == "amend") != (what == "another branch") {
+				continue
+			}
+			t.Run(name+" and "+what, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, setUp)
+				for at := 0; ; at++ {
+					v := w.copyOf("k" + strconv.Itoa(at))
+					ended := v.killed(script, at)
+					v.user("find .git -name '*.lock' -delete; " + user)
+					const see = `git ls-files -s; git rev-parse HEAD; cat .git/HEAD; git log -1 --format=%s`
+					before := v.user(see)
+					rep := Recover(context.Background(), v.options())
+					if after := v.user(see); after != before {
+						t.Errorf("killed at step %d, the user left\n%s\nafter the next start\n%s\n%q", at, before, after, rep.Lines())
+					}
+					if v.user("git log --all --format=%s | grep -c -x mine || :") == "0" && at > 0 {
+						t.Errorf("killed at step %d, the command's commit is lost: %q", at, rep.Lines())
+					}
+					if v.user("git log --all --format= --name-only | grep -c -x s.txt || :") == "0" && !ended && at > 0 {
+						t.Errorf("killed at step %d, what the command staged is lost: %q", at, rep.Lines())
+					}
+					v.whole()
+					_ = os.RemoveAll(v.dir)
+					if ended {
+						return
+					}
+				}
+			})
+		}
 	}
 }
 

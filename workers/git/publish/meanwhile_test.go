@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -24,8 +25,8 @@ func TestMeanwhile(t *testing.T) {
 		{"commit against staging", commit, `echo u >u.txt; git add u.txt`, `git log -1 --format=%s; git diff --cached --name-only`, "third\nu.txt", "heads/main", "mine"},
 		{"commit against a switch", commit, `git checkout -q feature`, `git log -1 --format=%s; cat .git/HEAD`, "second\nref: refs/heads/feature", "heads/main", "mine"},
 		{"commit against an open merge", commit, `echo HEAD >x; git rev-parse feature >.git/MERGE_HEAD`, `git log -1 --format=%s; test -e .git/MERGE_HEAD && echo open`, "third\nopen", "heads/main", "mine"},
-		{"staging against a commit", `echo c >c2.txt; git add c2.txt`, `echo u >u.txt; git add u.txt; git commit -qm user`, `git log -1 --format=%s; git diff --cached --name-only`, "user", "index", ""},
-		{"switch against a commit", `git checkout -q -b new; ` + commit, `echo u >u.txt; git add u.txt; git commit -qm user`, `cat .git/HEAD; git log -1 --format=%s; git log -1 --format=%s new`, "ref: refs/heads/main\nuser\nmine", "index", ""},
+		{"staging against a commit", `echo c >c2.txt; git add c2.txt`, `echo u >u.txt; git add u.txt; git commit -qm user`, `git log -1 --format=%s; git diff --cached --name-only`, "user", "index", "what a command of Ralph staged"},
+		{"switch against a commit", `git checkout -q -b new; ` + commit, `echo u >u.txt; git add u.txt; git commit -qm user`, `cat .git/HEAD; git log -1 --format=%s; git log -1 --format=%s new`, "ref: refs/heads/main\nuser\nmine", "HEAD (which it put on new)", ""},
 		{"branch against the same branch", `git branch new HEAD~1`, `git branch new`, `git log -1 --format=%s new`, "third", "heads/new", "second"},
 		{"deletion against a commit on it", `git branch -D feature`, `git update-ref refs/heads/feature HEAD`, `git log -1 --format=%s feature`, "third", "feature (which it deleted)", ""},
 		{"stash against stash", `echo s >>b.txt; git stash -q`, `echo u >>c.txt; git stash -q -- c.txt; git checkout -q c.txt`, `git stash list | wc -l; git stash show --name-only stash@{0}`, "2\nc.txt", "stash", "WIP"},
@@ -61,8 +62,25 @@ func TestMeanwhile(t *testing.T) {
 				t.Errorf("kept %q, want %q", rep.Late, c.late)
 			}
 			w.user("rm -f .git/MERGE_HEAD")
+			w.waysBack(rep)
 			w.whole()
 		})
+	}
+}
+
+// waysBack carries out what a report says of how to get at what came late.
+func (w *world) waysBack(rep Report) {
+	w.Helper()
+	lines := strings.Join(Report{Late: rep.Late}.Lines(), "\n")
+	ways := strings.Split(lines, "`")
+	for _, name := range rep.Late {
+		if strings.HasPrefix(name, lateRefs) && !strings.Contains(lines, name) {
+			w.Errorf("%s is not named in %q", name, lines)
+		}
+	}
+	w.user("git checkout -q -f HEAD; git stash clear; git clean -fdq; git branch -f base HEAD")
+	for i := 1; i < len(ways); i += 2 {
+		w.user(strings.ReplaceAll(ways[i], " NAME ", " late-"+strconv.Itoa(i)+" ") + "; git checkout -q -f -B base; git reset -q --hard")
 	}
 }
 

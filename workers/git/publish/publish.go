@@ -44,6 +44,7 @@ type treeChange struct {
 	dir    string
 	was    treeState
 	head   string // the new content of HEAD, "" when it is the same
+	after  string // the branch that HEAD is on after, "" for none
 	index  *gitIndex
 	states []stateChange
 	late   bool
@@ -123,6 +124,17 @@ func (p *publication) plan(before record, l layer) (*plan, error) {
 	var odd []string
 	pl.claims, pl.symbolic, odd = claims(before.Refs, pl.after)
 	p.rep.Dropped = append(p.rep.Dropped, odd...)
+	for _, name := range odd {
+		if before.Refs.value(name) == "" {
+			delete(pl.after, name)
+		}
+	}
+	dirs := pl.after.dirs()
+	for _, c := range pl.claims {
+		if c.old == "" && len(pl.after.inTheWay(c.name, dirs)) > 0 {
+			return nil, fmt.Errorf("it has the ref %s beside %s, and git can only have one of them", short(c.name), short(pl.after.inTheWay(c.name, dirs)[0]))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(before.Trees)) {
 		t, err := p.tree(pl, name, before.Trees[name])
 		if err != nil {
@@ -168,6 +180,7 @@ func (p *publication) tree(pl *plan, name string, was treeState) (*treeChange, e
 		return nil, errors.New("it removed or replaced HEAD")
 	}
 	branch, _, ok := parseHead([]byte(head))
+	t.after = branch
 	switch {
 	case !ok && t.head != "":
 		return nil, errors.New("HEAD is neither a branch nor a commit")

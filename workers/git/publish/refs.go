@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 const (
@@ -214,14 +215,60 @@ var hexes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(
 
 func isHex(s string) bool { return hexes().MatchString(s) }
 
-var refBad = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\.\.|@\{|//|[\x00-\x20\x7f~^:?*\[\\]|/\.|\.lock/|\.lock$|\.$|/$|^\.`)
-})
+var (
+	// refBad matches what git-check-ref-format(1) refuses.
+	refBad = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\.\.|@\{|//|[\x00-\x20\x7f~^:?*\[\\]|/\.|\.lock/|\.lock$|\.$|/$|^\.`)
+	})
+	// refMisread matches names that git reads as something else: an option, HEAD and
+	// its like by the rules of gitrevisions(7), an object id; and one level alone,
+	// which is where the directories of refs are.
+	refMisread = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^refs/(?:[^/]*$|[^/]+/-|(?:(?:heads|tags|remotes)/)?(?:[A-Z_]*HEAD|AUTO_MERGE|BISECT_EXPECTED_REV|NOTES_MERGE_(?:PARTIAL|REF)|@)(?:/HEAD)?$|(?:heads|tags)/(?:.*/)?(?:[0-9a-f]{40}|[0-9a-f]{64})$)`)
+	})
+)
 
-// goodRef reports whether git takes a name for that of a ref, by
-// git-check-ref-format(1), and a command may move it.
+// maxRefPart bounds a part of the name of a ref: git makes a file of it with an
+// ending.
+const maxRefPart = 250
+
+// goodRef reports whether a name is one that git gives to a ref and reads as that,
+// a terminal shows it, and a command may move it.
 func goodRef(name string) bool {
-	return strings.HasPrefix(name, "refs/") && len(name) > len("refs/") && len(name) < 1024 && !refBad().MatchString(name) && !ownRef(name)
+	long := func(part string) bool { return len(part) > maxRefPart }
+	obeyed := func(r rune) bool { return r >= 0x80 && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) }
+	return strings.HasPrefix(name, "refs/") && len(name) < 1024 && !refBad().MatchString(name) && (name == stashRef || !refMisread().MatchString(name)) &&
+		!slices.ContainsFunc(strings.Split(name, "/"), long) && !strings.ContainsFunc(name, obeyed) && !ownRef(name)
+}
+
+// dirs are the directories that the names of refs make.
+func (r refs) dirs() map[string]bool {
+	dirs := map[string]bool{}
+	for name := range r {
+		for dir := path.Dir(name); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	return dirs
+}
+
+// inTheWay returns the refs that keep git from making another one, which would be
+// a directory of theirs or below them. dirs are those of r.
+func (r refs) inTheWay(name string, dirs map[string]bool) (list []string) {
+	for dir := path.Dir(name); dir != "refs" && dir != "."; dir = path.Dir(dir) {
+		if r[dir] != "" {
+			list = append(list, dir)
+		}
+	}
+	if !dirs[name] {
+		return list
+	}
+	for other := range r {
+		if strings.HasPrefix(other, name+"/") {
+			list = append(list, other)
+		}
+	}
+	return list
 }
 
 // claim is a change of one ref that a command made. An old or new value of ""

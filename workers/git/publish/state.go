@@ -210,13 +210,14 @@ func (r *indexReader) readTree(gitDir string, oidLen int) treeState {
 			s.States[e.Name()+"/"+f.Name()] = idOf(filepath.Join(gitDir, e.Name(), f.Name()))
 		}
 	}
-	// COMMIT_EDITMSG, FETCH_HEAD and ORIG_HEAD say what was done last, by whom is
-	// no matter.
-	for _, name := range []string{"COMMIT_EDITMSG", "FETCH_HEAD", "ORIG_HEAD"} {
+	for _, name := range passing() {
 		delete(s.States, name)
 	}
 	return s
 }
+
+// passing are state files that say what was done last; by whom is no matter.
+func passing() []string { return []string{"COMMIT_EDITMSG", "FETCH_HEAD", "ORIG_HEAD"} }
 
 // stateChange is a state file or directory that a command changed.
 type stateChange struct {
