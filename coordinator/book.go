@@ -52,6 +52,7 @@ type book struct {
 	journal  *session.Journal // of the session, or of the one-shot; nil until it could be opened
 	dry      bool             // nothing is kept in this run
 	readOnly bool             // nothing can be kept in this project
+	unknown  bool             // whose its state is cannot be known: nothing of it is gone on with
 	held     bool             // the journal cannot be written, which was said
 	slow     bool             // the disk is slow, which was said
 	pending  []session.Record // kept back until the next message is written
@@ -117,6 +118,7 @@ func (b *book) open(ctx context.Context) error {
 	b.notices = append(b.notices, found.Warnings...)
 	b.sweep(ctx, found)
 	b.tellInterrupted(found)
+	b.unknown = found.Unknown
 	if b.readOnly = found.ReadOnly; b.readOnly {
 		return nil
 	}
@@ -161,7 +163,15 @@ func (b *book) openSession(ctx context.Context) error {
 	if o.Holder == "run" {
 		so.Kind, so.Dir = cmp.Or(b.c.cfg.Run.Feature, so.Kind), b.c.cfg.Run.SessionDir
 	}
-	s, err := session.Resume(so, o.Session)
+	which := o.Session
+	switch {
+	case !b.unknown || which == "new":
+	case which == "last":
+		which = "new"
+	default:
+		return &Error{Op: "open session", Path: which, Err: errors.New("your own state directory cannot be used, so that no session can be gone on with"), Status: StatusNeedsInput, Hint: "--state-dir DIR names another"}
+	}
+	s, err := session.Resume(so, which)
 	if err != nil {
 		return err
 	}

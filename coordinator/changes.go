@@ -35,6 +35,8 @@ type changes struct {
 	run    string
 	trees  *trees.Trees // nil without a repository
 	warn   func(string)
+	// homeless reports whether the user was told already that nothing can be undone.
+	homeless func() bool
 	// began, if any, is called with HEAD before the first change of the first run.
 	began func(head string)
 
@@ -87,6 +89,9 @@ func (c *changes) begin(ctx context.Context) {
 		c.failed = true
 		// What took too long once would hold up every run.
 		c.off = limited.Err() != nil || errors.Is(err, git.ErrNoStore)
+		if c.homeless != nil && c.homeless() {
+			return
+		}
 		c.warn("no checkpoint was taken, so this work cannot be undone and its changes are not listed: " + err.Error())
 	}
 }

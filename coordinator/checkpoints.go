@@ -19,11 +19,7 @@ const (
 
 // openCheckpoints opens the checkpoints of a project.
 func (o Options) openCheckpoints(p *exec.Runner, loc *git.Location) *git.Checkpoints {
-	dir := ""
-	if o.Getenv != nil {
-		dir = identity.CheckpointDir(identity.Home(o.Getenv), o.Root)
-	}
-	return git.OpenCheckpoints(p, o.Root, filepath.Join(o.Root, ".ralph"), dir, loc)
+	return git.OpenCheckpoints(p, o.Root, filepath.Join(o.Root, ".ralph"), identity.CheckpointDir(o.stateHome(), o.Root), loc)
 }
 
 // adopt takes over the checkpoints of an older Ralph. The project's lock is held and

@@ -201,7 +201,7 @@ func (c *Coordinator) openTree() error {
 			c.loc = &loc
 		}
 	}
-	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn, began: c.began}
+	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn, began: c.began, homeless: c.book.homeless}
 	if c.loc != nil {
 		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir())
 		c.changes.trees = c.trees

@@ -16,6 +16,21 @@ func (b *book) keeps() bool {
 	return b.store != nil && !b.dry && !b.readOnly
 }
 
+// keepsQueue says that messages can be kept on disk, and what waits there be
+// delivered.
+func (b *book) keepsQueue() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.store != nil && !b.dry && !b.readOnly && !b.unknown
+}
+
+// homeless reports whether the state was opened without the user's own directory.
+func (b *book) homeless() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.unknown
+}
+
 // keepRecord lets a record wait for the next flush.
 func (b *book) keepRecord(kind string, payload []byte) {
 	b.mu.Lock()

@@ -107,7 +107,7 @@ func openMail(c *Coordinator) *mail {
 func (m *mail) open() (queue.Found, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.log != nil || !m.c.book.keeps() {
+	if m.log != nil || !m.c.book.keepsQueue() {
 		return queue.Found{}, nil
 	}
 	log, found, err := queue.Open(m.c.closing, queue.Options{FS: m.c.opt.FS, StateDir: m.c.stateDir(), Now: m.c.now, Redact: m.c.redactor.String, Wait: lockWait,

@@ -24,7 +24,7 @@ func (o Options) owner() *memory.Owner {
 	if o.Getenv == nil {
 		return nil
 	}
-	return &memory.Owner{Home: identity.Home(o.Getenv), Adopt: o.Config != nil && o.Config.AdoptState}
+	return &memory.Owner{Home: o.stateHome(), Adopt: o.Config != nil && o.Config.AdoptState}
 }
 
 // StateOf says whose the state of the project at root is. It changes nothing.

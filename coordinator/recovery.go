@@ -19,6 +19,7 @@ import (
 
 	"ralph/memory"
 	"ralph/memory/durable"
+	"ralph/memory/identity"
 	"ralph/memory/markdown"
 	"ralph/memory/queue"
 	"ralph/memory/session"
@@ -124,10 +125,12 @@ func Assess(ctx context.Context, o Options) (Situation, error) {
 		a.loc = &loc
 	}
 	alive := a.holder()
-	if err := a.session(); err != nil {
-		return a.s, err
+	if o.Getenv == nil || a.known() {
+		if err := a.session(); err != nil {
+			return a.s, err
+		}
+		a.run()
 	}
-	a.run()
 	a.markdown()
 	a.judge(alive)
 	if a.s.Verdict != "" && a.s.Verdict != refused && o.Proc != nil {
@@ -173,6 +176,13 @@ func (a *assessment) holder() (alive bool) {
 
 func claimOf(h memory.Holder) exec.Claim {
 	return exec.Claim{PID: h.PID, Start: h.StartTime, Boot: h.BootID}
+}
+
+// known reports whether it can be known whose the state is. Of what is not nothing is
+// gone on with.
+func (a *assessment) known() bool {
+	found, _ := memory.Examine(a.o.FS, a.o.stateHome(), a.o.Root) // opening the state warns about it
+	return found.Standing != identity.Unknown
 }
 
 // session looks at the newest session, or at the one that was asked for.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+
+	"github.com/spf13/afero"
 	"slices"
 	"sync"
 
@@ -68,6 +70,14 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 	if s.work, err = tools.OpenWorkspace(root, protect...); err != nil {
 		return nil, err
 	}
+	if home := c.opt.stateHome(); home != "" {
+		if _, err := identity.Outside(home, c.opt.Root); errors.Is(err, identity.ErrInside) {
+			if err := os.MkdirAll(home, 0o700); err != nil { // what is not there cannot be hidden from commands
+				c.warn("the user's state directory is not hidden from commands: " + err.Error())
+			}
+		}
+		s.work.Conceal(home)
+	}
 	for _, dir := range also {
 		if err := s.work.Also(dir); err != nil {
 			return nil, errors.Join(err, s.work.Close())
@@ -109,12 +119,23 @@ func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) access
 	return o
 }
 
-// userState is the user's directory for Ralph's state, "" where there is none.
-func (o Options) userState() string {
+// stateHome is the user's directory for Ralph's state, wherever it is; "" where
+// there is none.
+func (o Options) stateHome() string {
 	if o.Getenv == nil {
 		return ""
 	}
 	return identity.Home(o.Getenv)
+}
+
+// userState is the user's directory for Ralph's state, "" where there is none that can
+// be written, outside of the project.
+func (o Options) userState() string {
+	home, err := identity.Outside(o.stateHome(), o.Root)
+	if err != nil || identity.Writable(afero.NewOsFs(), home) != nil {
+		return ""
+	}
+	return home
 }
 
 // stations are those that are open. It is safe for concurrent use.

@@ -62,10 +62,19 @@ func (s *Store) identify(o Options, rec *Recovery) error {
 	}
 	s.key = identity.NewKey() // of this process alone, unless a record has one
 	found, err := identity.Examine(s.fs, o.Owner.Home, s.StateDir())
-	if err != nil {
+	if err == nil && !found.Trusted() {
+		if err = identity.Writable(s.fs, o.Owner.Home); err != nil { // before anything is moved for good
+			found.Standing = identity.Unknown
+		}
+	}
+	if err != nil && found.Standing != identity.Unknown {
 		rec.Warnings = append(rec.Warnings, "whose the state of this project is cannot be seen: "+err.Error())
 	}
 	switch found.Standing {
+	case identity.Unknown:
+		rec.Unknown = true
+		rec.Warnings = append(rec.Warnings, homeless(err))
+		return s.prepare(rec, false)
 	case identity.Own:
 		s.identified(o.Owner.Home, found.Record)
 		return s.prepare(rec, false)
@@ -100,11 +109,16 @@ func (s *Store) identify(o Options, rec *Recovery) error {
 	r, err := identity.Establish(s.fs, o.Owner.Home, s.StateDir(), checkpoints)
 	if err != nil {
 		rec.Unknown = true
-		rec.Warnings = append(rec.Warnings, "your own state directory cannot be used, so that there is no undo and no resume here (--state-dir DIR names another): "+err.Error())
+		rec.Warnings = append(rec.Warnings, homeless(err))
 		return nil
 	}
 	s.identified(o.Owner.Home, r)
 	return nil
+}
+
+// homeless is what the user is told when nothing can be recorded on their side.
+func homeless(err error) string {
+	return "your own state directory cannot be used, so that there is no undo and no resume here (--state-dir DIR names another): " + err.Error()
 }
 
 // whose explains a standing.

@@ -51,7 +51,7 @@ func (inv *invocation) lightly(c *cobra.Command) error {
 	}
 	inv.out.resultFile = "" // nothing is worked on
 	var environ []string
-	for _, name := range [...]string{"RALPH_DIR", "RALPH_OUTPUT", "RALPH_QUIET", "RALPH_VERBOSE", "RALPH_DRY_RUN"} {
+	for _, name := range [...]string{"RALPH_DIR", "RALPH_STATE_DIR", "RALPH_OUTPUT", "RALPH_QUIET", "RALPH_VERBOSE", "RALPH_DRY_RUN"} {
 		if v := inv.Getenv(name); v != "" {
 			environ = append(environ, name+"="+v)
 		}

@@ -66,6 +66,9 @@ func (inv *invocation) load(c *cobra.Command) error {
 	if err != nil {
 		return configFault(err)
 	}
+	if err := inv.checkStateDir(); err != nil {
+		return err
+	}
 	for _, w := range cfg.Warnings {
 		if c.Name() != "chat" { // its greeting says them
 			inv.warning(w)

@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -25,8 +26,8 @@ func (inv *invocation) ownState(ctx context.Context, old bool) error {
 		return nil // whoever holds the project has seen to it, or does when opening it
 	}
 	found, err := inv.stateOf()
-	if err == nil && found.Trusted() {
-		return nil
+	if err == nil && found.Trusted() || found.Standing == identity.Unknown && !old {
+		return nil // of what is not known nothing is touched
 	}
 	if err := inv.adoptOrNot(ctx, found, err, old); err != nil {
 		return err
@@ -41,6 +42,10 @@ func (inv *invocation) ownState(ctx context.Context, old bool) error {
 // adoptOrNot decides what becomes of somebody else's state; bad says why it
 // cannot be looked at.
 func (inv *invocation) adoptOrNot(ctx context.Context, found identity.Found, bad error, old bool) error {
+	if found.Standing == identity.Unknown {
+		return &fault{status: coordinator.StatusNeedsInput, kind: "unknown_state", text: "your own state directory cannot be used, so that nothing is gone on with: " + bad.Error(),
+			hint: "--state-dir DIR names another; without --continue, --session or resume the work begins anew"}
+	}
 	if inv.cfg.AdoptState {
 		return nil
 	}
@@ -76,6 +81,10 @@ func (inv *invocation) markForeign() bool {
 	if err == nil && found.Trusted() || len(found.State) == 0 {
 		return false
 	}
+	if found.Standing == identity.Unknown {
+		inv.warning("foreign: whose the state in .ralph is cannot be known, as your own state directory cannot be used: " + err.Error())
+		return true
+	}
 	inv.warning("foreign: " + foreignText(found))
 	return true
 }
@@ -101,6 +110,21 @@ func (inv *invocation) useStateDir() {
 		}
 		return getenv(name)
 	}
+}
+
+// checkStateDir refuses a state directory that was named for Ralph and lies in the
+// project: what works there could write what it is trusted by. The default place is
+// no error, so that Ralph works where the project is the home.
+func (inv *invocation) checkStateDir() error {
+	dir := inv.Getenv("RALPH_STATE_DIR")
+	if dir == "" {
+		return nil
+	}
+	if _, err := identity.Outside(dir, inv.root); errors.Is(err, identity.ErrInside) {
+		return &fault{status: coordinator.StatusConfigError, kind: "config", text: "state directory " + err.Error() + " " + inv.root + ", where agents could change what Ralph trusts",
+			hint: "name another with --state-dir or RALPH_STATE_DIR, outside of the project"}
+	}
+	return nil
 }
 
 // owner is the user, for those who open the state without a coordinator.

@@ -133,6 +133,8 @@ const (
 	Copied Standing = "copied"
 	// Foreign: the user has no record of it.
 	Foreign Standing = "foreign"
+	// Unknown: the user's records cannot be read, so that nothing can be said.
+	Unknown Standing = "unknown"
 )
 
 // Found is what Examine found.
@@ -143,11 +145,14 @@ type Found struct {
 }
 
 // Trusted reports whether the state may be worked with as it is.
-func (f Found) Trusted() bool { return f.Standing != Copied && f.Standing != Foreign }
+func (f Found) Trusted() bool {
+	return f.Standing == Absent || f.Standing == Own || f.Standing == Moved
+}
 
 // Examine says whose the state in stateDir, a project's `.ralph/`, is. It writes
-// nothing. Without a home no state is the user's own. A record that cannot be
-// read is an error, and the state then counts as foreign.
+// nothing. Without a home that can be read, outside of the project, nothing is known
+// of state. A record that is damaged is an error, and the state then counts as
+// foreign.
 func Examine(fsys afero.Fs, home, stateDir string) (Found, error) {
 	found := Found{Standing: Absent}
 	var err error
@@ -158,20 +163,35 @@ func Examine(fsys afero.Fs, home, stateDir string) (Found, error) {
 	if err != nil {
 		return Found{Standing: Foreign, State: found.State}, fmt.Errorf("examine %q: %w", stateDir, err)
 	}
-	if id == "" {
-		if len(found.State) > 0 {
-			found.Standing = Foreign
-		}
+	if id == "" && len(found.State) == 0 {
 		return found, nil
+	}
+	if home, err = outside(fsys, home, stateDir); err != nil {
+		found.Standing = Unknown
+		return found, err
 	}
 	found.Standing = Foreign
 	record, err := load(fsys, home, id)
-	if err != nil || record.ID == "" {
+	switch {
+	case errors.Is(err, errNoRecord):
 		return found, err
+	case err != nil:
+		found.Standing = Unknown
+		return found, err
+	case record.ID == "":
+		return found, nil
 	}
 	found.Record = record
 	found.Standing, err = compare(fsys, record, stateDir)
 	return found, err
+}
+
+// outside is Outside for the project of a state directory.
+func outside(fsys afero.Fs, home, stateDir string) (string, error) {
+	if home != "" && !onDisk(fsys) {
+		return home, nil
+	}
+	return Outside(home, filepath.Dir(stateDir))
 }
 
 // compare tells a directory from the one that a record describes.
@@ -198,8 +218,9 @@ func compare(fsys afero.Fs, r Record, stateDir string) (Standing, error) {
 // the present id is of this place, or of one that is gone, the id stays and with
 // it what Dir holds under keep; all else in Dir is removed.
 func Establish(fsys afero.Fs, home, stateDir string, keep ...string) (Record, error) {
-	if home == "" {
-		return Record{}, fmt.Errorf("record %q: %w", stateDir, ErrNoHome)
+	home, err := outside(fsys, home, stateDir)
+	if err != nil {
+		return Record{}, fmt.Errorf("record %q: %w", stateDir, err)
 	}
 	path, err := realPath(fsys, stateDir)
 	if err != nil {
@@ -299,14 +320,14 @@ func load(fsys afero.Fs, home string, id ID) (Record, error) {
 		return Record{}, err
 	}
 	var r Record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return Record{}, fmt.Errorf("read the record of %q: %w", id, err)
-	}
-	if r.Version != version || r.ID != id || len(r.Key) != keyBytes || !filepath.IsAbs(r.Path) {
-		return Record{}, fmt.Errorf("read the record of %q: it is no record of version %d", id, version)
+	if json.Unmarshal(data, &r) != nil || r.Version != version || r.ID != id || len(r.Key) != keyBytes || !filepath.IsAbs(r.Path) {
+		return Record{}, fmt.Errorf("read the record of %q: %w of version %d", id, errNoRecord, version)
 	}
 	return r, nil
 }
+
+// errNoRecord is why a record that can be read is not believed.
+var errNoRecord = errors.New("it is no record")
 
 // readID reads the id of a project; empty when there is none, or none of the
 // right form.

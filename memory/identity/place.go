@@ -8,9 +8,11 @@ import (
 
 // CheckpointDir returns the directory of the checkpoints of the project at root. It
 // depends on the project's path and not on its id: whatever a command does to
-// `.ralph/`, what takes it back is found. It is empty when home is.
+// `.ralph/`, what takes it back is found. It is empty when there is no home outside
+// of the project.
 func CheckpointDir(home, root string) string {
-	if home == "" {
+	home, err := Outside(home, root)
+	if err != nil {
 		return ""
 	}
 	if real, err := filepath.EvalSymlinks(root); err == nil {

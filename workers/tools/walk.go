@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"ralph/workers/accesspolicy"
 )
 
 // entry is one file or directory that a walk found. dir is open only during the
@@ -34,18 +36,19 @@ const (
 // opened relative to its parent: that confines the walk and costs one open a
 // directory, however deep.
 type walker struct {
-	ctx    context.Context
-	visit  func(e entry) error
-	seen   int
-	all    bool // the base is ignored itself: nothing below it is left out
-	cut    bool // stopped at maxWalked or maxWalkDepth
-	failed int  // directories that could not be read
+	ctx     context.Context
+	visit   func(e entry) error
+	seen    int
+	all     bool // the base is ignored itself: nothing below it is left out
+	conceal map[string]bool
+	cut     bool // stopped at maxWalked or maxWalkDepth
+	failed  int  // directories that could not be read
 }
 
 // walk visits what is below base, a directory that was resolved before, and
 // returns the walker for its counts.
 func (w *Workspace) walk(ctx context.Context, dir *os.Root, base string, visit func(e entry) error) (*walker, error) {
-	k := &walker{ctx: ctx, visit: visit}
+	k := &walker{ctx: ctx, visit: visit, conceal: w.conceal}
 	if path.IsAbs(base) { // outside of the root its rules say nothing
 		k.all = true
 		return k, k.dir(dir, base, nil, 0)
@@ -131,6 +134,9 @@ func (k *walker) dir(dir *os.Root, at string, rules ignores, depth int) error {
 		}
 		name := d.Name()
 		e := entry{dir: dir, d: d, path: path.Join(at, name)}
+		if len(k.conceal) > 0 && k.conceal[accesspolicy.Fold(e.path)] {
+			continue
+		}
 		if !k.all && (name == ".git" || name == ".ralph" || rules.match(e.path, d.IsDir())) {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 var (
 	ErrOutside   = errors.New("is outside the project")
 	ErrProtected = errors.New("is protected and may not be written")
+	ErrConcealed = errors.New("is Ralph's own and may not be read or written")
 	ErrSpecial   = errors.New("is not a regular file")
 	ErrLinked    = errors.New("has other hard links")
 	ErrChanged   = errors.New("was changed by someone else meanwhile")
@@ -52,13 +53,14 @@ func (e *Error) Unwrap() error { return e.Err }
 // inside the root that leads to a place inside it is followed.
 //
 // What is written is never .git, .ralph, .vscode or .idea, nor below them, nor
-// what OpenWorkspace was told to protect; reading is free. Safe for concurrent
-// use; whoever opened it closes it.
+// what OpenWorkspace was told to protect; what is read is never what Conceal was
+// told of. Safe for concurrent use; whoever opened it closes it.
 type Workspace struct {
 	root    *os.Root
 	given   string // the root as it was given, absolute
 	real    string // the root with symlinks resolved
 	protect map[string]bool
+	conceal map[string]bool
 	also    []outlook
 }
 
@@ -78,13 +80,24 @@ func OpenWorkspace(root string, protect ...string) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open workspace %q: %w", root, err)
 	}
-	w := &Workspace{root: r, given: given, real: resolved, protect: map[string]bool{}}
+	w := &Workspace{root: r, given: given, real: resolved, protect: map[string]bool{}, conceal: map[string]bool{}}
 	for _, p := range protect {
 		if rel, err := w.Rel(p); err == nil && rel != "." {
 			w.protect[accesspolicy.Fold(rel)] = true
 		}
 	}
 	return w, nil
+}
+
+// Conceal makes a directory that is not to be read or written either, absolute. One
+// outside of the root is out of reach already.
+func (w *Workspace) Conceal(dir string) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if rel, err := w.Rel(dir); err == nil && rel != "." {
+		w.conceal[accesspolicy.Fold(rel)] = true
+	}
 }
 
 // Close gives the root back; what is open below it stays usable.
@@ -273,6 +286,9 @@ func (w *Workspace) walkPath(p *place, rel string, why purpose) error {
 			p.pop()
 			continue
 		}
+		if len(w.conceal) > 0 && p.in == nil && w.conceal[accesspolicy.Fold(path.Join(path.Join(p.names...), c))] {
+			return &Error{Err: ErrConcealed}
+		}
 		if why != looking {
 			if err := w.guard(p, c); err != nil {
 				return err
@@ -394,6 +410,9 @@ func (w *Workspace) guardRest(p *place, c string, rest []string, why purpose) er
 		at = path.Join(at, name)
 		if why != looking && (protectedName(name) || w.protect[accesspolicy.Fold(at)]) {
 			return &Error{Err: ErrProtected, Hint: hintProtected}
+		}
+		if w.conceal[accesspolicy.Fold(at)] {
+			return &Error{Err: ErrConcealed}
 		}
 	}
 	return nil

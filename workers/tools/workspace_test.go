@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -416,5 +417,46 @@ func TestNothingIsMadeForAProtectedName(t *testing.T) {
 	}
 	if left := snapshot(t, b.root); strings.Contains(left, "sub") || strings.Contains(left, "none") {
 		t.Errorf("left behind:\n%s", left)
+	}
+}
+
+// What is concealed is neither read nor written, by whatever name it is reached, and no
+// walk finds it, nor anything in the way of it when it is not there yet.
+func TestConcealed(t *testing.T) {
+	b := newBench(t)
+	w, err := OpenWorkspace(b.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for name, target := range map[string]string{"link": "state/ralph", "up": "state", "abs": b.path("state/ralph/key"), "to": b.path("state/ralph")} {
+		if err := os.Symlink(target, b.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Conceal(b.path("none/ralph"))
+	if err := os.MkdirAll(b.path("state/ralph"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.path("state/ralph/key"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Conceal(b.path("to")) // by a link
+	for _, name := range []string{"state/ralph/key", "state/Ralph/key", "./state//ralph/../ralph/key", "link/key", "up/ralph/key", "abs", b.path("state/ralph/key"), "state/ralph/none/key"} {
+		for _, op := range []string{"read", "write"} {
+			if _, err := w.load(t.Context(), op, name, 100); !errors.Is(err, ErrConcealed) && !(name == "state/Ralph/key" && errors.Is(err, os.ErrNotExist)) {
+				t.Errorf("%s %q: %v", op, name, err)
+			}
+		}
+	}
+	if _, err := w.load(t.Context(), "write", "none/ralph/projects/x", 100); !errors.Is(err, ErrConcealed) {
+		t.Errorf("what is not there yet: %v", err)
+	}
+	var seen []string
+	if _, err := w.walk(t.Context(), w.root, ".", func(e entry) error { seen = append(seen, e.path); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(seen, "state") || slices.ContainsFunc(seen, func(p string) bool { return strings.HasPrefix(p, "state/") }) {
+		t.Errorf("the walk found %q", seen)
 	}
 }
