@@ -62,6 +62,9 @@ func (inv *invocation) monitor(ctx context.Context, which string) error {
 	if err := m.open(ctx, which); err != nil {
 		return err
 	}
+	if m.caller == nil {
+		inv.markForeign()
+	}
 	var err error
 	switch {
 	case inv.form == outputJSON:

@@ -75,6 +75,17 @@ func (inv *invocation) stateOf() (identity.Found, error) {
 	return coordinator.StateOf(inv.Getenv, inv.root)
 }
 
+// unlinked refuses to read state through a link, which would show what is elsewhere as
+// the project's.
+func (inv *invocation) unlinked() error {
+	err := memory.Unlinked(inv.root)
+	if err == nil {
+		return nil
+	}
+	return &fault{status: coordinator.StatusFailed, kind: "foreign_state", text: "the state in .ralph is not read: " + err.Error(),
+		hint: "Ralph follows no link there; remove it, or put the directory itself in its place"}
+}
+
 // markForeign warns that what a command shows is somebody else's, and reports it.
 func (inv *invocation) markForeign() bool {
 	found, err := inv.stateOf()

@@ -217,6 +217,7 @@ func (inv *invocation) nextInPlan(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	inv.markForeign()
 	next, why := v.nextTask()
 	var then []planTask
 	for _, r := range v.order {

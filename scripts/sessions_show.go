@@ -43,6 +43,9 @@ func (inv *invocation) sessions(c *cobra.Command) (*coordinator.Sessions, error)
 		return nil, err
 	}
 	inv.out.resultFile = ""
+	if err := inv.unlinked(); err != nil {
+		return nil, err
+	}
 	debug.SetMemoryLimit(leanBytes)
 	return coordinator.OpenSessions(coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, inv.warning), nil
 }

@@ -202,17 +202,27 @@ func (inv *invocation) status(ctx context.Context) (statusDocument, error) {
 	case !errors.Is(err, errNobody):
 		inv.warning(err.Error())
 	}
-	if !d.Live {
-		inv.waiting(&d)
-	}
 	inv.tasks(&d)
-	if err := inv.history(ctx, &d, alive); err != nil {
+	if err := inv.unlinked(); err != nil {
+		inv.warning(err.Error())
+	} else if err := inv.recorded(ctx, &d, alive); err != nil {
 		return d, err
 	}
-	inv.planRun(&d, alive)
 	d.Agents, d.Background, d.Queue = orEmpty(d.Agents), orEmpty(d.Background), orEmpty(d.Queue)
 	d.Warnings = orEmpty(inv.result.Warnings)
 	return d, nil
+}
+
+// recorded adds what the project's state says.
+func (inv *invocation) recorded(ctx context.Context, d *statusDocument, alive bool) error {
+	if !d.Live {
+		inv.waiting(d)
+	}
+	if err := inv.history(ctx, d, alive); err != nil {
+		return err
+	}
+	inv.planRun(d, alive)
+	return nil
 }
 
 // fill takes over what the running Ralph says.

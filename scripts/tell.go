@@ -131,7 +131,7 @@ func (inv *invocation) told(c *cobra.Command, args []string, wants report.Wants)
 	if err != nil {
 		return nil, w, err
 	}
-	inv.markForeign()
+	w.foreign = inv.markForeign()
 	s, err := inv.toldOf(c.Context(), w, wants)
 	return s, w, err
 }
@@ -179,11 +179,13 @@ func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) err
 	fsys := afero.NewOsFs()
 	o := folder.ReportOptions{Lessons: s.Lessons(), Redact: redact.New(inv.cfg.Secrets()).String}
 	text := o.Of(s.Data)
-	own := w.root == inv.root && w.root != ""
+	own := w.root == inv.root && w.root != "" && !w.foreign
 	written, html := "", ""
 	switch {
 	case w.Live:
 		inv.note(w.title() + " goes on: its Ralph writes the report when it ends")
+	case w.foreign:
+		inv.note("not written: the state is not yours; --html FILE writes a page elsewhere")
 	case !own:
 		inv.note("not written: " + w.dir + " is no session of this project")
 	default:
@@ -350,6 +352,7 @@ func (inv *invocation) compare(c *cobra.Command, args []string, f *tellFlags) er
 		}
 		return errs[0]
 	}
+	inv.markForeign()
 	if inv.form != outputText {
 		return inv.out.printJSON(report.NewCompareDocument(list, orEmpty(inv.result.Warnings)))
 	}

@@ -21,8 +21,9 @@ import (
 // tell whether anybody still works in it.
 type watched struct {
 	retention.Session
-	dir  string // of its files, absolute
-	root string // of its project, "" when it stands in none
+	dir     string // of its files, absolute
+	root    string // of its project, "" when it stands in none
+	foreign bool   // it is in a project's state that is somebody else's
 	// holder is who worked in it when it was found, if anybody did.
 	holder memory.Holder
 }
@@ -58,6 +59,9 @@ func (inv *invocation) sessionNamed(c *cobra.Command, args []string) (string, er
 // watch finds the session that which names, as Sessions.Find does; "" means the
 // one that is worked in now, else the newest. It is called after lightly.
 func (inv *invocation) watch(which string) (watched, error) {
+	if err := inv.unlinked(); err != nil {
+		return watched{}, err
+	}
 	debug.SetMemoryLimit(leanBytes)
 	s := inv.quietSessions(inv.root)
 	found, dir, err := s.Find(which, inv.Dir)
