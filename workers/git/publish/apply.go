@@ -48,6 +48,9 @@ func (p *publication) apply(ctx context.Context, pl *plan, in *intake, gitDir st
 	if err := p.setAside(ctx, pl, repo); err != nil {
 		return err
 	}
+	if err := p.configure(ctx, pl); err != nil {
+		return fmt.Errorf("set up submodules: %w", err)
+	}
 	p.h.step("worktrees")
 	return p.makeTrees(pl)
 }
@@ -70,6 +73,9 @@ func (p *publication) journal(pl *plan, in *intake) error {
 		add(filepath.Join(pl.l.lower, p.lateName(c.name)+".lock"), c.new)
 	}
 	add(filepath.Join(pl.l.lower, "packed-refs.lock"), "")
+	if len(pl.config) > 0 {
+		add(filepath.Join(pl.l.lower, "config.lock"), sum(pl.configText()))
+	}
 	if in.quarantine != "" {
 		j.Remove = append(j.Remove, in.quarantine)
 	}

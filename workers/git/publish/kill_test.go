@@ -86,9 +86,9 @@ func (w *world) killed(script string, at int) (ended bool) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	const script = `git checkout -q -b new; echo n >n.txt; git add n.txt; git commit -qm mine; git tag t; git tag -d light; echo s >>b.txt; git stash -q
-git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >new.txt; git add new.txt; git branch -q f2 main; git checkout -q f2 -- c.txt; echo merging >.git/MERGE_MSG; git rev-parse HEAD >.git/MERGE_HEAD; git branch -m old old/new`
-	const see = `git for-each-ref --format='%(refname) %(contents:subject)' | grep -v refs/ralph/ | sed 's/: [0-9a-f]\{7\}/: ID/'; cat .git/HEAD; git ls-files -s; git stash list --format='%gd %s' | sed 's/[0-9a-f]\{7\}/ID/'; git worktree list | sed 's, .*\[, [,'; cat .git/MERGE_MSG; git reflog -1 --format=%gs`
-	w := newWorld(t, setUp+"; git branch old HEAD~1")
+git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >new.txt; git add new.txt; git branch -q f2 main; git checkout -q f2 -- c.txt; echo merging >.git/MERGE_MSG; git rev-parse HEAD >.git/MERGE_HEAD; git branch -m old old/new; git submodule add -q "$HOME/../lib" lib`
+	const see = `git for-each-ref --format='%(refname) %(contents:subject)' | grep -v refs/ralph/ | sed 's/: [0-9a-f]\{7\}/: ID/'; cat .git/HEAD; git ls-files -s; git stash list --format='%gd %s' | sed 's/[0-9a-f]\{7\}/ID/'; git worktree list | sed 's, .*\[, [,'; cat .git/MERGE_MSG; git reflog -1 --format=%gs; cat .git/config; git submodule status`
+	w := newWorld(t, setUp+`; git branch old HEAD~1; git init -q -b main ../lib; git -C ../lib commit -q --allow-empty -m lib`)
 	done := w.copyOf("done")
 	if !done.killed(script, 1000) {
 		t.Fatal("the publication that is not killed did not end")

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"ralph/workers/git"
 )
 
 // newTree is a linked work tree that a command made.
@@ -147,6 +145,9 @@ func (p *publication) modules(ctx context.Context, before record, l layer) error
 			}
 			continue
 		}
+		if p.again && exists(ml.lower) {
+			continue // it was put there whole
+		}
 		if err := p.newModule(ctx, name, ml); err != nil {
 			p.rep.Dropped = append(p.rep.Dropped, "modules/"+name+" ("+err.Error()+")")
 		}
@@ -227,63 +228,4 @@ func (p *publication) newModule(ctx context.Context, name string, l layer) error
 }
 
 // ofNewRepository are files that git makes in every repository.
-func ofNewRepository() []string { return []string{"config", "info/exclude"} }
-
-// moduleConfig returns what is harmless of the configuration of a submodule.
-func (p *publication) moduleConfig(ctx context.Context, l layer) ([]byte, error) {
-	if l.look("config") != file {
-		return nil, errors.New("it has no configuration")
-	}
-	if _, err := l.read("config", 1<<20); err != nil {
-		return nil, err
-	}
-	at := filepath.Join(p.dir, "plain")
-	in := &intake{proc: p.h.o.Proc, dir: p.dir, common: p.h.o.Git.CommonDir, oidLen: 20}
-	if err := in.gitDir("plain", nil); err != nil {
-		return nil, err
-	}
-	out, _, err := git.Open(p.h.o.Proc, git.Location{Root: at, GitDir: at, CommonDir: at}).Plumbing().Run(ctx, git.Call{
-		Args: []string{"config", "--file", filepath.Join(l.upper, "config"), "--no-includes", "--list", "-z"}})
-	if err != nil {
-		return nil, err
-	}
-	var text strings.Builder
-	for setting := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		key, value, _ := strings.Cut(setting, "\n")
-		section, rest, _ := strings.Cut(key, ".")
-		sub, name := "", rest
-		if dot := strings.LastIndexByte(rest, '.'); dot >= 0 {
-			sub, name = rest[:dot], rest[dot+1:]
-		}
-		if !p.harmless(l, section, name, value) || printable(value) != value || printable(sub) != sub {
-			continue
-		}
-		fmt.Fprintf(&text, "[%s", section)
-		if sub != "" {
-			fmt.Fprintf(&text, " %q", sub)
-		}
-		fmt.Fprintf(&text, "]\n\t%s = %q\n", name, value)
-	}
-	return []byte(text.String()), nil
-}
-
-// harmless reports settings of a submodule that make git run nothing and lead it
-// nowhere but to the work tree.
-func (p *publication) harmless(l layer, section, name, value string) bool {
-	switch section {
-	case "core":
-		if name == "worktree" {
-			return !filepath.IsAbs(value) && below(p.h.o.Root, filepath.Join(l.lower, value))
-		}
-		return slices.Contains([]string{"repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks"}, name)
-	case "extensions":
-		return name == "objectformat"
-	case "remote":
-		return (name == "url" || name == "fetch") && !strings.Contains(value, "::") && !strings.HasPrefix(value, "-")
-	case "branch":
-		return name == "remote" || name == "merge"
-	case "submodule":
-		return name == "active" || name == "url" && !strings.Contains(value, "::") && !strings.HasPrefix(value, "-")
-	}
-	return false
-}
+func ofNewRepository() []string { return []string{"info/exclude"} }

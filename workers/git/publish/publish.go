@@ -70,7 +70,8 @@ type plan struct {
 	trees    []*treeChange
 	stash    *[]logLine // the new reflog of the stash; nil when it is the same
 	made     []newTree
-	gone     []string // directories of worktrees that the command removed
+	config   []setting // that are new
+	gone     []string  // directories of worktrees that the command removed
 	kept     []claim
 	tags     []string // of kept, those that are tag objects
 	who      string   // committer and time of new records in reflogs
@@ -88,6 +89,7 @@ func (p *publication) repository(ctx context.Context, before record, l layer, gi
 	if err != nil {
 		return err
 	}
+	p.config(ctx, pl)
 	p.rep.Dropped = append(p.rep.Dropped, dropped(l, "")...)
 	for _, name := range [...]string{"objects/info/alternates", "objects/info/http-alternates"} {
 		if l.look(name) != same {
@@ -109,7 +111,7 @@ func (p *publication) repository(ctx context.Context, before record, l layer, gi
 }
 
 func (pl *plan) empty() bool {
-	return len(pl.claims)+len(pl.symbolic)+len(pl.made)+len(pl.gone) == 0 && pl.stash == nil && !slices.ContainsFunc(pl.trees, (*treeChange).changed)
+	return len(pl.claims)+len(pl.symbolic)+len(pl.made)+len(pl.gone)+len(pl.config) == 0 && pl.stash == nil && !slices.ContainsFunc(pl.trees, (*treeChange).changed)
 }
 
 // plan reads the layer. Its error says why git would not take what the command
@@ -447,7 +449,7 @@ func dropped(l layer, at string) []string {
 // handled reports names that a publication reads, or that git makes for itself.
 func handled(name string) bool {
 	switch name {
-	case "refs", "packed-refs", "HEAD", "index", "logs", "worktrees", "modules", "objects", "rebase-merge", "rebase-apply", "sequencer",
+	case "refs", "packed-refs", "HEAD", "index", "logs", "worktrees", "modules", "objects", "rebase-merge", "rebase-apply", "sequencer", "config",
 		"gc.log", "gc.pid", "info/refs", "ralph.lock", "MERGE_RR", "lost-found", "description":
 		return true
 	}

@@ -239,8 +239,12 @@ git clone -q ../remote.git ../other; cd ../other; echo o >o.txt; git add .; git 
 	w.same("main", `git log --format=%s -1 origin/main; git -C ../remote.git log --format=%s -1; git status -sb; git rev-parse -q --verify far >/dev/null && echo far`, "p\np\n## main\nfar")
 	w.whole()
 	rep := w.do(`git push -q -u origin main`)
-	if !slices.Equal(rep.Dropped, []string{"config"}) {
+	if !slices.Equal(rep.Dropped, []string{"config (branch.main.merge; branch.main.remote)"}) {
 		t.Errorf("setting the upstream is reported as %q", rep.Lines())
+	}
+	rep = w.do(`git remote add other ../other; git fetch -q other; git config --unset gc.auto; git config core.fsmonitor ./x`)
+	if !slices.Equal(rep.Dropped, []string{"config (core.fsmonitor; gc.auto, removed; remote.other.fetch; remote.other.url)"}) || w.user("git rev-parse -q --verify other/main >/dev/null && echo fetched") != "fetched" {
+		t.Errorf("a new remote is reported as %q", rep.Lines())
 	}
 }
 
@@ -248,15 +252,14 @@ git clone -q ../remote.git ../other; cd ../other; echo o >o.txt; git add .; git 
 func TestSubmodule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `git init -q -b main ../lib; cd ../lib; echo l >l.txt; git add .; git commit -qm lib; cd "$OLDPWD"; `+setUp)
-	rep := w.do(`git submodule add -q ../lib lib; git commit -qm 'add lib'`)
-	if !slices.Equal(rep.Dropped, []string{"config"}) {
-		t.Errorf("reported %q", rep.Lines())
-	}
-	w.same("the submodule", `git -C lib log --format=%s; git -C lib status -sb | head -1; git submodule status | grep -c lib; git status --porcelain`, "lib\n## main...origin/main\n1")
+	before := w.user("cat .git/config")
+	clean(t, w.do(`git submodule add -q ../lib lib; git commit -qm 'add lib'`))
+	w.same("its settings", "cat .git/config", before+"\n[submodule \"lib\"]\n\turl = \""+w.dir+"/lib\"\n[submodule \"lib\"]\n\tactive = \"true\"")
+	w.same("the submodule", `git submodule status | cut -c1; git -C lib log --format=%s; git -C lib status -sb | head -1; git submodule status | grep -c lib; git status --porcelain`, " \nlib\n## main...origin/main\n1")
 	w.user(`git -C lib fsck --full --strict`)
 	w.whole()
 	w.user(`cd ../lib; echo 2 >l.txt; git commit -qam two`)
-	rep = w.do(`git submodule update -q --init --remote; git commit -qam 'update lib'; cd lib; git checkout -q main; echo own >own.txt; git add .; git commit -qm own`)
+	rep := w.do(`git submodule update -q --init --remote; git commit -qam 'update lib'; cd lib; git checkout -q main; echo own >own.txt; git add .; git commit -qm own`)
 	if len(rep.Refused)+len(rep.Late) > 0 {
 		t.Errorf("reported %q", rep.Lines())
 	}

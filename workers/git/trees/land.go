@@ -211,8 +211,11 @@ func (t *Trees) prepare(ctx context.Context, x target, now present, j *journal, 
 	goes := map[string]bool{}
 	var held []string
 	for _, c := range writes {
-		_, err := os.Lstat(filepath.Join(t.loc.Root, filepath.FromSlash(c.path)))
+		info, err := os.Lstat(filepath.Join(t.loc.Root, filepath.FromSlash(c.path)))
 		switch absent := err != nil; {
+		case c.newMode == modeGitlink && !absent && !info.IsDir() && c.oldMode == modeNone:
+			held = append(held, c.path)
+			continue
 		case c.oldMode == modeGitlink || c.newMode == modeGitlink || absent && now.absent[c.path]:
 			// There is no file of it; the index alone follows.
 			if j.To == "" {
@@ -380,6 +383,9 @@ func (t *Trees) advance(ctx context.Context, j journal) (why string, err error) 
 		return "", err
 	}
 	defer removeOld()
+	if err := t.placeModules(j.Index); err != nil {
+		return "", err
+	}
 	t.at("index")
 	if err := rename(next, real); err != nil {
 		return "", err

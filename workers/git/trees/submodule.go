@@ -7,9 +7,33 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"ralph/workers/git"
 )
+
+// placeModules makes the empty directory that git has for a submodule whose files
+// are not checked out, and removes that of one that went away. The directory of one
+// that is checked out stays, as with git.
+func (t *Trees) placeModules(list []step) error {
+	root, err := os.OpenRoot(t.loc.Root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for _, s := range list {
+		name := filepath.FromSlash(string(s.Path))
+		switch {
+		case s.NewMode == modeGitlink:
+			if err := root.MkdirAll(name, 0o777); err != nil {
+				return fmt.Errorf("submodule %q: %w", s.Path, err)
+			}
+		case s.OldMode == modeGitlink && s.NewMode == modeNone:
+			_ = root.Remove(name) // it is not empty
+		}
+	}
+	return nil
+}
 
 // keepSubmodules sees to it that the commits of submodules that an agent's work
 // names are in the modules of the repository, not only in those of its worktree,
@@ -106,7 +130,7 @@ func (t *Trees) newModule(c change) (*git.Location, error) {
 // else.
 func (t *Trees) moduleOf(dir string, below ...string) (*git.Location, error) {
 	info, err := os.Lstat(filepath.Join(dir, ".git"))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink != 0 {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, nil
 	}
 	if err != nil {
