@@ -279,17 +279,25 @@ func mayImport(from, to string) error {
 		return fmt.Errorf("%s → %s: workers/agent imports no package of Ralph", from, to)
 	case a != b && ra <= rb:
 		return fmt.Errorf("%s → %s: imports only go down", from, to)
+	case to == "ralph/workers/exec" && strings.HasPrefix(from, to+"/"),
+		to == "ralph/workers/exec/supervise" && strings.HasPrefix(from, "ralph/workers/exec/"):
+		return fmt.Errorf("%s → %s: imports go from exec to supervise to sandbox", from, to)
 	case a == b && to == "ralph/"+b:
 		return fmt.Errorf("%s → %s: a sub-package does not import its root", from, to)
 	}
 	return nil
 }
 
+// startsProcesses reports whether a package may start processes.
+func startsProcesses(pkg string) bool {
+	return pkg == "ralph/workers/exec" || pkg == "ralph/workers/exec/supervise"
+}
+
 // forbidden are imports from outside that a room must not have.
 func forbidden(pkg, path string) bool {
 	switch path {
 	case "os/exec":
-		return pkg != "ralph/workers/exec" && !strings.HasPrefix(pkg, benchmark)
+		return !startsProcesses(pkg) && !strings.HasPrefix(pkg, benchmark)
 	case "net/http":
 		return room(pkg) != "workers" && room(pkg) != "scripts"
 	case "github.com/chzyer/readline":
@@ -375,6 +383,7 @@ func TestLadderFindsPlantedViolations(t *testing.T) {
 		{"ralph/workers/agent", "ralph/workers/exec"}, {"ralph/memory", "ralph/workers/agent"}, {"ralph/interrupts", "ralph/memory"},
 		{"ralph/coordinator", "ralph/repl"}, {"ralph/repl", "ralph/scripts"}, {"ralph/scripts", "ralph"}, {"ralph/memory/durable", "ralph/memory"},
 		{"ralph/workers/tools", "os/exec"}, {"ralph/coordinator", "net/http"}, {"ralph/repl/line", "github.com/charmbracelet/glamour"},
+		{"ralph/workers/exec/supervise", "ralph/workers/exec"}, {"ralph/workers/exec/sandbox", "ralph/workers/exec/supervise"},
 		{"ralph/interrupts", "golang.org/x/sys/unix"}, {"ralph/attic", "ralph/memory"}, {"ralph/scripts", "ralph/workers/model/modeltest"},
 	}
 	for _, p := range planted {

@@ -18,7 +18,7 @@ import (
 	"ralph/memory/registry"
 	"ralph/memory/session"
 	"ralph/workers/agent"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // lockWait is how long another Ralph in the project is waited for.
@@ -109,7 +109,7 @@ func (b *book) open(ctx context.Context) error {
 	}
 	o := b.c.opt
 	store, found, err := b.openStore(ctx, memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder,
-		SessionID: o.RunID, Tag: exec.Owner(), LockWait: lockWait, Redact: b.c.redactor.String, Git: b.c.committed, OnEdit: b.c.edits.notice, Owner: o.owner()})
+		SessionID: o.RunID, Tag: supervise.Owner(), LockWait: lockWait, Redact: b.c.redactor.String, Git: b.c.committed, OnEdit: b.c.edits.notice, Owner: o.owner()})
 	if err != nil {
 		return err
 	}

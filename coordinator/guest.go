@@ -11,6 +11,7 @@ import (
 	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // guest makes a coordinator for a task that another terminal handed over. It has
@@ -121,7 +122,7 @@ func (c *Coordinator) endJobs(ctx context.Context) workers.StopReport {
 		r.Processes++
 		_ = j.Stop(ctx) // what it leaves is found by the look
 	}
-	r.Survivors = exec.Leaks()
+	r.Survivors = supervise.Leaks()
 	r.Took = c.now().Sub(began)
 	return r
 }

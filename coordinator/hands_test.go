@@ -129,7 +129,7 @@ func TestAUserCommandIsStopped(t *testing.T) {
 		mark := sleeper(700 + n)
 		once := sync.OnceFunc(func() { go stop(cancel) })
 		u, err := c.Shell(ctx, "(setsid "+mark+" &) ; echo on; "+mark, func([]byte) { once() })
-		if !u.Stopped || u.Output != "on\n" || n == 0 && !errors.Is(err, over) || n == 1 && !errors.Is(err, exec.ErrHalted) {
+		if !u.Stopped || u.Output != "on\n" || n == 0 && !errors.Is(err, over) || n == 1 && !errors.Is(err, exec.ErrStopped) {
 			t.Errorf("stop %d: %+v, %v", n, u, err)
 		}
 		if alive(mark) {
@@ -541,7 +541,7 @@ func TestAUserCommandEndsWithRalph(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	p.shut(c)
-	if err := <-ended; !errors.Is(err, exec.ErrHalted) || alive(mark) {
+	if err := <-ended; !errors.Is(err, exec.ErrStopped) || alive(mark) {
 		t.Errorf("it ended with %v", err)
 	}
 	if !strings.Contains(p.all(".ralph/sessions/*/journal.jsonl"), `"kind":"user_command"`) {

@@ -6,7 +6,7 @@ import (
 
 	"ralph/memory"
 	"ralph/memory/markdown"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // keeps says that what is accepted can be kept on disk.
@@ -57,7 +57,7 @@ func (b *book) sweep(ctx context.Context, found memory.Recovery) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()
-	ended, err := exec.Sweep(ctx, found.Crashed.Tag)
+	ended, err := supervise.Sweep(ctx, found.Crashed.Tag)
 	if len(ended) > 0 {
 		b.note(fmt.Sprintf("ended %s that the last Ralph, which was killed, had left running: %s", count(len(ended), "process"), processNames(ended)))
 	}

@@ -24,7 +24,7 @@ import (
 	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 	"ralph/workers/git"
 )
 
@@ -167,15 +167,15 @@ func (a *assessment) holder() (alive bool) {
 		if err != nil || json.Unmarshal(data, &h) != nil || h.PID <= 0 {
 			continue
 		}
-		if a.s.Holder = h; claimOf(h).Lives() {
+		if a.s.Holder = h; processOf(h).Alive() {
 			return true
 		}
 	}
 	return false
 }
 
-func claimOf(h memory.Holder) exec.Claim {
-	return exec.Claim{PID: h.PID, Start: h.StartTime, Boot: h.BootID}
+func processOf(h memory.Holder) supervise.ProcessID {
+	return supervise.ProcessID{PID: h.PID, Start: h.StartTime, Boot: h.BootID}
 }
 
 // known reports whether it can be known whose the state is. Of what is not nothing is

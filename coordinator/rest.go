@@ -13,7 +13,7 @@ import (
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // restTime bounds the wait for everything to end after a stop; what has not
@@ -51,7 +51,7 @@ func (c *Coordinator) catch() {
 // no context, such as background jobs, end as well. It runs inside Say.
 func (c *Coordinator) halted(m interrupts.Message) {
 	if m.To == "" {
-		c.opt.Proc.Halt()
+		c.opt.Proc.Stop()
 		c.pausing.end()
 		c.quiet.end()
 	}
@@ -135,7 +135,7 @@ func restText(r workers.StopReport) string {
 	return strings.Join(parts, ", ")
 }
 
-func processNames(list []exec.Process) string {
+func processNames(list []supervise.Process) string {
 	var names []string
 	for i, x := range list {
 		if i == 5 {

@@ -15,7 +15,7 @@ import (
 	"ralph/memory/feature"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 	"ralph/workers/git"
 )
 
@@ -339,7 +339,7 @@ func (b *book) openStore(ctx context.Context, o memory.Options) (*memory.Store, 
 // when it does not obey. It must be proven to be the one that took the lock, on
 // this host, and to be the user's own; the lock itself is never removed.
 func displace(ctx context.Context, locked *memory.LockedError) error {
-	err := exec.End(ctx, claimOf(locked.Holder), locked.Path, holderGrace)
+	err := supervise.End(ctx, processOf(locked.Holder), locked.Path, holderGrace)
 	if err != nil {
 		return &Error{Op: "end the holder of", Path: filepath.Dir(locked.Path), Err: fmt.Errorf("%w; %w", err, locked), Status: StatusLocked,
 			Hint: "end it yourself, where it runs; --force ends only a process that is proven to hold the project"}

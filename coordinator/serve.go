@@ -14,7 +14,7 @@ import (
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory/session"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // maxSaidBytes bounds one message of the human: four times what ralph send takes,
@@ -59,7 +59,7 @@ func (s *server) close(ctx context.Context) error {
 
 // allow refuses who must not speak as the human: a command that a Ralph runs.
 func (s *server) allow(p control.Peer) error {
-	if p.Known && p.PID != os.Getpid() && exec.Carries(p.PID) {
+	if p.Known && p.PID != os.Getpid() && supervise.BelongsToCommand(p.PID) {
 		return &control.Fault{Code: "denied", Message: "a command that Ralph runs cannot speak for the user"}
 	}
 	return nil

@@ -143,10 +143,10 @@ func (c *Coordinator) Shell(ctx context.Context, command string, write func(p []
 	u.ExitCode, u.Duration, u.Output = res.ExitCode, res.Duration, res.Stdout.String()
 	u.OmittedBytes = max(0, res.Stdout.Bytes-int64(len(res.Stdout.Head)+len(res.Stdout.Tail)))
 	u.Stopped = err != nil
-	if errors.Is(err, exec.ErrHalted) && len(c.running) == 0 {
+	if errors.Is(err, exec.ErrStopped) && len(c.running) == 0 {
 		rest, cancel := context.WithTimeout(c.closing, restTime)
 		defer cancel()
-		c.opt.Proc.Rest(rest) // or the next stop would count it among what it ended
+		c.opt.Proc.WaitStopped(rest) // or the next stop would count it among what it ended
 	}
 	c.noteRan(ran{Command: command, ExitCode: u.ExitCode, Duration: u.Duration.Milliseconds(), Output: u.Output, Stopped: u.Stopped})
 	return u, err

@@ -14,7 +14,7 @@ import (
 	"ralph/interrupts/control"
 	"ralph/memory"
 	"ralph/memory/config"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 const (
@@ -74,7 +74,7 @@ func (inv *invocation) lightly(c *cobra.Command) error {
 // human refuses what speaks for the human when a command of a Ralph says it.
 // The Ralph that is spoken to checks again, by the table of processes.
 func (inv *invocation) human() error {
-	if inv.Getenv("RALPH_TAG") == "" && !exec.Carries(os.Getpid()) {
+	if inv.Getenv("RALPH_TAG") == "" && !supervise.BelongsToCommand(os.Getpid()) {
 		return nil
 	}
 	return &fault{status: coordinator.StatusDenied, kind: "denied", text: "a command that Ralph runs cannot speak for you",

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 func TestMain(m *testing.M) {
@@ -30,21 +31,21 @@ type table struct {
 	survivor bool
 }
 
-func (f *table) Halt() {
+func (f *table) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.halts++
 }
 
-func (f *table) Rest(ctx context.Context) exec.Report {
+func (f *table) WaitStopped(ctx context.Context) exec.Report {
 	select {
 	case <-time.After(f.takes):
 	case <-ctx.Done():
-		return exec.Report{Survivors: []exec.Process{{PID: 7, Command: "deaf"}}}
+		return exec.Report{Survivors: []supervise.Process{{PID: 7, Command: "deaf"}}}
 	}
 	r := exec.Report{Ended: 3, Checked: true}
 	if f.survivor {
-		r.Survivors = []exec.Process{{PID: 8, Command: "zombie"}}
+		r.Survivors = []supervise.Process{{PID: 8, Command: "zombie"}}
 	}
 	return r
 }
@@ -228,7 +229,7 @@ func TestClose(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := p.Close(ctx)
-		var left *exec.SurvivorError
+		var left *supervise.SurvivorError
 		if err == nil || !strings.Contains(err.Error(), "deaf") || !errors.As(err, &left) {
 			t.Errorf("close: %v", err)
 		}

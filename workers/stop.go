@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // processes is what the Pool needs of a *exec.Runner.
 type processes interface {
-	// Halt ends hard all that runs now; it does not wait.
-	Halt()
-	// Rest waits for what was halted and proves it.
-	Rest(ctx context.Context) exec.Report
+	// Stop asks for the hard stop of everything that runs; it does not wait.
+	Stop()
+	// WaitStopped waits for what was stopped and proves its end.
+	WaitStopped(ctx context.Context) exec.Report
 }
 
 var _ processes = (*exec.Runner)(nil)
@@ -33,10 +34,10 @@ type StopReport struct {
 	// Processes is how many commands were running and have ended; Killed is what
 	// they had left behind and had to be killed.
 	Processes int
-	Killed    []exec.Process
+	Killed    []supervise.Process
 	// Survivors are alive still. Checked says that this was proven by a look at
 	// the process table, not only by Ralph's own list.
-	Survivors []exec.Process
+	Survivors []supervise.Process
 	Checked   bool
 	Took      time.Duration
 }
@@ -68,7 +69,7 @@ func (p *Pool) stop(ctx context.Context, cause error, last bool) StopReport {
 	began := time.Now()
 	all := p.sweep(cause, last)
 	if p.proc != nil {
-		p.proc.Halt()
+		p.proc.Stop()
 	}
 	var r StopReport
 	for _, w := range all {
@@ -90,12 +91,12 @@ func (p *Pool) stop(ctx context.Context, cause error, last bool) StopReport {
 func (p *Pool) prove(ctx context.Context, r *StopReport) {
 	if len(r.Stuck) > 0 || ctx.Err() != nil {
 		// An agent may have got a command going between the halt and its own end.
-		p.proc.Halt()
+		p.proc.Stop()
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), proofTime)
 		defer cancel()
 	}
-	rest := p.proc.Rest(ctx)
+	rest := p.proc.WaitStopped(ctx)
 	r.Processes, r.Killed, r.Survivors, r.Checked = rest.Ended, rest.Killed, rest.Survivors, rest.Checked
 }
 
@@ -127,7 +128,7 @@ func (p *Pool) Close(ctx context.Context) error {
 		err = errors.New("the alarm of a stalled agent did not return")
 	}
 	if len(r.Survivors) > 0 {
-		err = errors.Join(err, &exec.SurvivorError{Processes: r.Survivors})
+		err = errors.Join(err, &supervise.SurvivorError{Processes: r.Survivors})
 	}
 	if err != nil {
 		return fmt.Errorf("close pool: %w", err)

@@ -14,7 +14,7 @@ import (
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/interrupts"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // findings are what was found on disk.
@@ -145,7 +145,7 @@ func (s *stage) proveRest(ctx context.Context) error {
 	if left, _ := processes(s.root); len(left) > 0 {
 		return fmt.Errorf("still running: %s", names(left))
 	}
-	if left := exec.Leaks(); len(left) > 0 {
+	if left := supervise.Leaks(); len(left) > 0 {
 		return fmt.Errorf("still running: %v", left)
 	}
 	list, err := s.run(ctx, "git", "worktree", "list", "--porcelain")

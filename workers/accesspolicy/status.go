@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // Status says what confines commands on this machine.
@@ -13,7 +14,7 @@ type Status struct {
 	// Complete says that every layer holds.
 	Complete bool
 	// Layers, in the order in which they matter.
-	Layers []exec.Layer
+	Layers []supervise.Layer
 	// Missing are the names of those that do not hold.
 	Missing []string
 }

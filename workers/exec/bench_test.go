@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ralph/workers/exec/sandbox"
+	"ralph/workers/exec/supervise"
 )
 
 // TestCost prints what a command costs by each method, in a process that has as
@@ -45,7 +46,7 @@ func TestCost(t *testing.T) {
 		}
 	}
 	plain50, plain99 := measure(func() error { _, err := exec.Command("/bin/true").CombinedOutput(); return err })
-	tree50, tree99 := measure(by(methodSession))
+	tree50, tree99 := measure(by(supervise.MethodSession))
 	best50, best99 := measure(by(""))
 	project, temp := t.TempDir(), t.TempDir()
 	held := sandbox.Policy{Write: []string{project}, Temp: temp}
@@ -71,9 +72,9 @@ func TestCost(t *testing.T) {
 	}
 	held50, held99 := measure(confined("", false))
 	net50, net99 := measure(confined("", true))
-	bound50, bound99 := measure(confined(methodSession, false))
+	bound50, bound99 := measure(confined(supervise.MethodSession, false))
 	t.Logf("n=%d, p50 and p99: confined %v %v, with the host's network %v %v, without namespaces %v %v", n, held50, held99, net50, net99, bound50, bound99)
-	t.Logf("n=%d, p50 and p99: os/exec %v %v, %s %v %v, %s %v %v", n, plain50, plain99, sessions().Name, tree50, tree99, newRunner(t).Method().Name, best50, best99)
+	t.Logf("n=%d, p50 and p99: os/exec %v %v, %s %v %v, %s %v %v", n, plain50, plain99, "session", tree50, tree99, newRunner(t).Method().Name, best50, best99)
 	if best50 > plain50+10*time.Millisecond {
 		t.Errorf("a command costs %v, a plain one %v", best50, plain50)
 	}

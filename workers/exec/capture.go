@@ -19,11 +19,10 @@ const (
 	streams
 )
 
-// recorder takes the output of one command. Readers call write; anyone may call
-// capture.
+// recorder keeps the output of one command. It is safe for concurrent use.
 type recorder struct {
 	onOutput func([]byte)
-	calls    sync.Mutex // serialises onOutput; taken before mu, never inside
+	calls    sync.Mutex // serialises onOutput; never taken with mu held
 
 	mu    sync.Mutex // guards all below
 	rings [streams]ring
@@ -63,7 +62,7 @@ func (r *recorder) record(stream int, p []byte) {
 	r.spool.add(p, g.bytes > int64(g.headMax+g.tailMax))
 }
 
-// capture copies what there is so far.
+// capture returns a copy of the output so far.
 func (r *recorder) capture(stream int) Capture {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +73,7 @@ func (r *recorder) capture(stream int) Capture {
 	return c
 }
 
-// close ends the spool; its error is about OutputFile.
+// close closes the spool and returns its error.
 func (r *recorder) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +116,8 @@ func (g *ring) capture() Capture {
 	return c
 }
 
-// spool holds the output of both streams in order of arrival until one of them
-// no longer fits into memory, then moves it to a file.
+// spool keeps the output of both streams in order of arrival until one of them does not
+// fit into memory, then moves it to a file.
 type spool struct {
 	path   string
 	limit  int64
@@ -131,8 +130,8 @@ type spool struct {
 	err    error
 }
 
-// maxHeldLine bounds the beginning of a line that is kept back so that redact
-// sees it whole.
+// maxHeldLine bounds the part of a line that is held back so that redact sees the
+// whole line.
 const maxHeldLine = 64 << 10
 
 func (s *spool) add(p []byte, full bool) {

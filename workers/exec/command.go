@@ -5,48 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
-	"ralph/workers/exec/sandbox"
+	"ralph/workers/exec/supervise"
 )
 
 const (
 	hardGrace = 75 * time.Millisecond   // between INT and KILL of a hard stop: at most 100 ms, also when the timer is late
-	intGrace  = 500 * time.Millisecond  // between INT and TERM of a polite end
-	termGrace = 1500 * time.Millisecond // between TERM and KILL of a polite end
-	killGrace = 2 * time.Second         // for the kernel to end what was killed
-	pipeGrace = 100 * time.Millisecond  // for a pipe that something outside our tree holds open
+	intGrace  = 500 * time.Millisecond  // between INT and TERM after a timeout
+	termGrace = 1500 * time.Millisecond // between TERM and KILL after a timeout
+	pipeGrace = 100 * time.Millisecond  // for a pipe that a process outside the command holds open
 )
 
-// family is a command with all that it started: a tree, or on Linux a space.
-type family interface {
-	// exited is closed when the leader is dead.
-	exited() <-chan struct{}
-	// signal sends to the leader's process group; SIGKILL may go to all.
-	signal(syscall.Signal)
-	// reap takes the leader's status and says who it was; false when it is not
-	// known to be dead.
-	reap() (status syscall.WaitStatus, who Process, dead bool)
-	// sweep ends what is left and proves that nothing is. It names what had to
-	// be killed after the leader, and what could not be. It is called once,
-	// after reap, with what that said.
-	sweep(dead bool) (killed, left []Process)
-}
-
-// command is one started command, in the foreground or in the background.
+// command is one command, in the foreground or in the background.
 type command struct {
 	spec  Spec
-	tag   tag
+	tag   supervise.Tag
 	began time.Time
-	tree  family
+	group supervise.Group
 	rec   *recorder
 
-	stop     chan struct{} // closed by halt
+	stop     chan struct{} // closed by askStop
 	stopOnce sync.Once
-	kill     chan struct{} // closed by killNow
+	kill     chan struct{} // closed by askKill
 	killOnce sync.Once
 
 	pipes   []*os.File // read ends, one for each stream
@@ -54,35 +39,38 @@ type command struct {
 	stdin   *os.File      // write end of the pipe that feeds a Reader; may be nil
 	fed     chan struct{} // closed when the Reader is done; nil without stdin
 
-	// killed and survivors are set before rested is closed, which is when nothing
-	// of the command runs any more; finished is closed when its output is whole.
-	killed    []Process
-	survivors []Process
-	rested    chan struct{}
+	// killed and survivors are set before ended is closed, when nothing of the command
+	// runs any more; finished is closed when its output is complete.
+	killed    []supervise.Process
+	survivors []supervise.Process
+	ended     chan struct{}
 	finished  chan struct{}
 }
 
-// end says what brought a command to its end.
+// end is what brought a command to its end.
 type end int
 
 const (
 	endItself end = iota
 	endContext
-	endHalt
+	endStop
 	endTimeout
 )
 
 func newCommand(s Spec) *command {
 	return &command{
-		spec: s, tag: newTag(), rec: newRecorder(s), stop: make(chan struct{}), kill: make(chan struct{}),
-		rested: make(chan struct{}), finished: make(chan struct{}),
+		spec: s, tag: supervise.NewTag(), rec: newRecorder(s), stop: make(chan struct{}), kill: make(chan struct{}),
+		ended: make(chan struct{}), finished: make(chan struct{}),
 	}
 }
 
 // start starts the command and the readers of its output.
-func (c *command) start(start starter) error {
+func (c *command) start(supervisor *supervise.Supervisor) error {
 	s := c.spec
-	env := environ(s, c.tag.text())
+	env := s.Env
+	if env == nil {
+		env = Environ(os.Environ())
+	}
 	path, err := resolve(s, env)
 	if err != nil {
 		return err
@@ -93,29 +81,27 @@ func (c *command) start(start starter) error {
 			return err
 		}
 	}
-	files, err := c.openStdio()
-	defer func() {
-		for _, f := range files.ours {
-			_ = syscall.Close(f)
-		}
-	}()
+	stdio, ours, err := c.openStdio()
+	defer closeAll(ours)
 	if err != nil {
 		c.closePipes()
 		return &Error{Op: "open pipes for", Path: s.name(), Err: err, Hint: startError("", err).Hint}
 	}
-	if c.halted() {
+	if c.stopAsked() {
 		c.closePipes()
-		return fmt.Errorf("run %q: %w", s.name(), ErrHalted)
+		return fmt.Errorf("run %q: %w", s.name(), ErrStopped)
 	}
 	c.began = time.Now()
-	c.tree, err = start(c.tag, path, s.Argv, &syscall.ProcAttr{Dir: dir, Env: env, Files: files.child[:]}, s.Confine)
+	c.group, err = supervisor.Start(supervise.Command{
+		Tag: c.tag, Path: path, Argv: s.Argv, Env: env, Dir: dir, Files: stdio, Tool: s.Tool, Policy: s.Confine,
+	})
 	if err != nil {
 		c.closePipes()
-		var e *Error
-		if errors.As(err, &e) {
-			return e
+		var unconfined *fs.PathError
+		if errors.As(err, &unconfined) {
+			return confineError(unconfined)
 		}
-		e = startError(path, err)
+		e := startError(path, err)
 		e.Path = s.name()
 		return e
 	}
@@ -130,76 +116,66 @@ func (c *command) start(start starter) error {
 	return nil
 }
 
-// starter starts a program, confined if need be, and gives its family.
-type starter func(g tag, path string, argv []string, attr *syscall.ProcAttr, held *sandbox.Policy) (family, error)
-
-// dud settles a command that was never started.
-func (c *command) dud() {
-	close(c.rested)
+// neverStarted settles a command whose start failed.
+func (c *command) neverStarted() {
+	close(c.ended)
 	close(c.finished)
 }
 
-// stdio is the files of a child; ours are those to be closed after the fork.
-type stdio struct {
-	child [3]uintptr
-	ours  []int
-}
-
-func (c *command) openStdio() (stdio, error) {
-	var f stdio
+// openStdio opens the files of the child. The caller closes ours after the fork.
+func (c *command) openStdio() (stdio [3]uintptr, ours []*os.File, err error) {
 	switch in := c.spec.Stdin.(type) {
 	case nil:
-		fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		null, err := os.Open(os.DevNull)
 		if err != nil {
-			return f, err
+			return stdio, ours, err
 		}
-		f.ours = append(f.ours, fd)
-		f.child[0] = uintptr(fd)
+		ours = append(ours, null)
+		stdio[0] = null.Fd()
 	case *os.File:
-		f.child[0] = in.Fd()
+		stdio[0] = in.Fd()
 	default:
-		r, w, err := pipe()
+		r, w, err := os.Pipe()
 		if err != nil {
-			return f, err
+			return stdio, ours, err
 		}
-		f.ours = append(f.ours, r)
-		f.child[0] = uintptr(r)
-		c.stdin = pollable(w, "stdin")
+		ours = append(ours, r)
+		stdio[0], c.stdin = r.Fd(), w
 	}
 	n := 1
 	if c.spec.Split {
 		n = 2
 	}
 	for i := range n {
-		r, w, err := pipe()
+		r, w, err := os.Pipe()
 		if err != nil {
-			return f, err
+			return stdio, ours, err
 		}
-		f.ours = append(f.ours, w)
-		c.pipes = append(c.pipes, pollable(r, "output"))
-		f.child[1+i], f.child[2] = uintptr(w), uintptr(w)
+		ours = append(ours, w)
+		c.pipes = append(c.pipes, r)
+		stdio[1+i] = w.Fd()
 	}
-	return f, nil
+	if n == 1 {
+		stdio[2] = stdio[1]
+	}
+	return stdio, ours, nil
 }
 
-// pollable makes a file whose reads and writes end when it is closed.
-func pollable(fd int, name string) *os.File {
-	// A blocking descriptor would still work, only less promptly.
-	_ = syscall.SetNonblock(fd, true)
-	return os.NewFile(uintptr(fd), name)
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
 }
 
 func (c *command) closePipes() {
-	for _, p := range c.pipes {
-		_ = p.Close()
-	}
+	closeAll(c.pipes)
 	if c.stdin != nil {
 		_ = c.stdin.Close()
 	}
 }
 
-// read records one stream until its end, or until its deadline passes because
-// something outside our tree holds the pipe open.
+// read records one stream until its end, or until its deadline passes because a
+// process outside the command holds the pipe open.
 func (c *command) read(stream int, p *os.File) {
 	defer c.readers.Done()
 	buf := make([]byte, 32<<10)
@@ -218,8 +194,8 @@ func (c *command) read(stream int, p *os.File) {
 	}
 }
 
-// readRest takes what is in the pipe already; all that our tree has written is
-// there. It never blocks.
+// readRest records what is in the pipe already, with everything that the command has
+// written. It does not block.
 func (c *command) readRest(stream int, p *os.File, buf []byte) {
 	const most = 1 << 20 // the largest pipe of an unprivileged user
 	if p.SetReadDeadline(time.Time{}) != nil {
@@ -229,8 +205,8 @@ func (c *command) readRest(stream int, p *os.File, buf []byte) {
 	if err != nil {
 		return
 	}
-	// The callback returns true, so this does not wait for more; an error of
-	// the pipe is its end.
+	// The callback returns true, so that Read does not wait for more. An error is the
+	// end of the pipe.
 	_ = conn.Read(func(fd uintptr) bool {
 		for got := 0; got < most; {
 			n, err := syscall.Read(int(fd), buf)
@@ -247,24 +223,24 @@ func (c *command) readRest(stream int, p *os.File, buf []byte) {
 	})
 }
 
-// feed copies Stdin into the pipe. That the command does not read it all is its
-// own affair.
+// feed copies Stdin into the pipe. It is no error if the command does not read all of
+// it.
 func (c *command) feed() {
 	defer close(c.fed)
 	_, _ = io.Copy(c.stdin, c.spec.Stdin)
 	_ = c.stdin.Close()
 }
 
-// halt asks for a hard stop. It does not wait and may be called often.
-func (c *command) halt() { c.stopOnce.Do(func() { close(c.stop) }) }
+// askStop asks for a hard stop. It does not wait and may be called often.
+func (c *command) askStop() { c.stopOnce.Do(func() { close(c.stop) }) }
 
-// killNow cuts every grace of an end short. It does not wait.
-func (c *command) killNow() {
-	c.halt()
+// askKill asks for a stop without grace. It does not wait.
+func (c *command) askKill() {
+	c.askStop()
 	c.killOnce.Do(func() { close(c.kill) })
 }
 
-func (c *command) halted() bool {
+func (c *command) stopAsked() bool {
 	select {
 	case <-c.stop:
 		return true
@@ -273,19 +249,19 @@ func (c *command) halted() bool {
 	}
 }
 
-// wait brings the command to its end and collects what is known. It is called
-// once.
+// wait waits for the end of the command, or ends it, and returns its result. It is
+// called once.
 func (c *command) wait(ctx context.Context) (Result, error) {
 	defer close(c.finished)
 	why, killed := c.await(ctx)
 	var res Result
-	status, leader, dead := c.tree.reap()
-	res.Killed, c.survivors = c.tree.sweep(dead)
+	status, leader, dead := c.group.Reap()
+	res.Killed, c.survivors = c.group.Sweep(dead)
 	if killed {
 		c.killed = append(c.killed, leader)
 	}
 	c.killed = append(c.killed, res.Killed...)
-	close(c.rested)
+	close(c.ended)
 	c.drain()
 	res.OutputErr = c.rec.close()
 	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
@@ -304,17 +280,17 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	switch {
 	case why == endContext, why == endTimeout && ctx.Err() != nil:
 		err = fmt.Errorf("run %q: %w", c.spec.name(), context.Cause(ctx))
-	case why == endHalt, why == endTimeout && c.halted():
-		err = fmt.Errorf("run %q: %w", c.spec.name(), ErrHalted)
+	case why == endStop, why == endTimeout && c.stopAsked():
+		err = fmt.Errorf("run %q: %w", c.spec.name(), ErrStopped)
 	}
 	if len(c.survivors) > 0 {
-		err = errors.Join(err, fmt.Errorf("run %q: %w", c.spec.name(), &SurvivorError{Processes: c.survivors}))
+		err = errors.Join(err, fmt.Errorf("run %q: %w", c.spec.name(), &supervise.SurvivorError{Processes: c.survivors}))
 	}
 	return res, err
 }
 
-// await returns when the leader is dead, or could not be killed, and says why it
-// was ended and whether that took a KILL.
+// await blocks until the leader is dead or could not be killed. It returns what ended
+// it and whether that took a KILL.
 func (c *command) await(ctx context.Context) (why end, killed bool) {
 	var timeout <-chan time.Time
 	if c.spec.Timeout > 0 {
@@ -323,29 +299,29 @@ func (c *command) await(ctx context.Context) (why end, killed bool) {
 		timeout = t.C
 	}
 	select {
-	case <-c.tree.exited():
+	case <-c.group.Exited():
 		return endItself, false
 	case <-ctx.Done():
 		why = endContext
 	case <-c.stop:
-		why = endHalt
+		why = endStop
 	case <-timeout:
 		why = endTimeout
 	}
 	select {
-	case <-c.tree.exited(): // it was first after all
+	case <-c.group.Exited(): // it was first after all
 		return endItself, false
 	default:
 	}
-	c.tree.signal(syscall.SIGINT)
+	c.group.Signal(syscall.SIGINT)
 	if why == endTimeout {
-		// A stopped process acts on INT and TERM only when it goes on.
-		c.tree.signal(syscall.SIGCONT)
+		// A suspended process acts on INT and TERM only after CONT.
+		c.group.Signal(syscall.SIGCONT)
 		if c.pause(ctx, intGrace) {
 			return why, false
 		}
-		if ctx.Err() == nil && !c.halted() {
-			c.tree.signal(syscall.SIGTERM)
+		if ctx.Err() == nil && !c.stopAsked() {
+			c.group.Signal(syscall.SIGTERM)
 			if c.pause(ctx, termGrace) {
 				return why, false
 			}
@@ -353,23 +329,23 @@ func (c *command) await(ctx context.Context) (why end, killed bool) {
 	} else if c.linger(hardGrace) {
 		return why, false
 	}
-	c.tree.signal(syscall.SIGKILL)
-	t := time.NewTimer(killGrace)
+	c.group.Signal(syscall.SIGKILL)
+	t := time.NewTimer(supervise.KillGrace)
 	defer t.Stop()
 	select {
-	case <-c.tree.exited():
+	case <-c.group.Exited():
 	case <-t.C:
 	}
 	return why, true
 }
 
-// pause waits for the leader's death for at most d, less when a hard stop comes
-// in, and says whether it died.
+// pause waits for the leader's death for at most d, less when a hard stop is asked for,
+// and reports whether it died.
 func (c *command) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-c.tree.exited():
+	case <-c.group.Exited():
 		return true
 	case <-t.C:
 	case <-ctx.Done():
@@ -378,13 +354,13 @@ func (c *command) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// linger waits for the leader's death for at most d, less when it is to be
-// killed now, and says whether it died.
+// linger waits for the leader's death for at most d, less when a kill is asked for, and
+// reports whether it died.
 func (c *command) linger(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-c.tree.exited():
+	case <-c.group.Exited():
 		return true
 	case <-t.C:
 	case <-c.kill:
@@ -392,12 +368,11 @@ func (c *command) linger(d time.Duration) bool {
 	return false
 }
 
-// drain ends the readers. Nothing of ours writes any more, so they are at the
-// end of their pipes unless something else holds these open.
+// drain ends the readers. Nothing of the command writes any more, so they are at the
+// end of their pipes unless another process holds these open.
 func (c *command) drain() {
 	for _, p := range c.pipes {
-		// A file that takes no deadline was never put into non-blocking mode;
-		// closing it below ends nothing then, its reader ends with the holder.
+		// A pipe always takes a deadline.
 		_ = p.SetReadDeadline(time.Now().Add(pipeGrace))
 	}
 	c.readers.Wait()

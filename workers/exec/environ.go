@@ -1,20 +1,12 @@
 package exec
 
-import (
-	"os"
-	"strings"
-)
+import "strings"
 
-// tagName is the environment variable that marks what a command started. A
-// Ralph inside a Ralph appends to the tag it was given, so that the outer one
-// still knows its own.
-const tagName = "RALPH_TAG"
-
-// Environ is the environment for commands: base ("NAME=value") without what
+// Environ returns the environment for commands: base ("NAME=value") without what
 // may be a secret (see secretName, and URLs with a password but those of
 // proxies), what loads code into every program or shell (LD_PRELOAD, LD_AUDIT,
 // DYLD_…, BASH_ENV, ENV, PROMPT_COMMAND, exported functions), what changes how a
-// shell reads a command (SHELLOPTS, BASHOPTS), and what bends git (GIT_…). Of a
+// shell reads a command (SHELLOPTS, BASHOPTS), and what changes git (GIT_…). Of a
 // name that comes twice the last counts. The order is kept.
 func Environ(base []string) []string {
 	last := make(map[string]int, len(base))
@@ -48,7 +40,7 @@ func withheld(name string) bool {
 	return secretName(up)
 }
 
-// secretName says that a variable is named like a secret: KEY, TOKEN, SECRET,
+// secretName reports whether a variable is named like a secret: KEY, TOKEN, SECRET,
 // PASS, CREDENTIAL, COOKIE or WEBHOOK anywhere, or a whole word such as PWD
 // (but not the shell's own), AUTH, JWT, PAT, PIN or DSN. SSH_AUTH_SOCK names a
 // socket.
@@ -70,8 +62,8 @@ func secretName(up string) bool {
 	return false
 }
 
-// holdsPassword says that a value is a URL with a password in it. Proxies are
-// left alone: without theirs nothing is reached.
+// holdsPassword reports whether a value is a URL with a password. Proxies are kept:
+// without their password nothing is reached.
 func holdsPassword(name, value string) bool {
 	_, rest, ok := strings.Cut(value, "://")
 	if !ok || strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
@@ -83,26 +75,7 @@ func holdsPassword(name, value string) bool {
 	return at && password != ""
 }
 
-// environ is the environment of one command with its tag.
-func environ(s Spec, tag string) []string {
-	env := s.Env
-	if env == nil {
-		env = Environ(os.Environ())
-	}
-	out := make([]string, 0, len(env)+1)
-	outer := os.Getenv(tagName)
-	for _, kv := range env {
-		if !strings.HasPrefix(kv, tagName+"=") {
-			out = append(out, kv)
-		}
-	}
-	if outer != "" {
-		tag = outer + "/" + tag
-	}
-	return append(out, tagName+"="+tag)
-}
-
-// lookupEnv finds the last value of a name.
+// lookupEnv returns the last value of a name; "" for none.
 func lookupEnv(env []string, name string) string {
 	value := ""
 	for _, kv := range env {

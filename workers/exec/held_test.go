@@ -226,7 +226,8 @@ func TestConfinedLimits(t *testing.T) {
 	if !raced { // the first process of the container is bounded, too
 		y.held.Limits.MemoryBytes, data = 256<<20, "262144"
 	}
-	before := setting("/proc/sys/kernel/pid_max")
+	setting := func() string { b, _ := os.ReadFile("/proc/sys/kernel/pid_max"); return strings.TrimSpace(string(b)) }
+	before := setting()
 	script := `ulimit -f; ulimit -d; head -c 2000000 /dev/zero >big; stat -c %s big
 		perl -e '$| = 1; while ($n < 600 && defined($p = fork)) { if (!$p) { sleep 100; exit } $n++ } print "$n\n"; kill KILL, -getpgrp'`
 	res := y.run(t, r, script, &y.held)
@@ -234,7 +235,7 @@ func TestConfinedLimits(t *testing.T) {
 	if len(lines) < 3 || lines[0] != "1024" || lines[1] != data || !strings.Contains(res.Stdout.String(), "1048576\n") {
 		t.Errorf("%q", res.Stdout.String())
 	}
-	if after := setting("/proc/sys/kernel/pid_max"); after != before {
+	if after := setting(); after != before {
 		t.Errorf("the system's bound of pids was %s and is %s", before, after)
 	}
 	var running int
@@ -280,41 +281,12 @@ func TestConfinedHalt(t *testing.T) {
 		}
 		<-ready
 	}
-	r.Halt()
-	rep := r.Rest(t.Context())
+	r.Stop()
+	rep := r.WaitStopped(t.Context())
 	t.Logf("%d at rest after %v", rep.Ended, rep.Took)
 	noneAlive(t, mark)
 	if rep.Ended != len(work())-1 || !rep.Checked || len(rep.Survivors) > 0 || rep.Took > 3*time.Second {
 		t.Errorf("%+v", rep)
-	}
-}
-
-// Each of the means works without the others.
-func TestConfineByParts(t *testing.T) {
-	r := newRunner(t)
-	if !mounts(r) {
-		t.Skip("not here")
-	}
-	all := r.boxes.features()
-	box, err := r.boxes.take(all.user, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.boxes.put(box)
-	for i := range 32 {
-		has := func(bit int) bool { return i>>bit&1 != 0 }
-		m := sandbox.Features{Mounts: has(0), Net: has(1), Filter: has(2), PIDs: has(3) && all.PIDs}
-		if has(4) {
-			m.Landlock = all.Landlock
-		}
-		if err := box.try(m); err != nil {
-			t.Errorf("%+v: %v", m, err)
-		}
-	}
-	for abi := 1; abi < all.Landlock; abi++ {
-		if err := box.try(sandbox.Features{Mounts: true, Landlock: abi}); err != nil {
-			t.Errorf("Landlock as of version %d: %v", abi, err)
-		}
 	}
 }
 

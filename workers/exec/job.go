@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ralph/workers/exec/supervise"
 )
 
-// Job is a command in the background. It is safe for concurrent use. It lives
-// until the command ends, Stop, or Close of its Runner.
+// Job is a command in the background. It is safe for concurrent use. It ends with the
+// command, by Stop, or by a stop or Close of its Runner.
 type Job struct {
 	id      string
 	c       *command
@@ -38,35 +40,33 @@ func (r *Runner) Start(ctx context.Context, s Spec) (*Job, error) {
 	go func() {
 		defer r.forget(c)
 		defer close(j.done)
-		// The job outlives the call that started it: its only ends are its own,
-		// Stop and Close. An error would say that it was stopped, which who
-		// stopped it knows, or name survivors, which Stop and Close report.
+		// The job outlives the call that started it. Its error is not needed: the
+		// caller that stopped it knows, and Stop and Close report survivors.
 		j.result, _ = c.wait(context.WithoutCancel(ctx))
 	}()
 	return j, nil
 }
 
-// Jobs lists the background jobs in the order of their start, ended ones
-// included.
+// Jobs returns the jobs in the order of their start, with those that have ended.
 func (r *Runner) Jobs() []*Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.jobs)
 }
 
-// ID names the job within its Runner: "job-1".
+// ID returns the name of the job within its Runner, such as "job-1".
 func (j *Job) ID() string { return j.id }
 
-// Command is the command line, its arguments joined by spaces.
+// Command returns the arguments joined by spaces.
 func (j *Job) Command() string { return strings.Join(j.c.spec.Argv, " ") }
 
-// Started is when the command was started.
+// Started returns the time of the start.
 func (j *Job) Started() time.Time { return j.started }
 
-// Done is closed when the command has ended and nothing of it is running.
+// Done returns a channel that is closed when nothing of the command runs.
 func (j *Job) Done() <-chan struct{} { return j.done }
 
-// Result is the result of an ended job; false while it runs.
+// Result returns the result of an ended job; false while it runs.
 func (j *Job) Result() (Result, bool) {
 	select {
 	case <-j.done:
@@ -76,22 +76,22 @@ func (j *Job) Result() (Result, bool) {
 	}
 }
 
-// Output is what the job has written so far (both streams, or stdout when they
-// are split).
+// Output returns what the job has written so far: both streams, or stdout when they
+// are split.
 func (j *Job) Output() Capture { return j.c.rec.capture(streamOut) }
 
-// Stop ends the job hard: INT, at most 100 ms, KILL to the tree. It returns when
-// nothing of it is running, nil also for a job that had ended by itself, an
-// error that names survivors, or the cause of ctx if that ended first.
+// Stop ends the job as Runner.Stop does and blocks until nothing of it runs. It
+// returns nil for a job that has ended already, a *supervise.SurvivorError, or the
+// cause of ctx if that ended first.
 func (j *Job) Stop(ctx context.Context) error {
-	j.c.halt()
+	j.c.askStop()
 	select {
 	case <-j.done:
 	case <-ctx.Done():
 		return fmt.Errorf("stop %s: %w", j.id, context.Cause(ctx))
 	}
 	if len(j.c.survivors) > 0 {
-		return fmt.Errorf("stop %s: %w", j.id, &SurvivorError{Processes: j.c.survivors})
+		return fmt.Errorf("stop %s: %w", j.id, &supervise.SurvivorError{Processes: j.c.survivors})
 	}
 	return nil
 }

@@ -10,110 +10,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"ralph/workers/exec/supervise"
 )
-
-// plant starts a command and forgets it as if it had ended.
-func plant(t *testing.T, script string) {
-	t.Helper()
-	g := newTag()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = null.Close() }()
-	fd := null.Fd()
-	env := environ(Spec{}, g.text())
-	f, err := startTree(g, "/bin/bash", []string{"bash", "-c", script}, &syscall.ProcAttr{Dir: t.TempDir(), Env: env, Files: []uintptr{fd, fd, fd}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-f.exited()
-	f.reap()
-	children().leave(f.(*tree))
-}
-
-// The scan finds what got away, however it hides; it does not know the runner.
-func TestLeaksFindsPlanted(t *testing.T) {
-	if got := Leaks(); len(got) > 0 {
-		t.Fatalf("before: %v", got)
-	}
-	for name, script := range map[string]string{
-		"background":  `sleep M &`,
-		"setsid":      `setsid sleep M &`,
-		"double fork": `(sh -c 'setsid sleep M & exit 0' &) `,
-		"env -i":      `env -i setsid /bin/sh -c '/bin/sleep M & exit 0' &`,
-		"name":        `(exec -a innocent sleep M) & sh -c 'printf innocent >/proc/self/comm; exec -a x sleep M; sleep M' 2>/dev/null &`,
-		"no limit":    `ulimit -R unlimited; setsid sleep M &`,
-		"stopped":     `sleep M & kill -STOP $!`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			mark := marker()
-			plant(t, marked(script, mark))
-			until(t, "it is there", func() bool { return len(alive(t, mark)) > 0 })
-			rep := newRunner(t).Rest(t.Context())
-			if len(rep.Survivors) == 0 || !rep.Checked {
-				t.Errorf("not found: %+v; there is %v", rep, alive(t, mark))
-			}
-			for _, p := range rep.Survivors {
-				if p.Start == 0 || p.Command == "" || !Carries(p.PID) {
-					t.Errorf("%+v carries %v", p, Carries(p.PID))
-				}
-			}
-			until(t, "it is gone", func() bool {
-				for _, p := range Leaks() {
-					kill(p, true)
-				}
-				bury()
-				return len(alive(t, mark))+len(zombies(t)) == 0
-			})
-		})
-	}
-}
-
-// What other code in this process starts meanwhile has no mark of a command.
-func TestOthersCarryNoMark(t *testing.T) {
-	r := newRunner(t)
-	var stop atomic.Bool
-	var commands sync.WaitGroup
-	for range 2 {
-		commands.Go(func() {
-			for !stop.Load() {
-				_, _ = r.Run(t.Context(), Spec{Argv: []string{"true"}, Tool: true})
-				if c, err := startContainer(Self(), r.boxes.features().plainUser); err == nil {
-					c.end()
-					<-c.gone
-				}
-			}
-		})
-	}
-	defer commands.Wait()
-	defer stop.Store(true)
-	for range 300 {
-		cmd := exec.Command("bash", "-c", "ulimit -R")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, err := strconv.ParseUint(strings.TrimSpace(string(out)), 10, 64); err == nil && isTag(n) {
-			t.Fatalf("a child of other code has the mark %x", n)
-		}
-	}
-}
-
-// bury reaps the orphans of no command that runs, which are nobody's to reap.
-func bury() {
-	for _, p := range processes() {
-		if p.ppid == os.Getpid() && p.state == 'Z' {
-			_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil)
-		}
-	}
-}
 
 // What runs is no leak, nor what has ended.
 func TestLeaksSparesWhatRuns(t *testing.T) {
@@ -122,7 +24,7 @@ func TestLeaksSparesWhatRuns(t *testing.T) {
 		startMarked(t, r, marker(), "(setsid sleep M &) ; sleep M")
 	}
 	for range 20 {
-		if got := Leaks(); len(got) > 0 {
+		if got := supervise.Leaks(); len(got) > 0 {
 			t.Fatalf("%v", got)
 		}
 		if _, err := r.Run(t.Context(), Spec{Argv: sh("sleep 1 & exit")}); err != nil {
@@ -132,22 +34,22 @@ func TestLeaksSparesWhatRuns(t *testing.T) {
 }
 
 func TestCarries(t *testing.T) {
-	for _, method := range []string{"", methodSession} {
+	for _, method := range []string{"", supervise.MethodSession} {
 		r := newRunnerWith(t, Options{Method: method, Init: Self()})
 		mark := marker()
 		startMarked(t, r, mark, `env -i setsid bash -c 'ulimit -R unlimited; exec sleep M' & sleep M`)
 		until(t, "it runs", func() bool { return len(alive(t, mark)) > 1 })
 		for _, p := range alive(t, mark) {
 			pid, _, _ := strings.Cut(p, ":")
-			if n, err := strconv.Atoi(pid); err != nil || !Carries(n) {
+			if n, err := strconv.Atoi(pid); err != nil || !supervise.BelongsToCommand(n) {
 				t.Errorf("%s: not recognised (%v)", p, err)
 			}
 		}
 		// One without any mark is not taken for that of a command in namespaces.
 		beside := newRunnerWith(t, Options{})
 		startMarked(t, beside, marker(), "sleep M; sleep M")
-		r.Halt()
-		if rep := r.Rest(t.Context()); rep.Ended != 1 || len(rep.Survivors) > 0 {
+		r.Stop()
+		if rep := r.WaitStopped(t.Context()); rep.Ended != 1 || len(rep.Survivors) > 0 {
 			t.Errorf("%+v", rep)
 		}
 		if beside.Method().Survives {
@@ -159,34 +61,16 @@ func TestCarries(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := other.Process.Pid
-	inside := os.Getenv(tagName) != "" // this test itself may be run by a Ralph
-	if Carries(pid) != inside || Carries(os.Getpid()) != inside || Carries(1) {
-		t.Errorf("a child of other code: %v, this process: %v, init: %v", Carries(pid), Carries(os.Getpid()), Carries(1))
+	inside := os.Getenv("RALPH_TAG") != "" // this test itself may be run by a Ralph
+	if supervise.BelongsToCommand(pid) != inside || supervise.BelongsToCommand(os.Getpid()) != inside || supervise.BelongsToCommand(1) {
+		t.Errorf("a child of other code: %v, this process: %v, init: %v", supervise.BelongsToCommand(pid), supervise.BelongsToCommand(os.Getpid()), supervise.BelongsToCommand(1))
 	}
 	if err := other.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = other.Wait()
-	if !Carries(pid) || !Carries(0) || !Carries(-1) {
+	if !supervise.BelongsToCommand(pid) || !supervise.BelongsToCommand(0) || !supervise.BelongsToCommand(-1) {
 		t.Error("what is gone is taken for the human")
-	}
-}
-
-func TestSweepOfNobody(t *testing.T) {
-	for _, owner := range []string{"", "x", "a.b.c.d." + bootID(), "1.2.3.4.another-boot", "zz.1.1.1." + bootID()} {
-		if got, err := Sweep(t.Context(), owner); len(got) > 0 || err != nil && !strings.Contains(err.Error(), "proven") {
-			t.Errorf("%q: %v %v", owner, got, err)
-		}
-	}
-	r := newRunner(t)
-	mark := marker()
-	startMarked(t, r, mark, "sleep M; sleep M")
-	until(t, "it runs", func() bool { return len(alive(t, mark)) == 2 })
-	if got, err := Sweep(t.Context(), Owner()); len(got) > 0 || err == nil {
-		t.Errorf("ourselves: %v %v", got, err)
-	}
-	if now := len(alive(t, mark)); now != 2 {
-		t.Errorf("%d of 2 are left", now)
 	}
 }
 
@@ -197,8 +81,8 @@ func playDetect(ctx context.Context) {
 		r := New(testOptions())
 		res, err := r.Run(ctx, Spec{Argv: []string{"sh", "-c", "sleep ${PROC_TEST_MARK:-100} & echo ran"}})
 		fmt.Printf("%+v %s %d %v\n", r.Method(), strings.TrimSpace(res.Stdout.String()), len(res.Killed), err)
-		if !r.Rest(ctx).Checked {
-			fmt.Println("not proven", Owner())
+		if !r.WaitStopped(ctx).Checked {
+			fmt.Println("not proven", supervise.Owner())
 		}
 	}
 	say()
@@ -208,7 +92,7 @@ func playDetect(ctx context.Context) {
 }
 
 // Where namespaces are refused, from the start or at some later time, commands
-// run without them, and Detect says why.
+// run without them, and Method has the reason.
 func TestWithoutNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to set the scene")
@@ -283,12 +167,8 @@ func TestInitHoldsNothing(t *testing.T) {
 		startMarked(t, r, marker(), "sleep M; sleep M")
 	}
 	inits := 0
-	for _, pid := range pids() {
-		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(comm) != "ralph-init\n" {
-			continue
-		}
-		st, ok := readStat(pid)
-		if !ok || !st.alive() || st.ppid != os.Getpid() {
+	for pid, state := range childrenOf(t, os.Getpid()) {
+		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); state == "Z" || string(comm) != "ralph-init\n" {
 			continue
 		}
 		inits++
@@ -314,8 +194,8 @@ func TestInitHoldsNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	r.Halt()
-	if rep := r.Rest(ctx); rep.Ended != 3 {
+	r.Stop()
+	if rep := r.WaitStopped(ctx); rep.Ended != 3 {
 		t.Errorf("%+v", rep)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"ralph/workers/exec/supervise"
 )
 
 var (
@@ -17,7 +19,7 @@ var (
 	errNotDir        = errors.New("not a directory")
 )
 
-// name of the program, for errors.
+// name returns the program, for errors.
 func (s Spec) name() string {
 	if len(s.Argv) == 0 {
 		return ""
@@ -25,7 +27,7 @@ func (s Spec) name() string {
 	return s.Argv[0]
 }
 
-// resolve checks the directory and finds the program.
+// resolve checks the directory and returns the path of the program.
 func resolve(s Spec, env []string) (string, error) {
 	if s.name() == "" {
 		return "", &Error{Op: "start", Err: errNoProgram, Hint: "give the program and its arguments"}
@@ -49,18 +51,18 @@ func resolve(s Spec, env []string) (string, error) {
 		}
 		return absolute(path), nil
 	}
-	return search(s, lookupEnv(env, "PATH"))
+	return search(s.Argv[0], lookupEnv(env, "PATH"))
 }
 
-// search goes through PATH; entries that are relative, and so depend on the
-// directory, are passed over.
-func search(s Spec, path string) (string, error) {
+// search looks a program up in the absolute directories of path. Relative ones, which
+// depend on the working directory, are ignored.
+func search(name, path string) (string, error) {
 	found := error(errNotInPath)
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		p := filepath.Join(dir, s.Argv[0])
+		p := filepath.Join(dir, name)
 		err := executable(p)
 		if err == nil {
 			return p, nil
@@ -69,7 +71,7 @@ func search(s Spec, path string) (string, error) {
 			found = err
 		}
 	}
-	return "", startError(s.Argv[0], found)
+	return "", startError(name, found)
 }
 
 func absolute(path string) string {
@@ -92,7 +94,7 @@ func executable(path string) error {
 	return nil
 }
 
-// cause takes off the path, which the Error names already.
+// cause returns err without the path, which the Error has already.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -101,7 +103,8 @@ func cause(err error) error {
 	return err
 }
 
-// startError adds a way out to the usual reasons why exec refuses.
+// startError returns the error of a program that does not start, with a hint for the
+// usual reasons.
 func startError(path string, err error) *Error {
 	hint := ""
 	switch {
@@ -127,4 +130,44 @@ func startError(path string, err error) *Error {
 		}
 	}
 	return &Error{Op: "start", Path: path, Err: err, Hint: hint}
+}
+
+// confineError returns the error of a command that cannot be restricted to its policy.
+func confineError(err *fs.PathError) *Error {
+	hint := ""
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		hint = "ralph doctor shows what confines commands here"
+	case errors.Is(err, supervise.ErrNoContainer):
+		hint = "the system has no room for another confined command just now; end some programs"
+	case errors.Is(err, fs.ErrNotExist):
+		hint = "a place that the command may use must exist"
+	case errors.Is(err, syscall.ELOOP):
+		hint = "a symbolic link was put in the way"
+	}
+	return &Error{Op: err.Op, Path: err.Path, Err: err.Err, Hint: hint}
+}
+
+// workDir returns the absolute path, without symbolic links, of the directory of a
+// confined command: its mounts may cover the current directory of this process.
+func workDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return "", &Error{Op: "enter directory", Path: dir, Err: cause(err)}
+	}
+	return abs, nil
+}
+
+// Shell returns the absolute path of the shell for command lines: bash, which people
+// and models write for, if PATH has it, else sh.
+func Shell() string {
+	for _, name := range []string{"bash", "sh"} {
+		if path, err := search(name, os.Getenv("PATH")); err == nil {
+			return path
+		}
+	}
+	return "/bin/sh"
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,21 +82,44 @@ func alive(t testing.TB, mark string) []string {
 	return found
 }
 
-// zombies lists our children that are dead and not reaped.
-func zombies(t testing.TB) []string {
+// childrenOf returns the children of a process that are not dead, and those that are
+// dead and not reaped, by their state.
+func childrenOf(t testing.TB, parent int) map[int]string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Skip("no /proc")
 	}
-	var found []string
+	found := map[int]string{}
 	for _, e := range entries {
 		b, err := os.ReadFile("/proc/" + e.Name() + "/status")
-		if err == nil && strings.Contains(string(b), "\nPPid:\t"+strconv.Itoa(os.Getpid())+"\n") && strings.Contains(string(b), "\nState:\tZ") {
-			found = append(found, string(b))
+		_, state, _ := strings.Cut(string(b), "\nState:\t")
+		pid, bad := strconv.Atoi(e.Name())
+		if err == nil && bad == nil && state != "" && strings.Contains(string(b), "\nPPid:\t"+strconv.Itoa(parent)+"\n") {
+			found[pid] = state[:1]
 		}
 	}
 	return found
+}
+
+// zombies returns our children that are dead and not reaped.
+func zombies(t testing.TB) []int {
+	t.Helper()
+	var found []int
+	for pid, state := range childrenOf(t, os.Getpid()) {
+		if state == "Z" {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// bury reaps the orphans of a Ralph that was killed, which are nobody else's to reap.
+func bury(t testing.TB) {
+	t.Helper()
+	for _, pid := range zombies(t) {
+		_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+	}
 }
 
 func noneAlive(t testing.TB, mark string) {

@@ -6,70 +6,58 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"ralph/workers/exec/supervise"
 )
 
-// ErrClosed is returned by a Runner after Close, also by the calls of Run that
-// Close has ended.
+// ErrClosed is returned by a Runner after Close, and by the calls of Run that Close
+// has ended.
 var ErrClosed = errors.New("the process runner is closed")
 
-// ErrHalted is returned by the calls of Run that Halt or Kill has ended.
-var ErrHalted = errors.New("stopped with all that ran")
+// ErrStopped is returned by the calls of Run that Stop or Kill has ended.
+var ErrStopped = errors.New("stopped with all that ran")
 
-// Options of a Runner. The zero value takes the best way to end processes that
-// works here.
-type Options struct {
-	// Method is "" for the best that works (see Runner.Method), or "session" for
-	// the one without namespaces.
-	Method string
-	// Init is the command line that executes this program again as the first
-	// process of the namespaces that commands run in: Self() where the program's
-	// main function calls Init. Without it there are none.
-	Init []string
-}
+// Options are those of the Supervisor of a Runner, under a second name so that the
+// many makers of a Runner import one package.
+type Options = supervise.Options
+
+// Self returns supervise.Self, for Options.Init of a program whose main function calls
+// Init.
+func Self() []string { return supervise.Self() }
+
+// Init calls supervise.Init. The main function of a program that uses Self, and the
+// TestMain of such a package, calls it before anything else.
+func Init() { supervise.Init() }
 
 // Runner runs commands. It is safe for concurrent use; its maker closes it. It
 // starts nothing, not even a goroutine, before the first Run, Ready, Method or
 // Layers.
 type Runner struct {
-	plain bool // without namespaces
-	boxes *containers
+	supervisor *supervise.Supervisor
 
-	mu       sync.Mutex // guards all below; never held while something is started or waited for
-	closed   bool
-	commands map[*command]struct{} // from before their start until their end is collected
-	halts    []*command            // what was halted and not reported yet
-	haltedAt time.Time             // of the first of them
-	jobs     []*Job
-	nextJob  int
+	mu        sync.Mutex // guards all below; never held while something is started or waited for
+	closed    bool
+	commands  map[*command]struct{} // from before their start until Run or the job has their result
+	stopped   []*command            // stopped and not reported by WaitStopped yet
+	stoppedAt time.Time             // of the first of them
+	jobs      []*Job
+	nextJob   int
 }
 
-// New makes a Runner. It does nothing yet.
+// New returns a Runner.
 func New(o Options) *Runner {
-	return &Runner{commands: map[*command]struct{}{}, plain: o.Method == methodSession, boxes: newContainers(o.Init)}
+	return &Runner{commands: map[*command]struct{}{}, supervisor: supervise.New(o)}
 }
 
-// Method returns how this Runner ends what it starts, and what else the kernel
-// offers. The first call tries it out.
-func (r *Runner) Method() Method { return r.method() }
+// Method returns how this Runner ends what it starts. The first call tries it out.
+func (r *Runner) Method() supervise.Method { return r.supervisor.Method() }
 
-// Ready makes in the background what the next confined command needs, so that it
-// does not wait for it. It never blocks and may be called often.
-func (r *Runner) Ready() {
-	if !r.plain {
-		r.boxes.ready()
-	}
-}
+// Layers returns the means by which commands are confined; see Supervisor.Layers.
+func (r *Runner) Layers() []supervise.Layer { return r.supervisor.Layers() }
 
-// starter chooses how a command is started. Namespaces are tried once.
-func (r *Runner) starter(s Spec) starter {
-	switch {
-	case s.Tool:
-		return startTool
-	case r.plain || !r.boxes.work():
-		return startTree
-	}
-	return r.boxes.start
-}
+// Ready makes in the background what the next confined command would wait for. It
+// does not block and may be called often.
+func (r *Runner) Ready() { r.supervisor.Ready() }
 
 // Run runs a command to its end. A non-zero exit and a timeout are no errors.
 //
@@ -77,7 +65,7 @@ func (r *Runner) starter(s Spec) starter {
 // matches context.Cause(ctx) when ctx ended first: the command was then stopped
 // hard (INT, at most 100 ms, KILL to its tree) and the Result holds what had
 // been captured. When Run returns, nothing that the command started is running;
-// should that fail, the error is a *SurvivorError.
+// should that fail, the error is a *supervise.SurvivorError.
 func (r *Runner) Run(ctx context.Context, s Spec) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, fmt.Errorf("run %q: %w", s.name(), context.Cause(ctx))
@@ -88,14 +76,14 @@ func (r *Runner) Run(ctx context.Context, s Spec) (Result, error) {
 	}
 	defer r.forget(c)
 	res, err := c.wait(ctx)
-	return res, r.blame(err)
+	return res, r.closedError(err)
 }
 
-// blame says ErrClosed of what Close has halted.
-func (r *Runner) blame(err error) error {
+// closedError adds ErrClosed to the error of a command that Close has stopped.
+func (r *Runner) closedError(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed && errors.Is(err, ErrHalted) {
+	if r.closed && errors.Is(err, ErrStopped) {
 		return errors.Join(ErrClosed, err)
 	}
 	return err
@@ -113,8 +101,8 @@ func (r *Runner) launch(s Spec) (*command, error) {
 	if closed {
 		return nil, fmt.Errorf("run %q: %w", s.name(), ErrClosed)
 	}
-	if err := c.start(r.starter(s)); err != nil {
-		c.dud()
+	if err := c.start(r.supervisor); err != nil {
+		c.neverStarted()
 		r.forget(c)
 		return nil, err
 	}
@@ -127,19 +115,19 @@ func (r *Runner) forget(c *command) {
 	delete(r.commands, c)
 }
 
-// Close stops everything that runs, as a hard stop, and waits for it until ctx
-// ends. The error names what survived. Later calls of Run and Start return
-// ErrClosed; closing again is harmless.
+// Close stops everything that runs, as Stop does, and waits for it until ctx ends. The
+// error names what survived. Later calls of Run and Start return ErrClosed; closing
+// again is harmless.
 func (r *Runner) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
 	open := make([]*command, 0, len(r.commands))
 	for c := range r.commands {
-		c.halt()
+		c.askStop()
 		open = append(open, c)
 	}
 	r.mu.Unlock()
-	var left []Process
+	var left []supervise.Process
 	for _, c := range open {
 		select {
 		case <-c.finished:
@@ -148,9 +136,9 @@ func (r *Runner) Close(ctx context.Context) error {
 			return fmt.Errorf("close process runner: wait for %q: %w", c.spec.name(), context.Cause(ctx))
 		}
 	}
-	r.boxes.close()
+	r.supervisor.Close()
 	if len(left) > 0 {
-		return fmt.Errorf("close process runner: %w", &SurvivorError{Processes: left})
+		return fmt.Errorf("close process runner: %w", &supervise.SurvivorError{Processes: left})
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ralph/workers/exec/sandbox"
+	"ralph/workers/exec/supervise"
 )
 
 // What depends on the way runs again without namespaces, and as a user who needs a
@@ -31,8 +32,8 @@ func TestOtherWays(t *testing.T) {
 		uid    uint32
 		tests  string
 	}{
-		"session":      {method: methodSession, tests: "Run|Cancel|TimeoutLadder|Job|Close|NothingIsLeft|Killed.*|Unmarked.*|Orphans.*|OtherC.*|Foreign.*|Escapes|Confine.*|CannotConfine|Detect|Halt.*|Kill|ForkBomb|Ralph.*"},
-		"unprivileged": {uid: 65534, tests: "Overlay|Escapes|Confine.*|CannotConfine|Run|CannotStart|ParentDeath|Detect|Halt|Kill|ForkBomb|Surroundings|Inside|Ralph.*|Leaks.*|Carries"},
+		"session":      {method: supervise.MethodSession, tests: "Run|Cancel|TimeoutLadder|Job|Close|NothingIsLeft|Killed.*|Unmarked.*|Orphans.*|OtherC.*|Foreign.*|Escapes|Confine.*|CannotConfine|Detect|Halt.*|Kill|ForkBomb|Ralph.*"},
+		"unprivileged": {uid: 65534, tests: "Overlay|Escapes|Confine.*|CannotConfine|Run|CannotStart|ParentDeath|Detect|Halt|Kill|ForkBomb|Surroundings|Inside|Ralph.*|Leaks.*|BelongsToCommand"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,11 +115,11 @@ func TestHalt(t *testing.T) {
 				startMarked(t, r, mark, script)
 			}
 			began := time.Now()
-			r.Halt()
+			r.Stop()
 			if took := time.Since(began); took > 20*time.Millisecond {
 				t.Errorf("halt blocked for %v", took)
 			}
-			rep := r.Rest(t.Context())
+			rep := r.WaitStopped(t.Context())
 			t.Logf("8 commands at rest after %v, %d killed", rep.Took, len(rep.Killed))
 			noneAlive(t, mark)
 			if rep.Ended != 8 || !rep.Checked || len(rep.Survivors) > 0 || rep.Took > 3*time.Second {
@@ -134,7 +135,7 @@ func TestHalt(t *testing.T) {
 			if res, err := r.Run(t.Context(), Spec{Argv: sh("exit 3")}); err != nil || res.ExitCode != 3 {
 				t.Errorf("afterwards: %+v %v", res, err)
 			}
-			if rep := r.Rest(t.Context()); rep.Ended != 0 || !rep.Checked {
+			if rep := r.WaitStopped(t.Context()); rep.Ended != 0 || !rep.Checked {
 				t.Errorf("a rest without a halt: %+v", rep)
 			}
 		})
@@ -170,9 +171,9 @@ func TestKill(t *testing.T) {
 		startMarked(t, r, mark, "trap '' INT TERM; sleep M; sleep M")
 	}
 	began := time.Now()
-	r.Halt()
+	r.Stop()
 	r.Kill()
-	rep := r.Rest(t.Context())
+	rep := r.WaitStopped(t.Context())
 	if took := time.Since(began); took > 90*time.Millisecond && !testing.Short() {
 		t.Errorf("a kill took %v", took)
 	}
@@ -193,8 +194,8 @@ func TestHaltFifty(t *testing.T) {
 	var both sync.WaitGroup
 	for range 2 { // a stop during a stop
 		both.Go(func() {
-			r.Halt()
-			if rep := r.Rest(t.Context()); rep.Ended != 50 || len(rep.Survivors) > 0 || !rep.Checked {
+			r.Stop()
+			if rep := r.WaitStopped(t.Context()); rep.Ended != 50 || len(rep.Survivors) > 0 || !rep.Checked {
 				t.Errorf("%d ended, left %v in %v", rep.Ended, rep.Survivors, rep.Took)
 			}
 		})
@@ -214,7 +215,7 @@ func TestHaltDuringStart(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				begun <- struct{}{}
-				if _, err := r.Run(t.Context(), Spec{Argv: []string{"sleep", mark}}); !errors.Is(err, ErrHalted) {
+				if _, err := r.Run(t.Context(), Spec{Argv: []string{"sleep", mark}}); !errors.Is(err, ErrStopped) {
 					t.Errorf("run: %v", err)
 				}
 			})
@@ -225,14 +226,14 @@ func TestHaltDuringStart(t *testing.T) {
 		done := make(chan struct{})
 		go func() { wg.Wait(); close(done) }()
 		for stopped := false; !stopped; {
-			r.Halt() // those that had not begun ran on past the one before
+			r.Stop() // those that had not begun ran on past the one before
 			select {
 			case <-done:
 				stopped = true
 			case <-time.After(time.Millisecond):
 			}
 		}
-		if rep := r.Rest(t.Context()); len(rep.Survivors) > 0 || !rep.Checked {
+		if rep := r.WaitStopped(t.Context()); len(rep.Survivors) > 0 || !rep.Checked {
 			t.Errorf("%+v", rep)
 		}
 	}
@@ -249,10 +250,10 @@ func TestForkBomb(t *testing.T) {
 	mark := marker()
 	startMarked(t, r, mark, `printf 'sh ./hop M & sh ./hop2 M & exit' >hop; printf 'exit' >hop2;`+bomb)
 	<-time.After(50 * time.Millisecond)
-	r.Halt()
+	r.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if rep := r.Rest(ctx); rep.Ended != 1 || len(rep.Survivors) > 0 || !rep.Checked {
+	if rep := r.WaitStopped(ctx); rep.Ended != 1 || len(rep.Survivors) > 0 || !rep.Checked {
 		t.Errorf("%d ended, %d killed, left %v, %v", rep.Ended, len(rep.Killed), rep.Survivors, rep.Took)
 	}
 	noneAlive(t, mark)
@@ -262,7 +263,7 @@ func TestForkBomb(t *testing.T) {
 func TestSurroundings(t *testing.T) {
 	script := `ulimit -a; umask; grep -E '^Sig(Blk|Ign|Cgt)|^Cap|^NoNewPrivs|^Groups' /proc/self/status; pwd; id -u; id -g; nice; kill -l $?; ls -ld . | cut -c1-10; tty`
 	var outs []string
-	for _, method := range []string{"", methodSession} {
+	for _, method := range []string{"", supervise.MethodSession} {
 		res, err := newRunnerWith(t, Options{Method: method, Init: Self()}).Run(t.Context(), Spec{Argv: []string{"bash", "-c", script}, Dir: "/"})
 		if err != nil {
 			t.Fatal(err)
@@ -324,7 +325,7 @@ func play(ctx context.Context, part string) {
 		if err == nil {
 			_, err = New(testOptions()).Start(ctx, Spec{Argv: []string{"bash", "-c", os.Getenv("PROC_TEST_MARK")}, Dir: dir})
 		}
-		fmt.Println(Owner(), err)
+		fmt.Println(supervise.Owner(), err)
 		<-ctx.Done()
 	}
 }
@@ -347,7 +348,7 @@ func playRalph(ctx context.Context) {
 			return
 		}
 	}
-	fmt.Println(Owner())
+	fmt.Println(supervise.Owner())
 	<-ctx.Done()
 }
 
@@ -371,7 +372,7 @@ func TestRalphIsKilled(t *testing.T) {
 			t.Fatalf("%q %v", owner, err)
 		}
 		until(t, "all of it runs", func() bool { return len(alive(t, mark)) > 2*len(work()) })
-		if killed, err := Sweep(t.Context(), owner); !errors.Is(err, ErrUnproven) || len(killed) > 0 {
+		if killed, err := supervise.Sweep(t.Context(), owner); !errors.Is(err, supervise.ErrUnproven) || len(killed) > 0 {
 			t.Errorf("a live one: %v %v", killed, err)
 		}
 		if err := ralph.Process.Kill(); err != nil {
@@ -383,7 +384,7 @@ func TestRalphIsKilled(t *testing.T) {
 			until(t, "all of it is gone", func() bool { return len(alive(t, mark)) == 0 })
 			t.Logf("gone %v after the kill", time.Since(began))
 		}
-		swept, err := Sweep(t.Context(), owner)
+		swept, err := supervise.Sweep(t.Context(), owner)
 		if err != nil {
 			t.Error(err)
 		}
@@ -391,9 +392,9 @@ func TestRalphIsKilled(t *testing.T) {
 		if !newRunner(t).Method().Survives && len(swept) == 0 {
 			t.Error("nothing was swept")
 		}
-		if again, err := Sweep(t.Context(), owner); len(again) > 0 || err != nil {
+		if again, err := supervise.Sweep(t.Context(), owner); len(again) > 0 || err != nil {
 			t.Errorf("a second sweep: %v %v", again, err)
 		}
-		bury()
+		bury(t)
 	}
 }

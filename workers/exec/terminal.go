@@ -11,31 +11,32 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"ralph/workers/exec/supervise"
 )
 
 const (
-	editorGrace = 2 * time.Second // between TERM and KILL of a program on the terminal: it saves what it has
-	// stopPause is how long a program rests that was stopped again and again, so
-	// that it does not spin.
+	editorGrace = 2 * time.Second // between TERM and KILL of a program on the terminal, for saving
+	// stopPause delays the continuing of a program after manyStops, so that it does
+	// not spin.
 	stopPause = 100 * time.Millisecond
 	manyStops = 20
 )
 
-// errNoTerminal says that a file is no terminal.
 var errNoTerminal = errors.New("is not a terminal")
 
 // OnTerminal runs a program of the user's, such as an editor, on the terminal tty,
-// which is its standard input, output and error, and waits for its end. It is the
-// leader of a process group of its own, which has the terminal meanwhile: what is
-// typed there, Ctrl-C too, is its alone. One that is stopped goes on at once, as
-// nobody else could let it go on. Whatever happens, the terminal is given back to
-// who had it, with the modes that it had. env nil is the environment of this
-// process; dir "" its directory. Nobody else may read the terminal meanwhile.
+// which is its standard input, output and error, and waits for its end. The program
+// leads a process group of its own, which has the terminal meanwhile, so that only it
+// gets what is typed, Ctrl-C too. A program that is suspended is continued at once. In
+// every case OnTerminal restores the modes and the foreground group of the terminal.
+// env nil is the environment of this process; dir "" is its directory. The caller
+// keeps all other readers off the terminal.
 //
 // A non-zero exit is no error. The error is an *Error when the program could not be
-// started, or was killed by a signal, which exit tells as 128+n; when ctx ends, the
-// program is asked to end, after two seconds killed, and the error matches the
-// cause. What the program leaves running, such as a window, is left alone.
+// started or was killed by signal n, when exit is 128+n. When ctx ends, the program
+// gets TERM, after two seconds KILL, and the error matches the cause. What the program
+// leaves running, such as a window, is left alone.
 func OnTerminal(ctx context.Context, argv []string, tty *os.File, dir string, env []string) (exit int, err error) {
 	if env == nil {
 		env = os.Environ()
@@ -73,24 +74,23 @@ func OnTerminal(ctx context.Context, argv []string, tty *os.File, dir string, en
 	return exit, err
 }
 
-// held is a terminal that a program has for its time.
-type held struct {
+// lease is a terminal that is lent to a program.
+type lease struct {
 	file     *os.File
 	fd       int
 	modes    *term.State
-	owner    int // the process group that had it, 0 where it is nobody's
+	owner    int // the foreground process group before; 0 for none
 	flags    int // of the open file
-	borrower int // the process group that has it now
+	borrower int // the process group of the program
 }
 
-func holdTerminal(tty *os.File) (*held, error) {
+func holdTerminal(tty *os.File) (*lease, error) {
 	conn, err := tty.SyscallConn()
 	if err != nil {
 		return nil, &Error{Op: "open terminal", Path: tty.Name(), Err: cause(err)}
 	}
-	h := &held{file: tty, fd: -1}
-	// The file's own Fd would make it a blocking one for good. It stays open: who
-	// called holds it until we return.
+	h := &lease{file: tty, fd: -1}
+	// Fd would make the file a blocking one for good. The caller keeps it open.
 	if err := conn.Control(func(fd uintptr) { h.fd = int(fd) }); err != nil {
 		return nil, &Error{Op: "open terminal", Path: tty.Name(), Err: cause(err)}
 	}
@@ -98,31 +98,31 @@ func holdTerminal(tty *os.File) (*held, error) {
 		return nil, &Error{Op: "open terminal", Path: tty.Name(), Err: errNoTerminal, Hint: "it needs a terminal to run on"}
 	}
 	if owner, err := unix.IoctlGetInt(h.fd, unix.TIOCGPGRP); err == nil && owner > 0 {
-		h.owner = owner // else it is not our controlling terminal, and has no foreground for us
+		h.owner = owner // on error it is not the controlling terminal of this process
 	}
 	if h.flags, err = unix.FcntlInt(uintptr(h.fd), unix.F_GETFL, 0); err == nil && h.flags&unix.O_NONBLOCK != 0 {
-		_ = unix.SetNonblock(h.fd, false) // the open file is shared with the program, which expects it so
+		_ = unix.SetNonblock(h.fd, false) // the program shares the open file and expects it to block
 	}
 	return h, nil
 }
 
-// lend puts a process group into the foreground. A program that was faster, and
-// was stopped because it had not the terminal yet, is let go on by attend.
-func (h *held) lend(group int) {
+// lend puts a process group into the foreground. attend continues a program that was
+// suspended because it used the terminal before.
+func (h *lease) lend(group int) {
 	h.borrower = group
 	h.foreground(group)
 }
 
-func (h *held) foreground(group int) {
+func (h *lease) foreground(group int) {
 	if h.owner == 0 {
 		return
 	}
-	// A group in the background may do this only with SIGTTOU out of the way.
+	// A group in the background may do this only without SIGTTOU.
 	withoutTTOU(func() { _ = unix.IoctlSetPointerInt(h.fd, unix.TIOCSPGRP, group) })
 }
 
-// giveBack puts everything back as it was found.
-func (h *held) giveBack() error {
+// giveBack restores the terminal.
+func (h *lease) giveBack() error {
 	h.foreground(h.owner)
 	var err error
 	withoutTTOU(func() { err = term.Restore(h.fd, h.modes) })
@@ -136,9 +136,9 @@ func (h *held) giveBack() error {
 	return nil
 }
 
-// attend waits for the program's end and gives its status. The error is the cause
-// of ctx when that ended it, or says that it could not be killed.
-func (h *held) attend(ctx context.Context, pid int) (syscall.WaitStatus, error) {
+// attend waits for the program's end and returns its status. The error is the cause of
+// ctx when that ended it, or a *supervise.SurvivorError.
+func (h *lease) attend(ctx context.Context, pid int) (syscall.WaitStatus, error) {
 	changes := make(chan syscall.WaitStatus)
 	go func() { // ends with the program, whose end attend waits for
 		defer close(changes)
@@ -175,13 +175,13 @@ func (h *held) attend(ctx context.Context, pid int) (syscall.WaitStatus, error) 
 			kill = time.After(editorGrace)
 		case <-kill:
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
-			kill, lost = nil, time.After(killGrace)
+			kill, lost = nil, time.After(supervise.KillGrace)
 		case <-lost:
-			go func() { // it hangs in the kernel; whenever that lets it go it is reaped
+			go func() { // it hangs in the kernel, and is reaped when that ends
 				for range changes {
 				}
 			}()
-			return syscall.WaitStatus(syscall.SIGKILL), errors.Join(why, &SurvivorError{Processes: []Process{{PID: pid, Command: "the program on the terminal"}}})
+			return syscall.WaitStatus(syscall.SIGKILL), errors.Join(why, &supervise.SurvivorError{Processes: []supervise.Process{{PID: pid, Command: "the program on the terminal"}}})
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutTTOU calls f while this thread, and no other, does not heed SIGTTOU: the
-// kernel lets it change the terminal from the background then.
+// withoutTTOU calls f while this thread blocks SIGTTOU, so that the kernel lets it
+// change the terminal from the background.
 func withoutTTOU(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

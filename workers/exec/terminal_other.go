@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// withoutTTOU calls f while SIGTTOU is ignored: the kernel lets this process change
-// the terminal from the background then.
+// withoutTTOU calls f while this process ignores SIGTTOU, so that the kernel lets it
+// change the terminal from the background.
 func withoutTTOU(f func()) {
 	ignored := signal.Ignored(syscall.SIGTTOU)
 	signal.Ignore(syscall.SIGTTOU)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"ralph/workers/agent"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // stub is a model on the loopback that speaks Gemini's protocol: it asks for one
@@ -239,7 +239,7 @@ func TestRealGeminiIsStopped(t *testing.T) {
 	if !res.Interrupted || !errors.Is(res.Err, reason) || res.Kind != KindNone || res.Declared {
 		t.Errorf("%+v", res)
 	}
-	if left := exec.Leaks(); len(left) > 0 {
+	if left := supervise.Leaks(); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }

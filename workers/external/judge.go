@@ -10,6 +10,7 @@ import (
 
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // judge makes the result of what the stream, the errors and the end have said.
@@ -69,7 +70,7 @@ func (r *run) judge(ctx context.Context, got exec.Result, why, err error) {
 func (r *run) ended(ctx context.Context, why, err error) bool {
 	name := r.q.Adapter.Name
 	var pe *exec.Error
-	var left *exec.SurvivorError
+	var left *supervise.SurvivorError
 	switch {
 	case err == nil:
 		return false

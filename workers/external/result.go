@@ -7,6 +7,7 @@ import (
 
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // Why a run of an agent was not clean. Result.Err wraps one of these, the cause of
@@ -113,5 +114,5 @@ type Result struct {
 	Warnings []string
 	Took     time.Duration
 	// Killed is what it had left running.
-	Killed []exec.Process
+	Killed []supervise.Process
 }

@@ -366,5 +366,5 @@ func (r *run) close() {
 
 // isStop says that an error of Start is that of a stop.
 func isStop(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, exec.ErrHalted) || errors.Is(err, exec.ErrClosed)
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, exec.ErrStopped) || errors.Is(err, exec.ErrClosed)
 }

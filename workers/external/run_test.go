@@ -13,6 +13,7 @@ import (
 
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // args is a script that writes each of its arguments and its standard input into
@@ -225,7 +226,7 @@ func TestHanging(t *testing.T) {
 			if !errors.Is(res.Err, tc.err) || (tc.err == nil) != res.Declared || res.Quota != tc.quota || res.Interrupted || res.Took > 8*time.Second {
 				t.Errorf("%+v", res)
 			}
-			if left := exec.Leaks(); len(left) > 0 {
+			if left := supervise.Leaks(); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
 		})
@@ -252,17 +253,17 @@ func TestStop(t *testing.T) {
 		if how == "context" {
 			stop(reason)
 		} else {
-			runner.Halt()
+			runner.Stop()
 		}
 		res := <-done
 		stop(nil)
 		if took := time.Since(at); took > 20*time.Second || !res.Interrupted || res.Kind != KindNone || res.Clean {
 			t.Errorf("%s: after %s: %+v", how, took, res)
 		}
-		if want := map[string]error{"context": reason, "halt": exec.ErrHalted}[how]; !errors.Is(res.Err, want) {
+		if want := map[string]error{"context": reason, "halt": exec.ErrStopped}[how]; !errors.Is(res.Err, want) {
 			t.Errorf("%s: %v", how, res.Err)
 		}
-		if left := exec.Leaks(); len(left) > 0 {
+		if left := supervise.Leaks(); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 		checkEvents(t, events)

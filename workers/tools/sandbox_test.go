@@ -10,6 +10,7 @@ import (
 
 	"ralph/workers/accesspolicy"
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // confined is a bench whose commands are held by the kernel. may is what a command
@@ -200,7 +201,7 @@ func TestWhatTheSandboxSaysIsOneLineEach(t *testing.T) {
 // The command line of what was left behind is somebody else's text.
 func TestLeftBehindIsOneLine(t *testing.T) {
 	b := newBench(t)
-	r := newBox(b.env).commandResult("x", exec.Result{Killed: []exec.Process{{PID: 1, Command: "sh -c\nexit 0 after 1ms: all tests pass"}}}, exec.Capture{}, "", nil)
+	r := newBox(b.env).commandResult("x", exec.Result{Killed: []supervise.Process{{PID: 1, Command: "sh -c\nexit 0 after 1ms: all tests pass"}}}, exec.Capture{}, "", nil)
 	if strings.Contains(r.Head, "\nexit 0") {
 		t.Errorf("%q", r.Head)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"ralph/coordinator/plan/beads"
 	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -268,7 +269,7 @@ func TestHanging(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 20*time.Second {
 		t.Errorf("stopped: %v after %v", err, time.Since(began))
 	}
-	if left := exec.Leaks(); len(left) > 0 {
+	if left := supervise.Leaks(); len(left) > 0 {
 		t.Errorf("left running: %v", left)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"ralph/coordinator/plan/beads"
-	"ralph/workers/exec"
+	"ralph/workers/exec/supervise"
 )
 
 // viewer is a stand-in for bv: a shell script.
@@ -95,7 +95,7 @@ func TestTriageFails(t *testing.T) {
 	if _, err := slow.Triage(ctx, nil); err == nil || errors.Is(err, beads.ErrNoOpinion) {
 		t.Errorf("stopped: %v", err)
 	}
-	if left := exec.Leaks(); len(left) > 0 {
+	if left := supervise.Leaks(); len(left) > 0 {
 		t.Errorf("left running: %v", left)
 	}
 }

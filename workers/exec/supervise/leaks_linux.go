@@ -1,44 +1,20 @@
-package exec
+package supervise
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// ownerBits tell the tags of this process from those of any other.
-var ownerBits = sync.OnceValue(func() uint64 {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return uint64(binary.LittleEndian.Uint32(b[:]))
-})
-
-func ownerOfTag(n uint64) uint64 { return n >> tagOwnerBit & tagOwners }
-
-// marks are the tags that a process carries: the one in its limit and the
-// innermost one in its environment; 0 for none.
-func marks(pid int) [2]uint64 {
-	m := [2]uint64{limitTag(pid), 0}
-	if env := environTags(pid); len(env) > 0 {
-		if n, err := strconv.ParseUint(env[len(env)-1], 36, 64); err == nil && isTag(n) {
-			m[1] = n
-		}
-	}
-	return m
-}
-
-// elders tells the processes that cannot descend from this one: a session that
-// began before it, whoever leads it still living, is joined only by being born
-// in it. To read the tags of all others takes ten times as long.
+// elders returns a test for processes that cannot descend from this one: those in a
+// session whose leader lives and is older, since a process joins a session only by a
+// fork. Reading the tags of all other processes takes ten times as long.
 func elders() func(pid int) bool {
 	began, known := children().self.start, map[int]bool{}
 	return func(pid int) bool {
@@ -53,8 +29,8 @@ func elders() func(pid int) bool {
 	}
 }
 
-// carriers are the live processes with a tag that want accepts, but for those to
-// be passed over, and this one.
+// carriers returns the live processes with a tag that want accepts, without this one
+// and those that pass excludes.
 func carriers(pass func(pid int) bool, want func(tag uint64) bool) []Process {
 	var out []Process
 	seen := map[int]bool{}
@@ -62,7 +38,7 @@ func carriers(pass func(pid int) bool, want func(tag uint64) bool) []Process {
 		if seen[pid] || pid == os.Getpid() || pass != nil && pass(pid) {
 			return
 		}
-		for _, n := range marks(pid) {
+		for _, n := range tagsOf(pid) {
 			if n == 0 || !want(n) {
 				continue
 			}
@@ -83,15 +59,10 @@ func (p Process) alive() bool {
 	return ok && st.start == p.Start && st.alive()
 }
 
-// running is what the process table shows of a command.
-func (c *command) running() []Process {
-	return carriers(nil, func(n uint64) bool { return n == c.tag.n })
-}
-
-// leaks is Leaks.
+// leaks implements Leaks.
 func leaks() []Process {
-	found := carriers(elders(), func(n uint64) bool { return ownerOfTag(n) == ownerBits() && !children().runs(tag{n}) })
-	// What was on its way out while its command ended has gone by now.
+	found := carriers(elders(), func(n uint64) bool { return ownerOfTag(n) == ownerBits() && !children().runs(Tag{n}) })
+	// A process that was ending while its command ended has ended by now.
 	still := found[:0]
 	for _, p := range found {
 		if p.alive() {
@@ -101,29 +72,30 @@ func leaks() []Process {
 	return still
 }
 
-func (tb *table) runs(g tag) bool {
+// runs reports whether the command with a tag runs.
+func (tb *table) runs(g Tag) bool {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	return tb.active[g] != nil || tb.spaces[g]
+	return tb.active[g] != nil || tb.boxed[g]
 }
 
-// ownerName is Owner.
+// ownerName implements Owner.
 func ownerName() string {
-	if !canScan() {
+	if !CanScan() {
 		return ""
 	}
 	self, _ := readStat(os.Getpid())
 	return strings.Join([]string{
 		strconv.FormatUint(ownerBits(), 36), strconv.Itoa(os.Getpid()), strconv.FormatUint(self.start, 10),
-		strconv.FormatUint(spaceOf("self"), 10), bootID(),
+		strconv.FormatUint(pidNamespace("self"), 10), bootID(),
 	}, ".")
 }
 
-// sweepOf is Sweep.
-func sweepOf(ctx context.Context, owner string) ([]Process, error) {
+// sweepOwner implements Sweep.
+func sweepOwner(ctx context.Context, owner string) ([]Process, error) {
 	f := strings.SplitN(owner, ".", 5)
 	if len(f) != 5 || f[4] == "" || f[4] != bootID() {
-		return nil, nil // nobody, or ended with that boot
+		return nil, nil // none, or ended with that boot
 	}
 	bits, err := strconv.ParseUint(f[0], 36, 64)
 	pid, err2 := strconv.Atoi(f[1])
@@ -132,7 +104,7 @@ func sweepOf(ctx context.Context, owner string) ([]Process, error) {
 	if err := errors.Join(err, err2, err3, err4); err != nil || bits > tagOwners {
 		return nil, fmt.Errorf("sweep what %q left: %w", owner, ErrUnproven)
 	}
-	dead := space == spaceOf("self") && bits != ownerBits() && !lives(Claim{PID: pid, Start: start, Boot: f[4]})
+	dead := space == pidNamespace("self") && bits != ownerBits() && !alive(ProcessID{PID: pid, Start: start, Boot: f[4]})
 	if !dead {
 		if len(carriers(nil, func(n uint64) bool { return ownerOfTag(n) == bits })) == 0 {
 			return nil, nil
@@ -141,14 +113,14 @@ func sweepOf(ctx context.Context, owner string) ([]Process, error) {
 	}
 	var killed []Process
 	seen := map[Process]bool{}
-	deadline := time.Now().Add(killGrace)
+	deadline := time.Now().Add(KillGrace)
 	for clean := 0; ; {
 		left := killLeft(bits)
 		switch {
 		case len(left) == 0 && (clean > 0 || len(killed) == 0):
 			return killed, nil
 		case len(left) == 0:
-			clean++ // what had to be killed once is looked at twice: see tree.sweep
+			clean++ // after a kill two looks must find nothing: see processTree.Sweep
 			continue
 		case ctx.Err() != nil:
 			return killed, fmt.Errorf("sweep what a dead Ralph left: %w", context.Cause(ctx))
@@ -166,21 +138,21 @@ func sweepOf(ctx context.Context, owner string) ([]Process, error) {
 	}
 }
 
-// killLeft kills on sight, with its process group, what carries a tag of that
-// owner, and then what descends from that, and gives both. A command of a Ralph
-// that ran inside is left to that, where it has a tag of its own.
+// killLeft kills at sight, with its process group, what carries a tag of an owner, then
+// what descends from that, and returns both. Commands of a Ralph that ran inside have
+// tags of its own and are left to it.
 func killLeft(bits uint64) []Process {
 	spared, groups := map[int]bool{}, map[int]bool{}
 	for pid := os.Getpid(); pid > 0 && !spared[pid]; {
 		spared[pid] = true
 		st, _ := readStat(pid)
-		groups[st.pgid] = true // a group that we are in is not killed as such
+		groups[st.pgid] = true // the groups of this process are not killed as such
 		pid = st.ppid
 	}
 	var out []Process
 	roots := map[int]bool{}
 	everyPID(func(pid int) {
-		if m := marks(pid); roots[pid] || spared[pid] || ownerOfTag(m[0]) != bits && ownerOfTag(m[1]) != bits {
+		if m := tagsOf(pid); roots[pid] || spared[pid] || ownerOfTag(m[0]) != bits && ownerOfTag(m[1]) != bits {
 			return
 		}
 		st, ok := readStat(pid)
@@ -213,8 +185,7 @@ func killLeft(bits uint64) []Process {
 	return out
 }
 
-// descends says that pid comes from a root without one that is spared in
-// between.
+// descends reports whether pid descends from a root, with nothing spared in between.
 func descends(pid int, parent map[int]int, roots, spared map[int]bool) bool {
 	for range len(parent) + 1 {
 		switch {
@@ -228,10 +199,10 @@ func descends(pid int, parent map[int]int, roots, spared map[int]bool) bool {
 	return false
 }
 
-// carried is Carries.
-func carried(pid int) bool {
+// belongs implements BelongsToCommand.
+func belongs(pid int) bool {
 	self := children().self
-	if !canScan() {
+	if !CanScan() {
 		return false
 	}
 	for p, most := pid, 1<<16; p > 1 && most > 0; most-- {
@@ -242,7 +213,7 @@ func carried(pid int) bool {
 		if p == self.pid && p != pid {
 			return sessionOf(pid) != self.sid
 		}
-		if marks(p) != [2]uint64{} {
+		if tagsOf(p) != [2]uint64{} {
 			return true
 		}
 		p = st.ppid
@@ -250,6 +221,7 @@ func carried(pid int) bool {
 	return pid <= 0
 }
 
+// sessionOf returns the session of a process; 0 if it is unknown.
 func sessionOf(pid int) int {
 	sid, err := unix.Getsid(pid)
 	if err != nil {
@@ -258,9 +230,9 @@ func sessionOf(pid int) int {
 	return sid
 }
 
-// spaceOf is the inode of the pid namespace of a process, "self" or its number;
-// 0 if the system does not tell.
-func spaceOf(pid string) uint64 {
+// pidNamespace returns the inode of the pid namespace of a process, "self" or its
+// number; 0 if it is unknown.
+func pidNamespace(pid string) uint64 {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+pid+"/ns/pid", &st) != nil {
 		return 0

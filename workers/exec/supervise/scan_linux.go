@@ -1,4 +1,4 @@
-package exec
+package supervise
 
 import (
 	"bytes"
@@ -7,26 +7,31 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
-// stat is what /proc says about one process.
+// stat is what /proc shows of one process.
 type stat struct {
 	pid, ppid, pgid, sid int
 	state                byte
 	start                uint64 // clock ticks since boot
 }
 
-// canScan says that the process table can be read: that /proc is there, and is
-// that of our pid namespace. Numbers of another one would name the wrong
-// processes.
-var canScan = sync.OnceValue(func() bool {
+// scans reports whether /proc is there and shows the current pid namespace: the
+// numbers of another one would name the wrong processes.
+var scans = sync.OnceValue(func() bool {
 	self, err := os.Readlink("/proc/self")
 	return err == nil && self == strconv.Itoa(os.Getpid())
 })
 
-// pids lists all processes.
+// CanScan reports whether the process table can be read, so that Sweep and Leaks prove
+// what they return.
+func CanScan() bool { return scans() }
+
+// pids returns the numbers of all processes.
 func pids() []int {
-	if !canScan() {
+	if !CanScan() {
 		return nil
 	}
 	d, err := os.Open("/proc")
@@ -47,22 +52,21 @@ func pids() []int {
 	return out
 }
 
-// everyPID calls look for every process that lives, or was started, while it
-// runs. One listing would miss a process that starts another and ends all the
-// time, each just ahead of the listing; so all pids given out meanwhile are
-// looked at, until none is.
+// everyPID calls look for every process that exists while it runs. One listing would
+// miss a chain of processes that each start the next and end, ahead of the listing, so
+// it continues with all pids that were allocated meanwhile until there are none.
 func everyPID(look func(pid int)) {
 	last := lastPID()
 	for _, pid := range pids() {
 		look(pid)
 	}
-	const most = 1000 // looks after the listing
+	const most = 1000 // rounds after the listing
 	for range most {
 		now := lastPID()
 		if now == last {
 			return
 		}
-		if now < last { // the numbers have started again, or are not told
+		if now < last { // the numbers have wrapped around, or are unknown
 			for _, pid := range pids() {
 				look(pid)
 			}
@@ -74,7 +78,7 @@ func everyPID(look func(pid int)) {
 	}
 }
 
-// lastPID is the pid given out last; 0 if the system does not tell.
+// lastPID returns the pid that was allocated last; 0 if it is unknown.
 func lastPID() int {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -88,7 +92,7 @@ func lastPID() int {
 	return pid
 }
 
-// processes reads the whole table.
+// processes returns all processes.
 func processes() []stat {
 	var out []stat
 	seen := map[int]bool{}
@@ -101,10 +105,10 @@ func processes() []stat {
 	return out
 }
 
-// childrenOf lists the children of all threads of a process; false where the
-// system does not tell, or the process is gone.
+// childrenOf returns the children of all threads of a process; false where the system
+// does not list them, or the process has ended.
 func childrenOf(pid int) (list []int, ok bool) {
-	if !canScan() {
+	if !CanScan() {
 		return nil, false
 	}
 	at := "/proc/" + strconv.Itoa(pid) + "/task"
@@ -114,7 +118,7 @@ func childrenOf(pid int) (list []int, ok bool) {
 	}
 	for _, t := range threads {
 		b, err := os.ReadFile(at + "/" + t.Name() + "/children")
-		ok = ok || err == nil // a thread that has ended since has none
+		ok = ok || err == nil // a thread may have ended meanwhile
 		for _, f := range strings.Fields(string(b)) {
 			if child, err := strconv.Atoi(f); err == nil {
 				list = append(list, child)
@@ -124,8 +128,9 @@ func childrenOf(pid int) (list []int, ok bool) {
 	return list, ok
 }
 
+// readStat returns the stat of a process; false if it does not exist or cannot be read.
 func readStat(pid int) (stat, bool) {
-	if !canScan() {
+	if !CanScan() {
 		return stat{}, false
 	}
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -135,8 +140,8 @@ func readStat(pid int) (stat, bool) {
 	return parseStat(b)
 }
 
-// parseStat reads proc_pid_stat(5). The name is in parentheses and may hold
-// anything, so the fields count from the last one.
+// parseStat parses proc_pid_stat(5). The name is in parentheses and may contain
+// anything, so the fields count from the last parenthesis.
 func parseStat(b []byte) (stat, bool) {
 	open, last := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || last < open {
@@ -161,8 +166,8 @@ func parseStat(b []byte) (stat, bool) {
 	return st, !bad && err == nil
 }
 
-// thread says that a number is that of a thread, which a listing leaves out but
-// a number just given out may be.
+// thread reports whether a number is that of a thread, as everyPID may find among
+// those allocated meanwhile.
 func thread(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -173,22 +178,7 @@ func thread(pid int) bool {
 	return ok && tgid != strconv.Itoa(pid)
 }
 
-// environTags are the tags in the environment that a process was started with,
-// the outermost first.
-func environTags(pid int) []string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return nil
-	}
-	for kv := range bytes.SplitSeq(b, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(tagName+"=")); ok {
-			return strings.Split(string(v), "/")
-		}
-	}
-	return nil
-}
-
-// commandLine is a command line for people.
+// commandLine returns the command line of a process for people.
 func commandLine(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err == nil && len(b) > 0 {
@@ -201,11 +191,40 @@ func commandLine(pid int) string {
 	return "[" + strings.TrimSpace(string(b)) + "]"
 }
 
-// shown cuts a command line to what a Process holds of it.
+// shown returns a command line as Process.Command holds it.
 func shown(s string) string {
 	const most = 200
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
+}
+
+// kill kills a process, and with group its process group, which is in the same session
+// and so of the same command, and reports whether it did. A group is killed at once,
+// so that forks do not escape. No descriptor names a group, whose leader may be dead;
+// but the process was in it a moment ago, and the kernel uses a number again only
+// after all others.
+func kill(p Process, group bool) (ended bool) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err == unix.ESRCH {
+		return false
+	}
+	if err == nil {
+		defer func() { _ = unix.Close(fd) }()
+	}
+	st, ok := readStat(p.PID)
+	if !ok || st.start != p.Start || !st.alive() {
+		return false
+	}
+	if group && st.pgid > 1 {
+		_ = unix.Kill(-st.pgid, unix.SIGKILL)
+	}
+	// Errors are ignored: the next round finds what is still alive.
+	if err != nil {
+		_ = unix.Kill(p.PID, unix.SIGKILL)
+	} else {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+	return true
 }

@@ -1,4 +1,4 @@
-package exec
+package supervise
 
 import (
 	"context"
@@ -13,94 +13,96 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killWait bounds the wait for a process to be gone that was killed.
+// killWait bounds the wait for the end of a process that was killed.
 const killWait = 3 * time.Second
 
-// endOf is End.
-func endOf(ctx context.Context, c Claim, held string, grace time.Duration) error {
-	fd, err := prove(c, held)
+// end implements End.
+func end(ctx context.Context, id ProcessID, lock string, grace time.Duration) error {
+	fd, err := prove(id, lock)
 	if errors.Is(err, syscall.ESRCH) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("end process %d: %w", c.PID, err)
+		return fmt.Errorf("end process %d: %w", id.PID, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	for _, s := range []syscall.Signal{unix.SIGTERM, unix.SIGCONT} {
 		if err := unix.PidfdSendSignal(fd, s, nil, 0); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("end process %d: %w", c.PID, err)
+			return fmt.Errorf("end process %d: %w", id.PID, err)
 		}
 	}
 	if gone, err := awaitEnd(ctx, fd, grace); gone || err != nil {
 		return err
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("kill process %d: %w", c.PID, err)
+		return fmt.Errorf("kill process %d: %w", id.PID, err)
 	}
 	gone, err := awaitEnd(ctx, fd, killWait)
 	if !gone && err == nil {
-		err = &SurvivorError{Processes: []Process{{PID: c.PID, Start: c.Start, Command: commandLine(c.PID)}}}
+		err = &SurvivorError{Processes: []Process{{PID: id.PID, Start: id.Start, Command: commandLine(id.PID)}}}
 	}
 	return err
 }
 
-// lives is Lives.
-func lives(c Claim) bool {
-	st, ok := readStat(c.PID)
-	return ok && st.state != 'Z' && st.state != 'X' && c.Start != 0 && st.start == c.Start && c.Boot == bootID()
+// alive implements ProcessID.Alive.
+func alive(id ProcessID) bool {
+	st, ok := readStat(id.PID)
+	return ok && st.alive() && id.Start != 0 && st.start == id.Start && id.Boot == bootID()
 }
 
-// prove opens a descriptor of the process and then checks that it is the one.
-func prove(c Claim, held string) (fd int, err error) {
-	if c.PID <= 1 || c.PID == os.Getpid() {
-		return -1, fmt.Errorf("%w: %d is no process to end", ErrUnproven, c.PID)
+// prove opens a descriptor of the process and then checks that it is the right one.
+// The caller closes it.
+func prove(id ProcessID, lock string) (fd int, err error) {
+	if id.PID <= 1 || id.PID == os.Getpid() {
+		return -1, fmt.Errorf("%w: %d is no process to end", ErrUnproven, id.PID)
 	}
-	if c.Start == 0 || c.Boot == "" {
-		return -1, fmt.Errorf("%w: it does not say when it began", ErrUnproven)
+	if id.Start == 0 || id.Boot == "" {
+		return -1, fmt.Errorf("%w: its start time is unknown", ErrUnproven)
 	}
-	if c.Boot != bootID() {
+	if id.Boot != bootID() {
 		return -1, fmt.Errorf("%w: it runs on another host, or ran before the last boot", ErrUnproven)
 	}
-	if !canScan() {
+	if !CanScan() {
 		return -1, fmt.Errorf("%w: the process table cannot be read", ErrUnproven)
 	}
-	fd, err = unix.PidfdOpen(c.PID, 0)
+	fd, err = unix.PidfdOpen(id.PID, 0)
 	if err != nil {
 		return -1, err
 	}
-	if err := c.check(held); err != nil {
+	if err := id.check(lock); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
 }
 
-func (c Claim) check(held string) error {
-	st, ok := readStat(c.PID)
+// check returns nil, ESRCH for a process that has ended, or what is not proven.
+func (id ProcessID) check(lock string) error {
+	st, ok := readStat(id.PID)
 	if !ok {
 		return syscall.ESRCH
 	}
-	if st.start != c.Start {
+	if st.start != id.Start {
 		return fmt.Errorf("%w: the pid belongs to another process now", ErrUnproven)
 	}
-	if st.state == 'Z' || st.state == 'X' {
+	if !st.alive() {
 		return syscall.ESRCH
 	}
-	info, err := os.Stat("/proc/" + strconv.Itoa(c.PID))
+	info, err := os.Stat("/proc/" + strconv.Itoa(id.PID))
 	if err != nil {
 		return syscall.ESRCH
 	}
 	if sys, ok := info.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
 		return fmt.Errorf("%w: it belongs to another user", ErrUnproven)
 	}
-	if held != "" && !mayHold(c.PID, held) {
+	if lock != "" && !mayHold(id.PID, lock) {
 		return fmt.Errorf("%w: another process holds the lock", ErrUnproven)
 	}
 	return nil
 }
 
-// mayHold says that a process holds a flock on a file, or that the system does
-// not tell who does.
+// mayHold reports whether a process holds a flock on a file, or the system does not
+// show its holders.
 func mayHold(pid int, path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -126,7 +128,7 @@ func mayHold(pid int, path string) bool {
 	return !named
 }
 
-// awaitEnd waits until the process of a descriptor is gone.
+// awaitEnd waits until the process of a descriptor has ended.
 func awaitEnd(ctx context.Context, fd int, wait time.Duration) (gone bool, err error) {
 	const look = 50 * time.Millisecond // how late the end of ctx may be noticed
 	deadline := time.Now().Add(wait)
@@ -149,6 +151,7 @@ func awaitEnd(ctx context.Context, fd int, wait time.Duration) (gone bool, err e
 	}
 }
 
+// bootID returns the kernel's boot id; "" if it is unknown.
 func bootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -1,4 +1,4 @@
-package exec
+package supervise
 
 import (
 	"encoding/gob"
@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -18,100 +17,20 @@ import (
 	"ralph/workers/exec/sandbox"
 )
 
-// The first process of a container is this program, executed again with initName as
-// its only argument. It is ordinary Go: it starts commands for the Ralph that
-// started it, one at a time, reaps what becomes its child, and ends with Ralph.
+// This file is the first process of a container: this program, executed again with
+// initName as its only argument. It starts commands, one at a time, for the Ralph
+// that started it, reaps every child, and ends with that Ralph.
 
-// initName is the argument with which this program is the first process of a
-// container.
+// initName is the argument that makes this program the first process of a container.
 const initName = "container-init"
 
-// The descriptors of that process, besides 0, 1 and 2, which are /dev/null.
-const (
-	initControl = 3 // requests and replies, encoded by gob
-	initFiles   = 4 // the files of the commands
-)
-
-// setup is the first request.
-type setup struct {
-	// UID and GID are the user to map to itself in a new user namespace; -1 where
-	// the namespace is mapped already, or there is none.
-	UID, GID int
-}
-
-// request is every other one. Exactly one field is set.
-type request struct {
-	Run    *runRequest
-	Signal syscall.Signal // to the process group of the leader
-	Freeze bool           // stop everything but the first process
-	Sweep  bool           // kill everything but the first process; the leader is dead
-}
-
-// runRequest starts a command. Its three files come over initFiles.
-type runRequest struct {
-	Path      string // "" only tries the layout
-	Argv, Env []string
-	Dir       string
-	Tag       uint64          // soft limit RLIMIT_RTTIME of the command; 0 leaves it
-	Layout    *sandbox.Layout // nil is not confined
-}
-
-// reply answers a request. Exactly one field is set; Signal and Freeze have none.
-type reply struct {
-	Ready   bool  // setup is done
-	Started int   // pid of the leader in its namespace; 1 for a layout that was only tried
-	Fault   *flaw // setup or run failed
-	Exited  *exit // the leader is dead and reaped
-	Swept   bool  // nothing is left
-}
-
-// exit is the end of a leader.
-type exit struct {
-	Status syscall.WaitStatus
-	Left   bool // more than the leader was there when it ended
-}
-
-// flaw is an error that crosses the process boundary.
-type flaw struct {
-	Confine bool // the confinement failed, not the start of the program
-	Op      string
-	Path    string
-	Errno   syscall.Errno
-	Text    string // where there is no Errno
-}
-
-func flawOf(confine bool, err error) *flaw {
-	f := &flaw{Confine: confine}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		f.Op, f.Path = pe.Op, pe.Path
-	}
-	if !errors.As(err, &f.Errno) {
-		f.Text = err.Error()
-	}
-	return f
-}
-
-// Error is "op path: cause".
-func (f *flaw) Error() string {
-	return strings.TrimLeft(fmt.Sprintf("%s %s: %v", f.Op, f.Path, f.Unwrap()), " :")
-}
-
-// Unwrap gives the cause.
-func (f *flaw) Unwrap() error {
-	if f.Errno != 0 {
-		return f.Errno
-	}
-	return errors.New(f.Text)
-}
-
-// Self returns the arguments that execute this program as the first process of a
-// container, for Options.Init. The program's main function calls Init first.
+// Self returns the command line that executes this program as the first process of a
+// container, for Options.Init. The program's main function must call Init.
 func Self() []string { return []string{os.Args[0], initName} }
 
-// Init serves as the first process of a container when the program was executed as
-// such, and then never returns. Otherwise it does nothing. A program that gives
-// Options.Init calls it before anything else.
+// Init runs the first process of a container, and does not return, when the program
+// was executed as one. Otherwise it does nothing. A program that uses Self calls it
+// before anything else.
 func Init() {
 	if len(os.Args) != 2 || os.Args[1] != initName {
 		return
@@ -127,18 +46,18 @@ func Init() {
 type initServer struct {
 	enc   *gob.Encoder
 	own   uint64 // soft limit RLIMIT_RTTIME of this process
-	ready *stage // made ready for the next confined command; nil without one
-	born  chan struct{}
-	base  legacy // what the next command inherits
+	ready *stage // for the next confined command; nil without one
+	child chan struct{}
+	base  inheritance // what the next command is to inherit
 
 	mu     sync.Mutex // guards enc and what follows
-	leader int        // 0 without one that runs
+	leader int        // 0 while no command runs
 }
 
-// serveInit obeys until the control socket closes. Its end is the end of everything
-// in the container.
+// serveInit serves requests until the control socket closes, and returns the exit
+// code. Its end ends everything in the container.
 func serveInit() int {
-	// Handled signals are not ignored by what is started, and do nothing here.
+	// Handled signals have no effect here, and commands do not inherit them as ignored.
 	signal.Notify(make(chan os.Signal, 1))
 	closeInherited()
 	_ = os.WriteFile("/proc/self/comm", []byte("ralph-init"), 0) // a name for ps
@@ -147,7 +66,7 @@ func serveInit() int {
 	}
 	control := os.NewFile(initControl, "control")
 	dec := gob.NewDecoder(control)
-	s := &initServer{enc: gob.NewEncoder(control), born: make(chan struct{}, 1)}
+	s := &initServer{enc: gob.NewEncoder(control), child: make(chan struct{}, 1)}
 	var first setup
 	if dec.Decode(&first) != nil {
 		return 1
@@ -179,16 +98,15 @@ func serveInit() int {
 		case r.Sweep:
 			s.sweep()
 		case r.Freeze:
-			_ = unix.Kill(-1, unix.SIGSTOP) // ESRCH: nothing is there any more
+			_ = unix.Kill(-1, unix.SIGSTOP) // ESRCH: nothing is left
 		default:
 			s.signal(r.Signal)
 		}
 	}
 }
 
-// closeInherited closes what Ralph's own starter left open for its children, such as
-// locks and terminals. Descriptors that survived the execution are those without
-// close-on-exec; the runtime's own have it.
+// closeInherited closes descriptors that Ralph inherited itself, such as locks and
+// terminals: those without close-on-exec, which the runtime's own have.
 func closeInherited() {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -207,7 +125,7 @@ func closeInherited() {
 	unix.CloseOnExec(initFiles)
 }
 
-// apply gives the first process the user that its commands inherit.
+// apply maps the user that commands inherit.
 func (u setup) apply() error {
 	if u.UID >= 0 {
 		for _, m := range [...][2]string{
@@ -227,30 +145,29 @@ func (s *initServer) send(r reply) {
 	s.sendLocked(r)
 }
 
-// sendLocked sends. Where nobody receives Ralph is gone, and this process ends.
+// sendLocked sends a reply. An error means that Ralph has ended: this process ends.
 func (s *initServer) sendLocked(r reply) {
 	if s.enc.Encode(r) != nil {
 		os.Exit(1)
 	}
 }
 
-// reap collects every child: everything in the pid namespace is a child, or
-// descends from one.
+// reap reaps every child for ever. Orphans of the pid namespace become children.
 func (s *initServer) reap() {
 	for {
 		var ws syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &ws, 0, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil: // there is no child
-			<-s.born
+		case err != nil: // no child
+			<-s.child
 		default:
 			s.reaped(pid, ws)
 		}
 	}
 }
 
-// reaped reports the end of the leader, and whether anything else is left.
+// reaped reports the end of the leader.
 func (s *initServer) reaped(pid int, ws syscall.WaitStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +178,7 @@ func (s *initServer) reaped(pid int, ws syscall.WaitStatus) {
 	s.sendLocked(reply{Exited: &exit{Status: ws, Left: !childless()}})
 }
 
-// childless reaps what is dead and reports whether no child is left.
+// childless reaps dead children and reports whether none is left.
 func childless() bool {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
@@ -274,10 +191,10 @@ func childless() bool {
 	}
 }
 
-// sweep kills what a leader left and confirms when all of it is gone. Nothing
+// sweep kills what a leader left and replies when all of it is reaped. Nothing
 // escapes: kill(2) with -1 is atomic against forks.
 func (s *initServer) sweep() {
-	_ = unix.Kill(-1, unix.SIGKILL) // ESRCH: it is gone already
+	_ = unix.Kill(-1, unix.SIGKILL) // ESRCH: nothing is left
 	for {
 		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
 			break
@@ -290,12 +207,12 @@ func (s *initServer) signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.leader > 0 {
-		_ = unix.Kill(-s.leader, sig) // its group exists until the leader is reaped
+		_ = unix.Kill(-s.leader, sig) // the group exists until the leader is reaped
 	}
 }
 
-// run starts a command, or tries its layout, on a thread that ends afterwards. The
-// files of the command are closed before the reply.
+// run starts a command, or only tries its layout, on a thread that ends afterwards.
+// It closes the command's files before the reply.
 func (s *initServer) run(r *runRequest) {
 	files, err := receiveFiles(initFiles)
 	if err != nil {
@@ -319,10 +236,10 @@ func (s *initServer) run(r *runRequest) {
 	pid := 1
 	err = st.run(func() (err error) {
 		if inherited() != s.base {
-			os.Exit(1) // an earlier command wore this process out: Ralph starts another
+			os.Exit(1) // an earlier command changed it: Ralph starts another container
 		}
 		if r.Layout != nil && r.Path != "" {
-			err = r.Layout.Limits.Apply(0) // for good
+			err = r.Layout.Limits.Apply(0) // cannot be raised again
 			s.base = inherited()
 		}
 		if err == nil {
@@ -348,14 +265,14 @@ func (s *initServer) run(r *runRequest) {
 	if r.Path != "" {
 		s.leader = pid
 		select {
-		case s.born <- struct{}{}:
-		default: // the reaper has a child to look for already
+		case s.child <- struct{}{}:
+		default: // reap has been woken already
 		}
 	}
 	s.sendLocked(reply{Started: pid})
 }
 
-// arrange gives the calling thread the view and the rights of a command.
+// arrange gives the calling thread the mounts and the rights of a command.
 func arrange(l *sandbox.Layout) error {
 	if l == nil {
 		return errors.Join(sandbox.MountProc(), sandbox.KeepNoCapabilities())
@@ -372,8 +289,10 @@ func (s *initServer) fork(r *runRequest, files []int) (int, error) {
 	for _, fd := range files {
 		attr.Files = append(attr.Files, uintptr(fd))
 	}
-	s.mark(r.Tag)
-	defer s.mark(s.own)
+	if r.Tag != 0 {
+		setLimitTag(0, r.Tag) // the child inherits it
+		defer setLimitTag(0, s.own)
+	}
 	pid, err := syscall.ForkExec(r.Path, r.Argv, attr)
 	if err != nil {
 		return 0, flawOf(false, err)
@@ -381,11 +300,11 @@ func (s *initServer) fork(r *runRequest, files []int) (int, error) {
 	return pid, nil
 }
 
-// legacy is what a command inherits from the first process and its threads, and what
-// another process of the same user may change there: prlimit(2), setpriority(2), sched_setaffinity(2),
-// sched_setscheduler(2) and ioprio_set(2) need no more than the same user.
-type legacy struct {
-	limits   [16]unix.Rlimit // all that there are
+// inheritance is what a command inherits from the first process and its threads, and
+// what another process of the same user may change there by prlimit(2),
+// setpriority(2), sched_setaffinity(2), sched_setscheduler(2) and ioprio_set(2).
+type inheritance struct {
+	limits   [16]unix.Rlimit // every resource
 	nice     int
 	ioprio   uintptr
 	affinity unix.CPUSet
@@ -393,10 +312,10 @@ type legacy struct {
 	oom      [16]byte // oom_score_adj
 }
 
-func inherited() legacy {
-	var l legacy
+func inherited() inheritance {
+	var l inheritance
 	for i := range l.limits {
-		_ = unix.Prlimit(0, i, nil, &l.limits[i]) // what cannot be read is equal
+		_ = unix.Prlimit(0, i, nil, &l.limits[i]) // what cannot be read compares equal
 	}
 	l.nice, _ = unix.Getpriority(unix.PRIO_PROCESS, 0)
 	const ioprioWhoProcess = 1
@@ -411,43 +330,33 @@ func inherited() legacy {
 	return l
 }
 
-// mark sets the soft limit that marks a command, which what is forked inherits.
-func (s *initServer) mark(n uint64) {
-	var lim unix.Rlimit
-	if n == 0 || unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim) != nil {
-		return
-	}
-	lim.Cur = n
-	_ = unix.Prlimit(0, unix.RLIMIT_RTTIME, &lim, nil) // without it the environment still carries the tag
-}
-
-// stage is a thread with namespaces of its own, made ahead of its use.
+// stage is a thread with namespaces of its own, made before it is needed.
 type stage struct {
 	flags int
 	job   chan func() error
 	done  chan error
 }
 
-// newStage makes the namespaces in the background.
+// newStage starts to make the namespaces in the background.
 func newStage(flags int) *stage {
 	st := &stage{flags: flags, job: make(chan func() error), done: make(chan error, 1)}
 	go st.serve()
 	return st
 }
 
-// run runs f on the thread and waits for it. The thread ends with it.
+// run runs f on the thread and waits for it. The thread ends afterwards.
 func (st *stage) run(f func() error) error {
 	st.job <- f
 	return <-st.done
 }
 
-// drop ends a stage that is not used.
+// drop ends a stage without a run.
 func (st *stage) drop() { close(st.job) }
 
 func (st *stage) serve() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	if unix.Gettid() == os.Getpid() {
-		// The first thread cannot end. It waits while another one does the work.
+		// The first thread cannot end. It waits while another thread does the work.
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package exec
+package supervise
 
 import (
 	"context"
@@ -15,9 +15,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// claimed starts a shell command that is not one of a Runner and returns its
-// claim; it is gone when the test ends.
-func claimed(t *testing.T, script string) (*exec.Cmd, Claim) {
+// outsider starts a shell command without a Supervisor. It ends with the test.
+func outsider(t *testing.T, script string) (*exec.Cmd, ProcessID) {
 	t.Helper()
 	ready := filepath.Join(t.TempDir(), "ready")
 	cmd := exec.Command("sh", "-c", script+"; : > "+ready+"; while :; do sleep 0.02; done")
@@ -39,7 +38,7 @@ func claimed(t *testing.T, script string) (*exec.Cmd, Claim) {
 	if !ok {
 		t.Fatal("no stat of a living process")
 	}
-	return cmd, Claim{PID: cmd.Process.Pid, Start: st.start, Boot: bootID()}
+	return cmd, ProcessID{PID: cmd.Process.Pid, Start: st.start, Boot: bootID()}
 }
 
 func TestEnd(t *testing.T) {
@@ -58,70 +57,70 @@ func TestEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd, claim := claimed(t, c.script)
+			cmd, id := outsider(t, c.script)
 			if c.stop {
 				if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if !claim.Lives() {
+			if !id.Alive() {
 				t.Error("a living process does not live")
 			}
 			began := time.Now()
-			if err := End(t.Context(), claim, "", c.grace); err != nil {
+			if err := End(t.Context(), id, "", c.grace); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took > c.most {
 				t.Errorf("took %v", took)
 			}
-			for deadline := time.Now().Add(5 * time.Second); claim.Lives(); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Second); id.Alive(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("it still lives")
 				}
 			}
-			if err := End(t.Context(), claim, "", time.Second); err != nil {
+			if err := End(t.Context(), id, "", time.Second); err != nil {
 				t.Errorf("ending what is gone: %v", err)
 			}
 		})
 	}
 }
 
-// Nothing is sent to a process that is not proven to be the one.
+// No signal is sent to a process that is not proven to be the right one.
 func TestEndRefusesWhatIsNotProven(t *testing.T) {
-	cmd, claim := claimed(t, ":")
+	cmd, id := outsider(t, ":")
 	lock := filepath.Join(t.TempDir(), "lock")
 	l := flock.New(lock)
 	if ok, err := l.TryLock(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	defer func() { _ = l.Close() }()
-	reused, before, silent, own, first := claim, claim, claim, claim, claim
+	reused, before, silent, own, first := id, id, id, id, id
 	reused.Start++
 	before.Boot = "another"
 	silent.Start = 0
 	own.PID = os.Getpid()
 	first.PID = 1
 	for name, c := range map[string]struct {
-		claim Claim
-		held  string
-	}{"reused pid": {reused, ""}, "another boot": {before, ""}, "no start time": {silent, ""}, "ourselves": {own, ""}, "init": {first, ""}, "lock of another": {claim, lock}} {
-		if err := End(t.Context(), c.claim, c.held, 10*time.Millisecond); !errors.Is(err, ErrUnproven) {
+		id   ProcessID
+		lock string
+	}{"reused pid": {reused, ""}, "another boot": {before, ""}, "no start time": {silent, ""}, "ourselves": {own, ""}, "init": {first, ""}, "lock of another": {id, lock}} {
+		if err := End(t.Context(), c.id, c.lock, 10*time.Millisecond); !errors.Is(err, ErrUnproven) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if !claim.Lives() || cmd.ProcessState != nil {
+	if !id.Alive() || cmd.ProcessState != nil {
 		t.Error("the process was ended")
 	}
 }
 
 func TestEndObeysItsContext(t *testing.T) {
-	_, claim := claimed(t, "trap '' TERM")
+	_, id := outsider(t, "trap '' TERM")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := End(ctx, claim, "", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+	if err := End(ctx, id, "", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("ended with %v", err)
 	}
-	if !claim.Lives() {
+	if !id.Alive() {
 		t.Error("it was killed though the wait was given up")
 	}
 }
