@@ -384,10 +384,10 @@ func TestNothingIsInherited(t *testing.T) {
 	const look = `ulimit -a | grep -v real-time.non; nice; ionice -p $$; taskset -p $$ | sed 's/.*://'; cat /proc/self/oom_score_adj /proc/sys/kernel/pid_max; ls /dev/shm; ipcs -m | tail -n +4`
 	for name, script := range map[string]string{
 		"limits":           `prlimit --pid 1 --nofile=10:10 --fsize=0:0 --cpu=1:1`,
-		"niceness":         `for t in /proc/1/task/*; do renice -n 19 -p ${t##*/}; done; renice -n 19 -u $(id -u)`,
-		"affinity":         `for t in /proc/1/task/*; do taskset -p 1 ${t##*/}; done`,
-		"policy":           `for t in /proc/1/task/*; do chrt -i -p 0 ${t##*/}; done`,
-		"priority of i/o":  `for t in /proc/1/task/*; do ionice -c 3 -p ${t##*/}; done`,
+		"niceness":         `for t in $(seq 1 60); do renice -n 19 -p $t; done; renice -n 19 -u $(id -u)`,
+		"affinity":         `for t in $(seq 1 60); do taskset -p 1 $t; done`,
+		"policy":           `for t in $(seq 1 60); do chrt -i -p 0 $t; done`,
+		"priority of i/o":  `for t in $(seq 1 60); do ionice -c 3 -p $t; done`,
 		"score":            `echo 1000 >/proc/1/oom_score_adj`,
 		"bound of pids":    `echo 302 >/proc/sys/kernel/pid_max`,
 		"shared memory":    `echo x >/dev/shm/left; ipcmk -M 100`,
@@ -402,5 +402,18 @@ func TestNothingIsInherited(t *testing.T) {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
 		})
+	}
+}
+
+// A confined command does not see the first process, which has other namespaces.
+func TestFirstProcessIsUnseen(t *testing.T) {
+	r := newRunner(t)
+	if !mounts(r) {
+		t.Skip("not without namespaces")
+	}
+	y := newYard(t)
+	const look = `ls -d /proc/1 /proc/1/net/route /proc/1/mountinfo 2>/dev/null; ls -d /proc/self/net/route`
+	if out := y.run(t, r, look, &y.held).Stdout.String(); out != "/proc/self/net/route\n" {
+		t.Errorf("it sees %q", out)
 	}
 }

@@ -183,10 +183,13 @@ func (m *mounter) overlay(i int, o Overlay) int {
 	return m.clone(o.Path, m.find(at))
 }
 
-// proc mounts the /proc of the current pid namespace.
+// proc mounts the /proc of the current pid namespace. It leaves out the first process,
+// which has other namespaces than a command; a kernel before 5.8 shows it.
 func (m *mounter) proc() {
 	m.try("separate", "/proc", func() error { return unix.Mount("", "/proc", "", unix.MS_REC|unix.MS_SLAVE, "") })
-	m.mount("proc", "/proc", quiet, "")
+	if m.err == nil && unix.Mount("proc", "/proc", "proc", quiet, "hidepid=ptraceable") != nil {
+		m.mount("proc", "/proc", quiet, "")
+	}
 }
 
 // arrange makes everything read-only and attaches the copies, the outer first.
