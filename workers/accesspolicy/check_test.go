@@ -2,6 +2,7 @@ package accesspolicy_test
 
 import (
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -373,5 +374,25 @@ func TestWorkBesideAChildStays(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(w.root, "a.txt")); err != nil || string(text) != "the user goes on\n" {
 		t.Errorf("the user's file: %q, %v", text, err)
+	}
+}
+
+// Where another program makes the namespaces, Ralph's sandbox has no hole: else the
+// tests of it would be left out in silence.
+func TestCompleteWhereItCanBe(t *testing.T) {
+	if out, err := osexec.Command("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount", "--net", "--ipc", "true").CombinedOutput(); err != nil {
+		t.Skipf("unshare makes no namespaces here: %v: %s", err, out)
+	}
+	r := exec.New(exec.Options{Init: exec.Self()})
+	defer func() {
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	st := accesspolicy.Check(r)
+	for _, layer := range []string{"mount namespace", "network namespace", "process namespace"} {
+		if !st.Active(layer) {
+			t.Errorf("no %s: %+v", layer, st)
+		}
 	}
 }

@@ -188,7 +188,7 @@ func TestProtectedPartsOfGit(t *testing.T) {
 	before := state()
 	s := w.open(nil)
 	for _, command := range []string{
-		`git update-ref -d refs/ralph/checkpoints/1`, `mv .git/refs .git/r`, `rm -rf .git/refs`, `git config core.fsmonitor ./evil`, `echo '[core]' >> .git/config`, `rm .git/config`,
+		`git update-ref -d refs/ralph/checkpoints/1`, `mv .git/refs .git/r`, `rm -rf .git/refs`, `git config core.fsmonitor ./evil`, `printf '[core]\n\tpager = evil\n' >> .git/config`, `rm .git/config`,
 		`mv .git/config .git/c`, `cp a.txt .git/config`, `ln -sf ../a.txt .git/config`, `echo x > .git/hooks/pre-commit`, `mv .git/hooks .git/h`, `echo x > .git/info/attributes`,
 		`echo x >> .git/info/exclude`, `rm -rf .git/objects/*; touch .git/objects/x`, `git remote add evil ext::sh`, `rm -rf .git/*`,
 	} {
