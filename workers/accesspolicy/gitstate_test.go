@@ -64,10 +64,17 @@ func TestRebaseList(t *testing.T) {
 	w := newWorld(t, true)
 	s := w.open(nil)
 	list := filepath.Join(w.root, ".git", "rebase-merge", "git-rebase-todo")
-	if err := os.MkdirAll(filepath.Dir(list), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"one", "two"} {
+		w.file(filepath.Join(w.root, name), name)
+		w.git("add", name)
+		w.git("-c", "commit.gpgSign=false", "commit", "-qm", name)
 	}
-	const own = "pick 1234567 one\nexec make test\n"
+	w.git("-c", `sequence.editor=sed -i -e 1s/pick/edit/ -e '$aexec make test'`, "rebase", "-i", "HEAD~2")
+	text, err := os.ReadFile(list)
+	if err != nil || !strings.Contains(string(text), "exec make test\n") {
+		t.Fatalf("%q %v", text, err)
+	}
+	own := string(text)
 	for _, evil := range []string{`exec touch /tmp/x`, `x touch /tmp/x`, `  exec	touch /tmp/x`} {
 		w.file(list, own)
 		o := w.run(s, w.root, "echo '"+evil+"' >> .git/rebase-merge/git-rebase-todo", accesspolicy.Call{})
@@ -78,8 +85,10 @@ func TestRebaseList(t *testing.T) {
 			t.Errorf("%q: the list is %q, %v", evil, text, err)
 		}
 	}
-	w.works(s, "echo 'pick 7654321 two' >> .git/rebase-merge/git-rebase-todo")
-	if text, err := os.ReadFile(list); err != nil || string(text) != own+"pick 7654321 two\n" {
+	w.file(list, own)
+	pick := "pick " + w.git("rev-parse", "HEAD") + " two"
+	w.works(s, "echo '"+pick+"' >> .git/rebase-merge/git-rebase-todo")
+	if text, err := os.ReadFile(list); err != nil || string(text) != own+pick+"\n" {
 		t.Errorf("the list is %q, %v", text, err)
 	}
 }
