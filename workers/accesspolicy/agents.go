@@ -1,7 +1,6 @@
 package accesspolicy
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -112,38 +111,6 @@ func (s *Sandbox) findUsers() *git.Location {
 // whoever enters the tree is taken away.
 func (s *Sandbox) checkClone(say func(string, ...any)) {
 	for _, gitDir := range s.clone() {
-		list := []string{gitDir}
-		for _, pattern := range []string{"modules/*", "modules/*/*", "modules/*/modules/*"} {
-			found, _ := filepath.Glob(filepath.Join(gitDir, pattern)) // the pattern is ours
-			list = append(list, found...)
-		}
-		for _, dir := range list {
-			info, err := os.Lstat(dir)
-			if _, head := os.Lstat(filepath.Join(dir, "HEAD")); err != nil || head != nil || !info.IsDir() {
-				continue
-			}
-			for _, bad := range unsafeParts(dir) {
-				if bad.name == "config" && dir != gitDir && s.staysInTree(dir) {
-					continue
-				}
-				s.takeAway(filepath.Join(dir, bad.name), bad.why, say)
-			}
-		}
+		s.tame(gitDir, say)
 	}
-}
-
-// staysInTree says that the configuration of a submodule's repository sets nothing
-// that may have git run something, but for where its work tree is: in the agent's.
-func (s *Sandbox) staysInTree(gitDir string) bool {
-	text, err := readFile(filepath.Join(gitDir, "config"), maxConfigBytes)
-	if err != nil {
-		return false
-	}
-	var inside []string
-	for _, set := range settings(text) {
-		if path, ok := strings.CutPrefix(set, "core.worktree="); ok && below(s.o.Root, filepath.Join(gitDir, strings.TrimSpace(path))) {
-			inside = append(inside, set)
-		}
-	}
-	return unsafeKey(text, inside) == ""
 }

@@ -49,14 +49,7 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sa
 			c.Protect = append(c.Protect, filepath.Join(d.path, name))
 		}
 	}
-	if !s.child() {
-		c.Protect = append(c.Protect, s.nested()...)
-		for _, sub := range subdirs(s.o.Root) {
-			if entry := filepath.Join(sub, ".git"); isFile(entry) {
-				c.Protect = append(c.Protect, entry) // of a submodule or a linked work tree
-			}
-		}
-	}
+	c.Protect = append(c.Protect, s.usersRepos()...)
 	switch {
 	case s.child():
 		c.Write = append(c.Write, s.clone()...)

@@ -90,7 +90,7 @@ type Sandbox struct {
 	caches func() *buildcache.Store // opened once
 	// overlays says that an overlay of the caches can be mounted; tried once.
 	overlays func() bool
-	nested   func() []string      // see nestedRepos
+	nested   *nested
 	seen     func() []string      // see reading
 	users    func() *git.Location // see findUsers
 
@@ -149,7 +149,7 @@ func Open(o Options) (*Sandbox, error) {
 	}
 	s.layers = sync.OnceValue(func() Status { return Check(o.Proc) })
 	s.tools = sync.OnceValue(s.findTools)
-	s.nested = sync.OnceValue(s.nestedRepos)
+	s.nested = newNested(s.o.Root)
 	s.seen = sync.OnceValue(s.reading)
 	s.caches = sync.OnceValue(s.openCaches)
 	s.overlays = sync.OnceValue(s.tryOverlay)

@@ -96,47 +96,6 @@ func (s *Sandbox) quarantine(fd int, base string) (string, error) {
 	return name, nil
 }
 
-// bad is a part of a git directory that git would run, or be misled by.
-type bad struct{ name, why string }
-
-// unsafeParts looks for them in a git directory that a command has made.
-func unsafeParts(gitDir string) []bad {
-	var out []bad
-	for _, name := range []string{"config", "config.worktree"} {
-		path := filepath.Join(gitDir, name)
-		info, err := os.Lstat(path)
-		if err != nil {
-			continue
-		}
-		if !info.Mode().IsRegular() || info.Size() > maxConfigBytes {
-			out = append(out, bad{name, "is no configuration as git writes it"})
-			continue
-		}
-		text, err := readFile(path, maxConfigBytes)
-		if err != nil {
-			out = append(out, bad{name, "cannot be read"})
-			continue
-		}
-		if key := unsafeKey(text, nil); key != "" {
-			out = append(out, bad{name, "sets " + key + ", which may have git run something"})
-		}
-	}
-	if _, err := os.Lstat(filepath.Join(gitDir, "commondir")); err == nil {
-		out = append(out, bad{"commondir", "leads git to other configuration"})
-	}
-	hooks := filepath.Join(gitDir, "hooks")
-	if info, err := os.Lstat(hooks); err == nil {
-		entries, err := readDir(hooks)
-		odd := !info.IsDir() || err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-			return !strings.HasSuffix(e.Name(), ".sample")
-		})
-		if odd {
-			out = append(out, bad{"hooks", "holds programs that git would run"})
-		}
-	}
-	return out
-}
-
 // unreadable is told of what settings does not read.
 const unreadable = "a line that cannot be read"
 
@@ -149,7 +108,7 @@ func unsafeKey(text []byte, before []string) string {
 		case slices.Contains(before, set):
 		case strings.HasPrefix(set, unreadable):
 			return unreadable
-		case !harmlessKey(key), strings.HasSuffix(key, "url") && (strings.Contains(value, "::") || strings.ContainsAny(value, "\"\\")):
+		case !harmlessKey(key), strings.HasSuffix(key, "url") && (strings.Contains(value, "::") || strings.ContainsAny(value, "\"\\") || strings.HasPrefix(strings.TrimSpace(value), "-")):
 			return key
 		}
 	}
@@ -187,7 +146,11 @@ func settings(text []byte) []string {
 func harmlessKey(key string) bool {
 	section, name, _ := strings.Cut(key, ".")
 	switch section {
-	case "user", "author", "committer", "init", "color", "advice", "push", "fetch", "rebase", "rerere", "gc", "pack", "index", "feature", "extensions", "lfs":
+	case "init":
+		return name == "defaultbranch" // templatedir holds hooks
+	case "gc":
+		return name != "recentobjectshook"
+	case "user", "author", "committer", "color", "advice", "push", "fetch", "rebase", "rerere", "pack", "index", "feature", "extensions", "lfs":
 		return section != "lfs" || name == "repositoryformatversion"
 	case "branch":
 		return slices.Contains([]string{"remote", "merge", "rebase", "description", "pushremote", "sort"}, name)

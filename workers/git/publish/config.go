@@ -125,6 +125,9 @@ func (p *publication) config(ctx context.Context, pl *plan) {
 			names = append(names, printable(s.key())+", removed")
 		}
 	}
+	if len(names)+len(pl.config) == 0 {
+		p.rep.Dropped = append(p.rep.Dropped, "config")
+	}
 	const most = 5
 	if names = unique(names); len(names) > most {
 		names = append(names[:most], "…")

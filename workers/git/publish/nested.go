@@ -227,5 +227,6 @@ func (p *publication) newModule(ctx context.Context, name string, l layer) error
 	return os.Rename(tmp, l.lower)
 }
 
-// ofNewRepository are files that git makes in every repository.
-func ofNewRepository() []string { return []string{"info/exclude"} }
+// ofNewRepository are files that git makes in every repository; the configuration
+// where nothing of it but its form was left out.
+func ofNewRepository() []string { return []string{"config", "info/exclude"} }

@@ -304,7 +304,7 @@ func stateDir(l layer, dir string) (files map[string][]byte, odd string) {
 		files[name] = text
 	}
 	for _, name := range stateDirs()[dir] {
-		if _, there := files[name]; !there {
+		if _, there := files[name]; !there && (!exists(filepath.Join(l.lower, dir)) || exists(filepath.Join(l.lower, dir, name))) {
 			return nil, dir + " (without " + name + ")"
 		}
 	}

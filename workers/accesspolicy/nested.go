@@ -1,0 +1,363 @@
+package accesspolicy
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxDirs bounds how many directories of the tree are looked at for
+	// repositories.
+	maxDirs = 200_000
+	// maxModules bounds how deep the repositories of submodules are nested.
+	maxModules = 8
+)
+
+// repositories finds the git repositories in a tree, at any depth: a ".git", which
+// is a directory or a file that leads to one, and the layout by which git takes
+// any other directory for a repository. It remembers directories that did not
+// change.
+type repositories struct {
+	root string
+	skip []string // directories that are not looked into
+	dirs map[string]seenDir
+}
+
+// seenDir is what a directory held when it was read.
+type seenDir struct {
+	changed, read time.Time
+	subs          []string
+	entry         []string // names that are ".git" to some file system
+	bare          bool     // the directory itself is one of git's
+}
+
+// find returns the paths of what git takes for repositories: ".git" in a work
+// tree, or a directory of git's of another name.
+func (r *repositories) find() []string {
+	now := map[string]seenDir{}
+	var out []string
+	for queue := []string{r.root}; len(queue) > 0 && len(now) < maxDirs; {
+		at := queue[0]
+		queue = queue[1:]
+		d := r.look(at)
+		now[at] = d
+		for _, name := range d.entry {
+			out = append(out, filepath.Join(at, name))
+		}
+		if d.bare && at != r.root {
+			out = append(out, at)
+			continue
+		}
+		for _, name := range d.subs {
+			if path := filepath.Join(at, name); !slices.Contains(r.skip, path) {
+				queue = append(queue, path)
+			}
+		}
+	}
+	r.dirs = now
+	return out
+}
+
+// look reads a directory, or remembers it.
+func (r *repositories) look(path string) seenDir {
+	changed := changeTime(path)
+	if d, ok := r.dirs[path]; ok && d.changed.Equal(changed) && d.read.Sub(changed) > quiet {
+		return d
+	}
+	d := seenDir{changed: changed, read: time.Now()}
+	list, _ := readDir(path) // what cannot be read cannot be entered either
+	has := map[string]bool{}
+	for _, e := range list {
+		name := e.Name()
+		has[name] = true
+		switch {
+		case Fold(name) == ".git":
+			d.entry = append(d.entry, name)
+		case e.IsDir():
+			d.subs = append(d.subs, name)
+		}
+	}
+	d.bare = has["HEAD"] && (has["commondir"] || has["objects"] && has["refs"])
+	return d
+}
+
+// nested are the repositories in the tree, besides its own.
+type nested struct {
+	repositories
+	mu sync.Mutex
+	// users are those that appeared while no command ran, with the parts of them
+	// through which git runs something; commands are the others.
+	users    map[string][]string
+	commands map[string]bool
+}
+
+func newNested(root string) *nested {
+	return &nested{repositories: repositories{root: root, skip: []string{filepath.Join(root, ".ralph")}}, users: map[string][]string{}, commands: map[string]bool{}}
+}
+
+// below lists the repositories below the root of the tree.
+func (n *nested) below() []string {
+	return slices.DeleteFunc(n.find(), func(p string) bool { return filepath.Dir(p) == n.root && filepath.Base(p) == ".git" })
+}
+
+// usersRepos are what is protected of the user's own repositories in the tree.
+func (s *Sandbox) usersRepos() []string {
+	n := s.nested
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []string
+	for _, path := range n.below() {
+		if n.commands[path] {
+			continue
+		}
+		if _, known := n.users[path]; !known {
+			n.users[path] = []string{}
+			for _, b := range s.unsafeParts(path) {
+				n.users[path] = append(n.users[path], b.name)
+			}
+		}
+		parts := []string{"config", "config.worktree", "hooks", "info", "commondir"}
+		if !isDir(path) {
+			parts = []string{""}
+		}
+		for _, name := range parts {
+			if _, err := os.Lstat(filepath.Join(path, name)); err == nil && len(out) < maxNested {
+				out = append(out, filepath.Join(path, name))
+			}
+		}
+	}
+	return out
+}
+
+// checkRepos makes the repositories harmless that commands have made, wherever in
+// the tree: they may stay, but not with anything that git would run for the user,
+// or that leads it elsewhere. Of the user's own what was not there before goes.
+func (s *Sandbox) checkRepos(w *watch, say func(string, ...any)) {
+	if !w.repo {
+		s.checkRepo(filepath.Join(s.o.Root, ".git"), say)
+	}
+	n := s.nested
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	found := n.below()
+	for _, path := range found {
+		known, users := n.users[path]
+		if !users {
+			n.commands[path] = true
+			s.checkRepo(path, say)
+			continue
+		}
+		for _, b := range s.unsafeParts(path) {
+			if !slices.Contains(known, b.name) {
+				s.takeAway(filepath.Join(path, b.name), b.why, say)
+			}
+		}
+	}
+	gone := func(path string) bool { return !slices.Contains(found, path) }
+	maps.DeleteFunc(n.users, func(path string, _ []string) bool { return gone(path) })
+	maps.DeleteFunc(n.commands, func(path string, _ bool) bool { return gone(path) })
+}
+
+// checkRepo makes one repository harmless.
+func (s *Sandbox) checkRepo(path string, say func(string, ...any)) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return
+	}
+	if info.IsDir() {
+		s.tame(path, say)
+		return
+	}
+	target, ok := gitFile(path, info)
+	if loc := s.repository(); loc != nil && ok && below(loc.CommonDir, target) {
+		return // a work tree or submodule of the repository: all of that is guarded
+	}
+	if !ok || !below(s.o.Root, target) {
+		s.takeAway(path, "leads git to a place outside the tree", say)
+		return
+	}
+	s.tame(target, say)
+}
+
+// tame takes from a directory of git's, and those of its submodules and linked work
+// trees, what git would run or be misled by. Of configuration it leaves what is
+// harmless; the whole is in the quarantine.
+func (s *Sandbox) tame(gitDir string, say func(string, ...any)) {
+	for _, dir := range gitDirs(gitDir, 0) {
+		for _, b := range s.unsafeParts(dir) {
+			path := filepath.Join(dir, b.name)
+			s.takeAway(path, b.why, say)
+			if b.rest == nil {
+				continue
+			}
+			if err := (keptFile{mode: 0o644, data: b.rest}).putBack(path); err != nil {
+				say("%s could not be put back without that: %v", s.rel(path), err)
+			}
+		}
+	}
+}
+
+// gitDirs are a directory of git's and those of its submodules and linked work
+// trees.
+func gitDirs(dir string, depth int) []string {
+	out := []string{dir}
+	if depth > maxModules {
+		return out
+	}
+	for _, name := range []string{"worktrees", "modules"} {
+		entries, _ := readDir(filepath.Join(dir, name)) // mostly there are none
+		for _, e := range entries {
+			if e.IsDir() {
+				out = append(out, gitDirs(filepath.Join(dir, name, e.Name()), depth+1)...)
+			}
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
+		// The name of a submodule has slashes.
+		entries, _ := readDir(dir) // as above
+		for _, e := range entries {
+			if e.IsDir() {
+				out = append(out, gitDirs(filepath.Join(dir, e.Name()), depth+1)...)
+			}
+		}
+	}
+	return out
+}
+
+// bad is a part of a git directory that git would run, or be misled by. rest is
+// what may stay of it, nil for nothing.
+type bad struct {
+	name, why string
+	rest      []byte
+}
+
+// unsafeParts looks for them in a git directory that a command has made.
+func (s *Sandbox) unsafeParts(gitDir string) []bad {
+	var out []bad
+	add := func(name, why string, rest []byte) { out = append(out, bad{name, why, rest}) }
+	for _, name := range []string{"config", "config.worktree"} {
+		path := filepath.Join(gitDir, name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue
+		}
+		if !info.Mode().IsRegular() || info.Size() > maxConfigBytes {
+			add(name, "is no configuration as git writes it", nil)
+			continue
+		}
+		text, err := readFile(path, maxConfigBytes)
+		if err != nil {
+			add(name, "cannot be read", nil)
+			continue
+		}
+		if key := unsafeKey(text, s.workTrees(gitDir, text)); key != "" {
+			rest := harmlessConfig(text, s.workTrees(gitDir, text))
+			if len(settings(rest)) == 0 {
+				rest = nil
+			}
+			add(name, "sets "+key+", which may have git run something; what else it sets stays", rest)
+		}
+	}
+	if text, err := readFile(filepath.Join(gitDir, "commondir"), maxConfigBytes); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		// That of a linked work tree is the repository that it belongs to.
+		to := filepath.Join(gitDir, strings.TrimSpace(string(text)))
+		if err != nil || filepath.Base(filepath.Dir(gitDir)) != "worktrees" || to != filepath.Dir(filepath.Dir(gitDir)) {
+			add("commondir", "leads git to other configuration", nil)
+		}
+	}
+	hooks := filepath.Join(gitDir, "hooks")
+	if info, err := os.Lstat(hooks); err == nil {
+		entries, err := readDir(hooks)
+		odd := !info.IsDir() || err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+			return !strings.HasSuffix(e.Name(), ".sample")
+		})
+		if odd {
+			add("hooks", "holds programs that git would run", nil)
+		}
+	}
+	for _, name := range []string{"remotes", "branches"} {
+		info, err := os.Lstat(filepath.Join(gitDir, name))
+		if err != nil {
+			continue
+		}
+		if entries, err := readDir(filepath.Join(gitDir, name)); !info.IsDir() || err != nil || len(entries) > 0 {
+			add(name, "leads git to other repositories", nil)
+		}
+	}
+	for _, name := range []string{"info/attributes", "info/grafts", "objects/info/http-alternates"} {
+		if name == "info/attributes" && slices.Contains(s.clone(), gitDir) {
+			continue // Ralph's, of the user's repository
+		}
+		if _, err := os.Lstat(filepath.Join(gitDir, name)); err == nil {
+			add(name, "misleads git", nil)
+		}
+	}
+	if path := filepath.Join(gitDir, "objects", "info", "alternates"); !s.borrowsInTree(path) {
+		add("objects/info/alternates", "leads git to objects outside the tree", nil)
+	}
+	return out
+}
+
+// borrowsInTree reports whether a list of alternates leads nowhere but into the
+// tree, or is not there.
+func (s *Sandbox) borrowsInTree(path string) bool {
+	text, err := readFile(path, maxConfigBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		if !filepath.IsAbs(line) {
+			line = filepath.Join(filepath.Dir(filepath.Dir(path)), line)
+		}
+		real, rerr := filepath.EvalSymlinks(line)
+		lent := s.trees() != "" && below(s.trees(), real) // to an agent's clone
+		if rerr != nil || strings.HasPrefix(line, `"`) || !below(s.o.Root, real) && !lent {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// workTrees are the settings of a submodule's repository that say where its work
+// tree is: in the tree.
+func (s *Sandbox) workTrees(gitDir string, text []byte) []string {
+	if !strings.Contains(gitDir, string(filepath.Separator)+"modules"+string(filepath.Separator)) {
+		return nil
+	}
+	var inside []string
+	for _, set := range settings(text) {
+		if path, ok := strings.CutPrefix(set, "core.worktree="); ok && below(s.o.Root, filepath.Join(gitDir, strings.TrimSpace(path))) && strings.TrimSpace(path)[0] != '"' {
+			inside = append(inside, set)
+		}
+	}
+	return inside
+}
+
+// harmlessConfig is a configuration without the lines that unsafeKey refuses, up to
+// the first that cannot be read.
+func harmlessConfig(text []byte, allowed []string) []byte {
+	out := []byte{}
+	section := ""
+	for line := range bytes.Lines(text) {
+		l := strings.TrimSpace(string(line))
+		if strings.HasPrefix(l, "[") {
+			section = l + "\n"
+		}
+		switch set := settings([]byte(section + l)); {
+		case len(set) > 0 && strings.HasPrefix(set[0], unreadable):
+			return out
+		case unsafeKey([]byte(section+l), allowed) == "":
+			out = append(append(out, bytes.TrimRight(line, "\n")...), '\n')
+		}
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package accesspolicy_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ralph/workers/accesspolicy"
+)
+
+// shapes are the forms by which git takes a directory for a repository, by
+// gitrepository-layout(5), git-init(1), git-clone(1), git-worktree(1) and
+// gitsubmodules(7): how a command makes one at "$1", with "$G" as git's directory.
+func shapes() map[string]string {
+	return map[string]string{
+		"git init":           `git init -q "$1"; G="$1/.git"`,
+		"bare":               `git init -q --bare "$1"; G="$1"`,
+		"bare without git":   `mkdir -p "$1/objects" "$1/refs"; echo ref: refs/heads/main >"$1/HEAD"; printf '[core]\n\trepositoryformatversion = 0\n' >"$1/config"; G="$1"`,
+		"clone":              `git init -q src; git -C src commit -q --allow-empty -m x; git clone -q src "$1"; G="$1/.git"`,
+		"separate directory": `mkdir -p "$1"; git init -q --separate-git-dir="$1.store" "$1/w"; G="$1.store"`,
+		"linked work tree":   `git init -q "$1"; git -C "$1" commit -q --allow-empty -m x; git -C "$1" worktree add -q ../linked; G="$1/.git/worktrees/linked"; git -C "$1" config extensions.worktreeConfig true; CONFIG=config.worktree`,
+		"submodule":          `git init -q lib; git -C lib commit -q --allow-empty -m x; git init -q "$1"; git -C "$1" -c protocol.file.allow=always submodule --quiet add "$PWD/lib" a/b; G="$1/.git/modules/a/b"`,
+		"moved":              `git init -q "$1.old"; mkdir -p "$1"; mv "$1.old/.git" "$1/.git"; G="$1/.git"`,
+	}
+}
+
+// acts are ways in which git's directory has git run a program, or leads it
+// elsewhere, by git-config(1), githooks(5), gitattributes(5) and
+// gitrepository-layout(5).
+func acts() map[string]string {
+	list := map[string]string{
+		"a hook":          `mkdir -p "$G/hooks"; printf '#!/bin/sh\ntouch ran\n' >"$G/hooks/post-checkout"; chmod +x "$G/hooks/post-checkout"`,
+		"attributes":      `mkdir -p "$G/info"; echo '* filter=x diff=x merge=x' >"$G/info/attributes"`,
+		"alternates":      `mkdir -p "$G/objects/info"; echo /etc >"$G/objects/info/alternates"`,
+		"http-alternates": `mkdir -p "$G/objects/info"; echo http://localhost/ >"$G/objects/info/http-alternates"`,
+		"a remotes file":  `mkdir -p "$G/remotes"; echo 'URL: ext::touch ran' >"$G/remotes/origin"`,
+		"grafts":          `mkdir -p "$G/info"; echo x >"$G/info/grafts"`,
+		"a linked config": `rm -f "$G/$CONFIG"; ln -s /etc/passwd "$G/$CONFIG"`,
+	}
+	for _, key := range strings.Fields(`core.fsmonitor core.hooksPath core.sshCommand core.gitProxy core.editor core.pager core.askPass core.worktree core.attributesFile core.alternateRefsCommand
+ alias.x browser.x.cmd credential.helper credential.x.helper diff.external diff.x.command diff.x.textconv difftool.x.cmd filter.x.clean filter.x.smudge filter.x.process gc.recentObjectsHook gpg.program gpg.ssh.program
+ gpg.ssh.defaultKeyCommand guitool.x.cmd help.browser imap.tunnel include.path includeIf.onbranch:x.path init.templateDir instaweb.httpd interactive.diffFilter man.x.cmd merge.x.driver mergetool.x.cmd
+ pager.log receive.procReceiveRefs remote.x.receivepack remote.x.uploadpack remote.x.vcs remote.x.proxy sendemail.smtpServer sequence.editor submodule.x.update tar.x.command trailer.x.command trailer.x.cmd
+ uploadpack.packObjectsHook url.x.insteadOf url.x.pushInsteadOf http.proxy http.sslKey http.cookieFile protocol.ext.allow safe.bareRepository web.browser`) {
+		list[key] = `git config --file "$G/$CONFIG" ` + key + ` '!touch ran'`
+	}
+	return list
+}
+
+// TestRepositoriesAnywhere has commands make repositories of all shapes, deep in
+// the tree, with all that git would run: that is gone after the command, and what
+// is harmless stays.
+func TestRepositoriesAnywhere(t *testing.T) {
+	w := newWorld(t, true)
+	s := w.open(nil)
+	const keep = `git config --file "$G/$CONFIG" user.name Kept; git config --file "$G/$CONFIG" remote.kept.url ../x; git config --file "$G/$CONFIG" branch.main.remote kept; `
+	n := 0
+	for shape, make := range shapes() {
+		for act, do := range acts() {
+			if n++; testing.Short() && n%7 != 0 {
+				continue
+			}
+			if shape == "linked work tree" && (act == "a hook" || !strings.Contains(do, "CONFIG")) {
+				continue // git looks for these in the repository
+			}
+			at := "x/y/z"
+			o := w.run(s, w.root, `set -e -- `+at+`; mkdir -p x/y; CONFIG=config; `+make+`; `+keep+do+`; echo "G=$G/$CONFIG"`, accesspolicy.Call{})
+			_, config, ok := strings.Cut(strings.TrimSpace(o.out), "G=")
+			if o.code != 0 || !ok {
+				t.Fatalf("%s, %s: %+v", shape, act, o)
+			}
+			if len(o.rep.Reverted) == 0 {
+				t.Errorf("%s, %s: nothing is reported", shape, act)
+			}
+			text, err := os.ReadFile(filepath.Join(w.root, config))
+			if act == "a linked config" {
+				w.gone(filepath.Join(w.root, config))
+			} else if err != nil || !strings.Contains(string(text), "Kept") || !strings.Contains(string(text), "../x") || strings.Contains(string(text), "touch ran") {
+				t.Errorf("%s, %s: %v\n%s", shape, act, err, text)
+			}
+			for _, name := range []string{"hooks/post-checkout", "info/attributes", "objects/info/alternates", "objects/info/http-alternates", "remotes/origin", "info/grafts"} {
+				w.gone(filepath.Join(w.root, filepath.Dir(config), name))
+			}
+			if o := w.run(s, w.root, "rm -rf x src lib linked", accesspolicy.Call{}); o.code != 0 || len(o.rep.Reverted) > 0 {
+				t.Fatalf("%s, %s: said again: %+v", shape, act, o)
+			}
+		}
+	}
+}
+
+// TestHarmlessRepositories has commands make repositories as tools do, unasked and
+// unchanged.
+func TestHarmlessRepositories(t *testing.T) {
+	w := newWorld(t, true)
+	s := w.open(nil)
+	for shape, make := range shapes() {
+		for _, at := range []string{"z", "x/y/z"} {
+			o := w.run(s, w.root, `set -e -- `+at+`; mkdir -p x/y; `+make+`; git config --file "$G/config" branch.main.merge refs/heads/main; git config --file "$G/config" core.autocrlf false`, accesspolicy.Call{})
+			if o.code != 0 || len(o.rep.Reverted) > 0 {
+				t.Errorf("%s: %+v", shape, o)
+			}
+			if o := w.run(s, w.root, "rm -rf x z z.* src lib linked", accesspolicy.Call{}); o.code != 0 || len(o.rep.Reverted) > 0 {
+				t.Fatalf("%s: %+v", shape, o)
+			}
+		}
+	}
+	w.works(s, `git clone -q . copy && cd copy && git commit -q --allow-empty -m more && git push -q origin HEAD:refs/heads/pushed && git clone -q -s . ../shared && git -C ../shared log --oneline`)
+	w.works(s, `git -C copy remote get-url origin`)
+}
+
+// TestDeepRepositoriesOfTheUser has commands change repositories of the user's at
+// any depth, with git's configuration that was there and with what was not.
+func TestDeepRepositoriesOfTheUser(t *testing.T) {
+	w := newWorld(t, true)
+	deep := filepath.Join(w.root, "a", "b", "c")
+	w.file(filepath.Join(deep, "x"), "x")
+	w.gitIn(deep, "init", "-q")
+	w.gitIn(deep, "config", "core.pager", "mine")
+	if err := os.RemoveAll(filepath.Join(deep, ".git", "hooks")); err != nil {
+		t.Fatal(err)
+	}
+	w.gitIn(w.root, "init", "-q", "--bare", "a/bare.git")
+	s := w.open(nil)
+	w.works(s, "cd a/b/c && git add -A && git commit -qm x")
+	w.fails(s, "git -C a/b/c config core.fsmonitor ./x", "")
+	w.fails(s, "git -C a/bare.git config core.fsmonitor ./x", "")
+	w.fails(s, "echo x > a/bare.git/hooks/pre-receive", "")
+	if o := w.run(s, w.root, "mkdir a/b/c/.git/hooks; echo x > a/b/c/.git/hooks/pre-commit", accesspolicy.Call{}); len(o.rep.Reverted) != 1 {
+		t.Errorf("%+v", o)
+	}
+	w.gone(filepath.Join(deep, ".git", "hooks"))
+	if text, err := os.ReadFile(filepath.Join(deep, ".git", "config")); err != nil || !strings.Contains(string(text), "mine") {
+		t.Errorf("the user's own: %v %s", err, text)
+	}
+}
