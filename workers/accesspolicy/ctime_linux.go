@@ -4,6 +4,8 @@ import (
 	"io/fs"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func ctime(info fs.FileInfo) time.Time {
@@ -12,3 +14,5 @@ func ctime(info fs.FileInfo) time.Time {
 	}
 	return info.ModTime()
 }
+
+func ctimeOf(st *unix.Stat_t) int64 { return unix.TimespecToNsec(st.Ctim) }

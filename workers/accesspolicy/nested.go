@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -24,69 +26,83 @@ const (
 // repositories finds the git repositories in a tree, at any depth: a ".git", which
 // is a directory or a file that leads to one, and the layout by which git takes
 // any other directory for a repository. It remembers directories that did not
-// change.
+// change: of those it asks only for the time of their change.
 type repositories struct {
 	root string
-	skip []string // directories that are not looked into
-	dirs map[string]seenDir
+	skip string // a directory that is not looked into
+	top  seenDir
 }
 
 // seenDir is what a directory held when it was read.
 type seenDir struct {
-	changed, read time.Time
-	subs          []string
-	entry         []string // names that are ".git" to some file system
-	bare          bool     // the directory itself is one of git's
+	changed int64 // nanoseconds
+	settled bool  // it was read well after it had changed
+	subs    map[string]*seenDir
+	entries []string // names that are ".git" to some file system
+	bare    bool     // the directory itself is one of git's
 }
 
 // find returns the paths of what git takes for repositories: ".git" in a work
-// tree, or a directory of git's of another name.
-func (r *repositories) find() []string {
-	now := map[string]seenDir{}
-	var out []string
-	for queue := []string{r.root}; len(queue) > 0 && len(now) < maxDirs; {
-		at := queue[0]
-		queue = queue[1:]
-		d := r.look(at)
-		now[at] = d
-		for _, name := range d.entry {
-			out = append(out, filepath.Join(at, name))
+// tree, or a directory of git's of another name. Directories deeper than depth are
+// taken to be as they were.
+func (r *repositories) find(depth int) []string {
+	left := maxDirs
+	return r.walk(r.root, &r.top, depth, nil, &left)
+}
+
+func (r *repositories) walk(path string, d *seenDir, depth int, out []string, left *int) []string {
+	var st unix.Stat_t
+	if depth >= 0 || d.changed == 0 {
+		if *left--; *left < 0 || unix.Lstat(path, &st) != nil {
+			return out
 		}
-		if d.bare && at != r.root {
-			out = append(out, at)
-			continue
-		}
-		for _, name := range d.subs {
-			if path := filepath.Join(at, name); !slices.Contains(r.skip, path) {
-				queue = append(queue, path)
-			}
+		if changed := ctimeOf(&st); !d.settled || changed != d.changed {
+			d.read(path, changed)
 		}
 	}
-	r.dirs = now
+	for _, name := range d.entries {
+		out = append(out, path+"/"+name)
+	}
+	if d.bare && path != r.root {
+		return append(out, path)
+	}
+	for name, sub := range d.subs {
+		if at := path + "/" + name; at != r.skip {
+			out = r.walk(at, sub, depth-1, out, left)
+		}
+	}
 	return out
 }
 
-// look reads a directory, or remembers it.
-func (r *repositories) look(path string) seenDir {
-	changed := changeTime(path)
-	if d, ok := r.dirs[path]; ok && d.changed.Equal(changed) && d.read.Sub(changed) > quiet {
-		return d
-	}
-	d := seenDir{changed: changed, read: time.Now()}
+// read reads a directory; what it knows of those below stays.
+func (d *seenDir) read(path string, changed int64) {
+	d.changed, d.settled = changed, time.Now().UnixNano()-changed > int64(quiet)
+	subs := map[string]*seenDir{}
+	d.entries, d.bare = nil, false
 	list, _ := readDir(path) // what cannot be read cannot be entered either
-	has := map[string]bool{}
+	var head, common, objects, refs bool
 	for _, e := range list {
 		name := e.Name()
-		has[name] = true
+		switch name {
+		case "HEAD":
+			head = true
+		case "commondir":
+			common = true
+		case "objects":
+			objects = true
+		case "refs":
+			refs = true
+		}
 		switch {
 		case Fold(name) == ".git":
-			d.entry = append(d.entry, name)
+			d.entries = append(d.entries, name)
 		case e.IsDir():
-			d.subs = append(d.subs, name)
+			if subs[name] = d.subs[name]; subs[name] == nil {
+				subs[name] = &seenDir{}
+			}
 		}
 	}
-	d.bare = has["HEAD"] && (has["commondir"] || has["objects"] && has["refs"])
-	return d
+	d.subs, d.bare = subs, head && (common || objects && refs)
 }
 
 // nested are the repositories in the tree, besides its own.
@@ -100,21 +116,25 @@ type nested struct {
 }
 
 func newNested(root string) *nested {
-	return &nested{repositories: repositories{root: root, skip: []string{filepath.Join(root, ".ralph")}}, users: map[string][]string{}, commands: map[string]bool{}}
+	return &nested{repositories: repositories{root: root, skip: filepath.Join(root, ".ralph")}, users: map[string][]string{}, commands: map[string]bool{}}
 }
 
-// below lists the repositories below the root of the tree.
-func (n *nested) below() []string {
-	return slices.DeleteFunc(n.find(), func(p string) bool { return filepath.Dir(p) == n.root && filepath.Base(p) == ".git" })
+// below lists the repositories below the root of the tree; see find.
+func (n *nested) below(depth int) []string {
+	list := slices.DeleteFunc(n.find(depth), func(p string) bool { return filepath.Dir(p) == n.root && filepath.Base(p) == ".git" })
+	slices.Sort(list)
+	return list
 }
 
-// usersRepos are what is protected of the user's own repositories in the tree.
+// usersRepos are what is protected of the user's own repositories in the tree: of
+// those that it makes while Ralph runs only the ones near the root are known to be
+// the user's.
 func (s *Sandbox) usersRepos() []string {
 	n := s.nested
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var out []string
-	for _, path := range n.below() {
+	for _, path := range n.below(1) {
 		if n.commands[path] {
 			continue
 		}
@@ -147,7 +167,7 @@ func (s *Sandbox) checkRepos(w *watch, say func(string, ...any)) {
 	n := s.nested
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	found := n.below()
+	found := n.below(maxDirs)
 	for _, path := range found {
 		known, users := n.users[path]
 		if !users {
