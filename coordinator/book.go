@@ -157,7 +157,7 @@ func (b *book) tellInterrupted(found memory.Recovery) {
 // conversation; mu is held.
 func (b *book) openSession(ctx context.Context) error {
 	o := b.c.opt
-	so := session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String, Lessons: o.Lessons,
+	so := session.Options{FS: o.FS, StateDir: b.store.StateDir(), Now: o.Now, Kind: o.Holder, Redact: b.c.redactor.String, Lessons: o.Lessons, Key: b.store.Key(),
 		Config: session.RuntimeConfig{MaxIterations: b.c.cfg.Run.MaxIterations, ConfidenceThreshold: b.c.cfg.Run.ConfidenceThreshold,
 			HumanIntervention: b.c.cfg.Run.HumanIntervention, LearningRate: b.c.cfg.Run.LearningRate}}
 	if o.Holder == "run" {
@@ -349,7 +349,7 @@ const slowDisk = time.Second
 // openJournal opens the journal of a run without a session; mu is held.
 func (b *book) openJournal() (err error) {
 	if b.journal == nil {
-		b.journal, err = session.OpenJournal(b.c.opt.FS, filepath.Join(b.runDir(), session.JournalFile), b.store.Quarantine())
+		b.journal, err = session.OpenJournal(b.c.opt.FS, filepath.Join(b.runDir(), session.JournalFile), b.store.Quarantine(), b.store.Key())
 	}
 	return err
 }

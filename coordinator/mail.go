@@ -209,7 +209,7 @@ func (m *mail) heard(since time.Time) map[string]time.Time {
 	heard := map[string]time.Time{}
 	for _, path := range m.journals(since) {
 		// A journal that cannot be read says nothing of it.
-		_, _ = session.ReadRecords(m.c.opt.FS, path, func(r session.Record) error {
+		_, _ = session.ReadRecords(m.c.opt.FS, path, m.c.book.key(), func(r session.Record) error {
 			var x struct {
 				Inbox string `json:"inbox"`
 				Ref   string `json:"ref"`

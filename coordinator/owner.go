@@ -27,6 +27,19 @@ func (o Options) owner() *memory.Owner {
 	return &memory.Owner{Home: o.stateHome(), Adopt: o.Config != nil && o.Config.AdoptState}
 }
 
+// key authenticates the user's words in `.ralph/`, for commands that open no
+// coordinator; nil for a caller without an environment.
+func (o Options) key() identity.Key {
+	if o.Getenv == nil {
+		return nil
+	}
+	found, err := memory.Examine(o.FS, o.stateHome(), o.Root)
+	if err != nil || !found.Trusted() || len(found.Record.Key) == 0 {
+		return identity.NewKey() // verifies nothing
+	}
+	return found.Record.Key
+}
+
 // StateOf says whose the state of the project at root is. It changes nothing.
 func StateOf(getenv func(string) string, root string) (identity.Found, error) {
 	return memory.Examine(nil, identity.Home(getenv), root)

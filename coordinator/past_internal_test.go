@@ -19,7 +19,7 @@ import (
 func longJournal(tb testing.TB, n int) *session.Journal {
 	tb.Helper()
 	dir := tb.TempDir()
-	j, err := session.OpenJournal(nil, filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "quarantine"))
+	j, err := session.OpenJournal(nil, filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "quarantine"), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -455,7 +455,7 @@ func putFrom(store *memory.Store, f memory.FileState, from string) (string, erro
 // endSessions marks the sessions that were cut off, and what they were working
 // on, as interrupted.
 func (r recovering) endSessions(store *memory.Store, s Situation, crashed bool) (told []string, err error) {
-	ended, err := endAll(session.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now}, "", &s)
+	ended, err := endAll(session.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now, Key: store.Key()}, "", &s)
 	if !crashed && !s.cut() && s.Verdict != freshState && len(ended) == 0 {
 		return nil, err
 	}

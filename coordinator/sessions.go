@@ -68,7 +68,7 @@ func OpenSessions(o Options, warn func(string)) *Sessions {
 func (s *Sessions) stateDir() string { return filepath.Join(s.o.Root, ".ralph") }
 
 func (s *Sessions) exchange() exchange.Options {
-	return exchange.Options{FS: s.o.FS, StateDir: s.stateDir(), Now: s.o.Now, Redact: s.redact}
+	return exchange.Options{FS: s.o.FS, StateDir: s.stateDir(), Now: s.o.Now, Redact: s.redact, Key: s.o.key()}
 }
 
 // scan looks at the sessions as they stand now. held says that we hold the

@@ -11,6 +11,7 @@ import (
 
 	"ralph/memory/durable"
 	"ralph/memory/identity"
+	"ralph/memory/session"
 )
 
 // Owner says whose state is worked with, and what becomes of somebody else's.
@@ -77,14 +78,14 @@ func (s *Store) identify(o Options, rec *Recovery) error {
 		return s.prepare(rec, false)
 	case identity.Own:
 		s.identified(o.Owner.Home, found.Record)
-		return s.prepare(rec, false)
+		return errors.Join(s.prepare(rec, false), s.estrange(o, rec))
 	case identity.Moved:
 		r, err := identity.Follow(s.fs, o.Owner.Home, s.StateDir(), found.Record)
 		if err != nil {
 			rec.Warnings = append(rec.Warnings, "that the project was moved is not on record: "+err.Error())
 		}
 		s.identified(o.Owner.Home, r)
-		return s.prepare(rec, false)
+		return errors.Join(s.prepare(rec, false), s.estrange(o, rec))
 	}
 	rec.Crashed = nil // whatever its lock says is not of this machine
 	for _, name := range found.State {
@@ -92,10 +93,10 @@ func (s *Store) identify(o Options, rec *Recovery) error {
 			rec.Adopted = append(rec.Adopted, name)
 			continue
 		}
-		if err := s.quarantineState(name); err != nil {
-			return err
-		}
 		rec.SetAside = append(rec.SetAside, name)
+	}
+	if err := s.quarantineState(rec.SetAside); err != nil {
+		return err
 	}
 	if err := s.prepare(rec, true); err != nil {
 		return err
@@ -113,6 +114,42 @@ func (s *Store) identify(o Options, rec *Recovery) error {
 		return nil
 	}
 	s.identified(o.Owner.Home, r)
+	return s.seal(rec.Adopted)
+}
+
+// estrange sets aside what of the user's own state Ralph did not write: it came with a
+// pull, a merge, an archive or a patch. Its texts are taken over when the user says so.
+func (s *Store) estrange(o Options, rec *Recovery) error {
+	strange, err := session.Strange(s.fs, s.StateDir(), s.key)
+	if err != nil || len(strange) == 0 {
+		return err
+	}
+	if o.Owner.Adopt {
+		if err := s.seal(strange); err != nil {
+			return err
+		}
+		rec.Adopted = strange
+		rec.Warnings = append(rec.Warnings, "taken over as text, though your Ralph did not write it: "+strings.Join(strange, ", "))
+		return nil
+	}
+	if err := s.quarantineState(strange); err != nil {
+		return err
+	}
+	rec.SetAside = strange
+	rec.Warnings = append(rec.Warnings, fmt.Sprintf("your Ralph did not write %s: it went to .ralph/quarantine (--adopt-state takes over the texts of such state)", strings.Join(strange, ", ")))
+	return nil
+}
+
+// seal authenticates the journals of state that the user took over.
+func (s *Store) seal(names []string) error {
+	for _, name := range names {
+		if name != "sessions" && name != "runs" && !strings.Contains(name, "/") {
+			continue
+		}
+		if err := session.Seal(s.fs, s.StateDir(), name, s.key); err != nil {
+			return fmt.Errorf("take over %q: %w", name, err)
+		}
+	}
 	return nil
 }
 
@@ -152,17 +189,32 @@ func (s *Store) Key() identity.Key { return s.key }
 func (s *Store) UserDir() string { return identity.Dir(s.userHome, s.mine.ID) }
 
 // quarantineState moves state to the quarantine, as it is: a link stays a link.
-func (s *Store) quarantineState(name string) error {
-	dir := filepath.Join(s.Quarantine(), "foreign-"+s.now().UTC().Format("20060102T150405.000000000"))
-	if err := durable.MkdirAll(s.fs, dir, 0o700); err != nil {
-		return fmt.Errorf("set aside %q: %w", name, err)
+func (s *Store) quarantineState(names []string) error {
+	if len(names) == 0 {
+		return nil
 	}
-	err := s.fs.Rename(filepath.Join(s.StateDir(), name), filepath.Join(dir, name))
-	if err == nil {
-		err = errors.Join(durable.SyncDir(s.fs, dir), durable.SyncDir(s.fs, s.StateDir()))
-	}
-	if err != nil {
-		return fmt.Errorf("set aside %q: %w", name, err)
+	aside := filepath.Join(s.Quarantine(), "foreign-"+s.now().UTC().Format("20060102T150405.000000000"))
+	for _, name := range names {
+		from, to := filepath.Join(s.StateDir(), filepath.FromSlash(name)), filepath.Join(aside, filepath.FromSlash(name))
+		err := durable.MkdirAll(s.fs, filepath.Dir(to), 0o700)
+		if err == nil {
+			err = s.fs.Rename(from, to)
+		}
+		if err == nil {
+			err = errors.Join(durable.SyncDir(s.fs, filepath.Dir(to)), durable.SyncDir(s.fs, filepath.Dir(from)))
+		}
+		if err != nil {
+			return fmt.Errorf("set aside %q: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// Strange returns what of the user's own state at root Ralph did not write, as
+// session.Strange does. It changes nothing.
+func Strange(root string, found identity.Found) ([]string, error) {
+	if !found.Trusted() || found.Record.ID == "" {
+		return nil, nil
+	}
+	return session.Strange(afero.NewOsFs(), filepath.Join(root, ".ralph"), found.Record.Key)
 }

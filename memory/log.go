@@ -246,12 +246,12 @@ func (s *Store) openLog() error {
 	if err := s.home(); err != nil {
 		return err
 	}
-	j, err := session.OpenJournal(s.fs, path, s.Quarantine())
+	j, err := session.OpenJournal(s.fs, path, s.Quarantine(), nil)
 	if errors.Is(err, durable.ErrSymlink) || errors.Is(err, durable.ErrNotRegular) {
 		if _, err := s.quarantine(path); err != nil {
 			return err
 		}
-		j, err = session.OpenJournal(s.fs, path, s.Quarantine())
+		j, err = session.OpenJournal(s.fs, path, s.Quarantine(), nil)
 	}
 	if err != nil {
 		return err
@@ -418,7 +418,7 @@ func (s *Store) rewriteLog(log *session.Journal, needed map[string]func(content)
 	if err := s.fs.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	j, err := session.OpenJournal(s.fs, temp, s.Quarantine())
+	j, err := session.OpenJournal(s.fs, temp, s.Quarantine(), nil)
 	if err != nil {
 		return err
 	}

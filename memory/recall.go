@@ -32,7 +32,7 @@ type link struct {
 // recall reads the log. It is only read, also when its end is torn.
 func (s *Store) recall() (history, error) {
 	h := history{chains: map[string]*chain{}}
-	bad, err := session.ReadRecords(s.fs, s.logPath(), func(r session.Record) error {
+	bad, err := session.ReadRecords(s.fs, s.logPath(), nil, func(r session.Record) error {
 		h.take(r)
 		return nil
 	})

@@ -26,12 +26,23 @@ func (inv *invocation) ownState(ctx context.Context, old bool) error {
 		return nil // whoever holds the project has seen to it, or does when opening it
 	}
 	found, err := inv.stateOf()
-	if err == nil && found.Trusted() || found.Standing == identity.Unknown && !old {
+	if found.Standing == identity.Unknown && !old {
 		return nil // of what is not known nothing is touched
+	}
+	if err == nil && found.Trusted() {
+		if strange, err := memory.Strange(inv.root, found); err == nil && len(strange) == 0 {
+			return nil
+		}
+		return inv.settleState(ctx)
 	}
 	if err := inv.adoptOrNot(ctx, found, err, old); err != nil {
 		return err
 	}
+	return inv.settleState(ctx)
+}
+
+// settleState sets aside what is not the user's, or takes it over.
+func (inv *invocation) settleState(ctx context.Context) error {
 	told, err := coordinator.SettleState(ctx, coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Holder: "settle", Getenv: inv.Getenv, Now: inv.Now})
 	for _, text := range told {
 		inv.warning(text)
@@ -89,7 +100,17 @@ func (inv *invocation) unlinked() error {
 // markForeign warns that what a command shows is somebody else's, and reports it.
 func (inv *invocation) markForeign() bool {
 	found, err := inv.stateOf()
-	if err == nil && found.Trusted() || len(found.State) == 0 {
+	if err == nil && found.Trusted() {
+		strange, err := memory.Strange(inv.root, found)
+		switch {
+		case err != nil:
+			inv.warning("foreign: whether your Ralph wrote the state in .ralph cannot be seen: " + err.Error())
+		case len(strange) > 0:
+			inv.warning("foreign: your Ralph did not write " + strings.Join(strange, ", "))
+		}
+		return err != nil || len(strange) > 0
+	}
+	if len(found.State) == 0 {
 		return false
 	}
 	if found.Standing == identity.Unknown {

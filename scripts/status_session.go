@@ -100,7 +100,7 @@ func (inv *invocation) filesStatus(ctx context.Context, w watched) (statusDocume
 			inv.warning(p.File + ": " + p.Err.Error())
 		}
 	}
-	if _, err := session.ReadRecords(afero.NewOsFs(), filepath.Join(w.dir, session.JournalFile), sees.record); err != nil {
+	if _, err := session.ReadRecords(afero.NewOsFs(), filepath.Join(w.dir, session.JournalFile), nil, sees.record); err != nil {
 		inv.warning("the journal cannot be read: " + err.Error())
 	}
 	spent, err := retention.Usage(afero.NewOsFs(), w.dir, maxSpentBytes)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator/prompt"
+	"ralph/memory/identity"
 	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/git/trees"
@@ -33,6 +34,8 @@ type Options struct {
 	// Dir is where transcripts are kept, a directory per agent; "" keeps none. It
 	// is asked whenever an agent begins. Quarantine takes what is broken there.
 	Dir, Quarantine func() string
+	// Key authenticates what is kept there; nil only detects damage.
+	Key func() identity.Key
 	// Equip makes what an agent works with. Its tree is there already.
 	Equip func(ctx context.Context, a Agent) (*Gear, error)
 	// Prove runs the checks that an agent's work has to pass, in its tree, and says

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/memory/identity"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 )
@@ -82,7 +83,7 @@ func (c *Crew) open(m *member) error {
 	if dir == "" {
 		return nil
 	}
-	j, err := session.OpenJournal(c.o.FS, filepath.Join(dir, m.ID, session.JournalFile), c.o.Quarantine())
+	j, err := session.OpenJournal(c.o.FS, filepath.Join(dir, m.ID, session.JournalFile), c.o.Quarantine(), c.key())
 	if err != nil {
 		return err
 	}
@@ -91,6 +92,14 @@ func (c *Crew) open(m *member) error {
 	c.mu.Unlock()
 	m.record.journal = j
 	return nil
+}
+
+// key authenticates the journals.
+func (c *Crew) key() identity.Key {
+	if c.o.Key == nil {
+		return nil
+	}
+	return c.o.Key()
 }
 
 // shut closes the journal of a member; it is opened again when it is written to.
@@ -143,7 +152,7 @@ func (c *Crew) Load(dir string) (cut []string, err error) {
 // read reads how an agent stood; nil when there is no such journal.
 func (c *Crew) read(path string) (*member, error) {
 	var m *member
-	_, err := session.ReadRecords(c.o.FS, path, func(r session.Record) error {
+	_, err := session.ReadRecords(c.o.FS, path, c.key(), func(r session.Record) error {
 		var k kept
 		if r.Kind != recordAgent || json.Unmarshal(r.Payload, &k) != nil {
 			return nil
@@ -169,7 +178,7 @@ func (c *Crew) conversation(m *member) ([]agent.Message, error) {
 		return nil, nil
 	}
 	var talk []agent.Message
-	_, err := session.ReadRecords(c.o.FS, filepath.Join(m.dir, m.ID, session.JournalFile), func(r session.Record) error {
+	_, err := session.ReadRecords(c.o.FS, filepath.Join(m.dir, m.ID, session.JournalFile), c.key(), func(r session.Record) error {
 		switch r.Kind {
 		case recordMessage:
 			var x agent.Message

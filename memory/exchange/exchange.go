@@ -34,6 +34,7 @@ import (
 
 	"ralph/memory/durable"
 	"ralph/memory/feature"
+	"ralph/memory/identity"
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
@@ -68,6 +69,8 @@ type Options struct {
 	FS afero.Fs
 	// StateDir is the project's `.ralph`, absolute.
 	StateDir string
+	// Key authenticates the journals of the project; nil only detects damage.
+	Key identity.Key
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Redact takes secrets out of what people read; nil keeps all.
@@ -100,7 +103,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) session(kind string) session.Options {
-	return session.Options{FS: o.FS, StateDir: o.StateDir, Now: o.Now, Redact: o.Redact, Kind: kind}
+	return session.Options{FS: o.FS, StateDir: o.StateDir, Now: o.Now, Redact: o.Redact, Kind: kind, Key: o.Key}
 }
 
 // Source is a session of another tool or project, read whole. It is not changed
@@ -406,7 +409,7 @@ func (s *Source) bears(id string) bool {
 
 // journal notes the import where the truth of the session stands.
 func (s *Source) journal(o Options, dir string, got *Imported) error {
-	j, err := session.OpenJournal(o.FS, filepath.Join(dir, session.JournalFile), filepath.Join(o.StateDir, "quarantine"))
+	j, err := session.OpenJournal(o.FS, filepath.Join(dir, session.JournalFile), filepath.Join(o.StateDir, "quarantine"), o.Key)
 	if err != nil {
 		return err
 	}

@@ -380,7 +380,7 @@ func said(role, text string, at time.Time, more string) session.Record {
 
 func journal(t *testing.T, o Options, s retention.Session) (got []session.Record) {
 	t.Helper()
-	j, err := session.OpenJournal(o.FS, filepath.Join(o.StateDir, filepath.FromSlash(s.Path), session.JournalFile), filepath.Join(o.StateDir, "quarantine"))
+	j, err := session.OpenJournal(o.FS, filepath.Join(o.StateDir, filepath.FromSlash(s.Path), session.JournalFile), filepath.Join(o.StateDir, "quarantine"), nil)
 	must(t, err)
 	must(t, j.Records(func(r session.Record) error { got = append(got, r); return nil }))
 	must(t, j.Close())

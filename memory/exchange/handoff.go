@@ -80,7 +80,7 @@ func Handoff(o Options, from, to retention.Session, open []string, dry bool) (Ha
 	}
 	err = handFiles(o, from, to, tasks, took)
 	if err == nil && from.ExitReason == session.HandedOn {
-		err = handedOn(session.Options{FS: o.FS, StateDir: o.StateDir, Now: o.Now, Redact: o.Redact}, from.ID, to.ID)
+		err = handedOn(session.Options{FS: o.FS, StateDir: o.StateDir, Now: o.Now, Redact: o.Redact, Key: o.Key}, from.ID, to.ID)
 	}
 	if err != nil {
 		return fail(err)
@@ -91,7 +91,7 @@ func Handoff(o Options, from, to retention.Session, open []string, dry bool) (Ha
 // handRecord appends the message to journal and transcript, unless it is the
 // last thing that was handed over already.
 func handRecord(o Options, dir string, h Handed) error {
-	j, err := session.OpenJournal(o.FS, filepath.Join(dir, session.JournalFile), filepath.Join(o.StateDir, "quarantine"))
+	j, err := session.OpenJournal(o.FS, filepath.Join(dir, session.JournalFile), filepath.Join(o.StateDir, "quarantine"), o.Key)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func handRecord(o Options, dir string, h Handed) error {
 // handLive hands the message to who has the target open.
 func handLive(o Options, dir string, h Handed) error {
 	record, again, err := h.record(o, func(each func(session.Record) error) error {
-		_, err := session.ReadRecords(o.FS, filepath.Join(dir, session.JournalFile), each)
+		_, err := session.ReadRecords(o.FS, filepath.Join(dir, session.JournalFile), o.Key, each)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

@@ -25,7 +25,7 @@ const maxTurn = 50_000
 // turn by turn, by the time at which each turn began.
 func mergeJournals(o Options, dir string, a, b *view) (records int, err error) {
 	quarantine := filepath.Join(o.StateDir, "quarantine")
-	out, err := session.OpenJournal(o.FS, filepath.Join(dir, session.JournalFile), quarantine)
+	out, err := session.OpenJournal(o.FS, filepath.Join(dir, session.JournalFile), quarantine, o.Key)
 	if err != nil {
 		return 0, err
 	}
@@ -98,7 +98,7 @@ func readRecords(o Options, path string, each func(session.Record) error) error 
 	if info, err := durable.Lstat(o.FS, path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil // a session of which nothing was recorded has nothing to tell
 	}
-	j, err := session.OpenJournal(o.FS, path, filepath.Join(o.StateDir, "quarantine"))
+	j, err := session.OpenJournal(o.FS, path, filepath.Join(o.StateDir, "quarantine"), o.Key)
 	if err != nil {
 		return err
 	}

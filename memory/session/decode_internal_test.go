@@ -24,7 +24,7 @@ func TestDecodeIsTheInverseOfEncode(t *testing.T) {
 			Kind:    rapid.OneOf(rapid.Just("message"), rapid.StringMatching(`[a-z_"\\,é<]{0,12}`)).Draw(t, "kind"),
 			Payload: rapid.SampledFrom([]json.RawMessage{payload, json.RawMessage("null"), json.RawMessage("1"), json.RawMessage(`"x"`)}).Draw(t, "payload"),
 		}
-		line, err := encode(r)
+		line, err := seal{}.encode(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,14 +32,14 @@ func TestDecodeIsTheInverseOfEncode(t *testing.T) {
 		if err := json.Unmarshal(line, &want); err != nil {
 			t.Fatal(err)
 		}
-		got, ok := decode(line)
+		got, ok := seal{}.decode(line)
 		if !ok || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s\nis %+v, want %+v", line, got, want)
 		}
 		// One changed byte makes it no record.
 		at := rapid.IntRange(0, len(line)-1).Draw(t, "at")
 		line[at] ^= 1 << rapid.IntRange(0, 6).Draw(t, "bit")
-		if _, ok := decode(line); ok {
+		if _, ok := (seal{}).decode(line); ok {
 			t.Fatalf("a changed line is taken: %s", line)
 		}
 	})
@@ -50,7 +50,7 @@ func BenchmarkDecode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	line, err := encode(Record{Seq: 77, Time: time.Unix(1e9, 5).UTC(), Kind: "message", Payload: payload})
+	line, err := seal{}.encode(Record{Seq: 77, Time: time.Unix(1e9, 5).UTC(), Kind: "message", Payload: payload})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	line = bytes.Clone(line)
 	for b.Loop() {
-		if _, ok := decode(line); !ok {
+		if _, ok := (seal{}).decode(line); !ok {
 			b.Fatal("no record")
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/identity"
 )
 
 // Record is one line of a journal.
@@ -32,9 +33,10 @@ type Record struct {
 }
 
 // Journal is the append-only truth of a session or a run: one record a line,
-// each with a checksum. It is safe for concurrent use; whoever opens it closes
-// it.
+// each with a checksum and, where there is a key, an authentication code. It is
+// safe for concurrent use; whoever opens it closes it.
 type Journal struct {
+	seal   seal
 	fs     afero.Fs
 	path   string
 	now    func() time.Time
@@ -48,27 +50,28 @@ type Journal struct {
 
 // OpenJournal opens the journal at path, and makes it and its directory when
 // there is none. A torn tail is moved to the quarantine directory; lines in the
-// middle that are no records are skipped by Records and counted. fsys nil means
-// the real disk.
-func OpenJournal(fsys afero.Fs, path, quarantine string) (*Journal, error) {
+// middle that are no records are skipped by Records and counted. With a key
+// records that it does not authenticate are no records. fsys nil means the real
+// disk.
+func OpenJournal(fsys afero.Fs, path, quarantine string, key identity.Key) (*Journal, error) {
 	if fsys == nil {
 		fsys = afero.NewOsFs()
 	}
 	if err := durable.MkdirAll(fsys, filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	return openJournal(fsys, path, quarantine, time.Now)
+	return openJournal(fsys, path, quarantine, key, time.Now)
 }
 
-func openJournal(fsys afero.Fs, path, quarantine string, now func() time.Time) (*Journal, error) {
+func openJournal(fsys afero.Fs, path, quarantine string, key identity.Key, now func() time.Time) (*Journal, error) {
 	log, damage, err := durable.OpenLog(fsys, path, durable.LogOptions{
 		Quarantine: quarantine,
-		Valid:      func(line []byte) bool { _, ok := decode(line); return ok },
+		Valid:      func(line []byte) bool { _, ok := seal{}.decode(line); return ok },
 	})
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{fs: fsys, path: path, now: now, log: log, damage: damage}
+	j := &Journal{seal: sealOf(key, path), fs: fsys, path: path, now: now, log: log, damage: damage}
 	if j.seq, err = lastSeq(fsys, path); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -100,7 +103,7 @@ func (j *Journal) Append(epoch uint64, records ...Record) error {
 			r.Time = j.now()
 		}
 		r.Time = r.Time.UTC()
-		line, err := encode(r)
+		line, err := j.seal.encode(r)
 		if err != nil {
 			return fmt.Errorf("append %s to journal %q: %w", r.Kind, j.path, err)
 		}
@@ -125,7 +128,7 @@ func (j *Journal) Append(epoch uint64, records ...Record) error {
 // the journal is appended to, also after Close. An error of each ends it and is
 // returned.
 func (j *Journal) Records(each func(Record) error) error {
-	bad, err := ReadRecords(j.fs, j.path, each)
+	bad, err := readRecords(j.fs, j.path, j.seal, each)
 	j.mu.Lock()
 	j.bad = bad
 	j.mu.Unlock()
@@ -133,10 +136,15 @@ func (j *Journal) Records(each func(Record) error) error {
 }
 
 // ReadRecords is Records for the journal at path, which it only reads: a torn
-// last line, which is just being written, is no bad one. None is no error.
-func ReadRecords(fsys afero.Fs, path string, each func(Record) error) (bad int, err error) {
+// last line, which is just being written, is no bad one. None is no error. Without a
+// key, to show what there is, nothing is authenticated.
+func ReadRecords(fsys afero.Fs, path string, key identity.Key, each func(Record) error) (bad int, err error) {
+	return readRecords(fsys, path, sealOf(key, path), each)
+}
+
+func readRecords(fsys afero.Fs, path string, g seal, each func(Record) error) (bad int, err error) {
 	err = durable.ReadLines(fsys, path, func(line []byte, whole bool) error {
-		r, ok := decode(line)
+		r, ok := g.decode(line)
 		switch {
 		case ok:
 			return each(r)
@@ -157,11 +165,15 @@ func (j *Journal) Close() error { return j.log.Close() }
 
 const sumLength = 16 // hex digits
 
-// encode puts the checksum of a record's bytes behind them.
-func encode(r Record) ([]byte, error) {
+// encode puts the authentication code and the checksum of a record's bytes behind
+// them.
+func (g seal) encode(r Record) ([]byte, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
+	}
+	if len(g.key) > 0 {
+		body = append(body[:len(body)-1], macKey+g.key.Sum(g.purpose, body)+`"}`...)
 	}
 	return append(body[:len(body)-1], `,"sum":"`+sum(body)+`"}`...), nil
 }
@@ -175,8 +187,9 @@ func sum(parts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil))[:sumLength]
 }
 
-// decode reads a record and checks it against its checksum.
-func decode(line []byte) (Record, bool) {
+// decode reads a record and checks it against its checksum and, with a key, its
+// authentication code.
+func (g seal) decode(line []byte) (Record, bool) {
 	const key = `,"sum":"`
 	at := len(line) - len(key) - sumLength - len(`"}`)
 	if at < 1 || string(line[at:at+len(key)]) != key || string(line[len(line)-2:]) != `"}` {
@@ -184,6 +197,10 @@ func decode(line []byte) (Record, bool) {
 	}
 	body := line[:at]
 	if sum(body, []byte("}")) != string(line[at+len(key):len(line)-2]) {
+		return Record{}, false
+	}
+	body, mac := cutMAC(body)
+	if len(g.key) > 0 && !g.key.Verify(g.purpose, append(bytes.Clone(body), '}'), mac) {
 		return Record{}, false
 	}
 	if r, ok := decodeOwn(body); ok {

@@ -69,7 +69,7 @@ func (j *Journal) window(end, maxBytes int64, each func(Record) error) (int64, e
 	}
 	start, bad, stopped := int64(0), 0, error(nil)
 	if start, err = lineStart(f, end, maxBytes); err == nil {
-		bad, err = recordsBetween(f, start, end, func(r Record) error { stopped = each(r); return stopped })
+		bad, err = recordsBetween(f, start, end, j.seal, func(r Record) error { stopped = each(r); return stopped })
 	}
 	j.mu.Lock()
 	j.bad += bad
@@ -131,7 +131,7 @@ func lineStart(f io.ReaderAt, end, maxBytes int64) (int64, error) {
 
 // recordsBetween calls each for the whole records of the lines from start to
 // end, and counts the lines that are none.
-func recordsBetween(f io.ReaderAt, start, end int64, each func(Record) error) (bad int, err error) {
+func recordsBetween(f io.ReaderAt, start, end int64, g seal, each func(Record) error) (bad int, err error) {
 	r := bufio.NewReaderSize(io.NewSectionReader(f, start, end-start), chunkBytes)
 	var line []byte
 	long := false
@@ -148,7 +148,7 @@ func recordsBetween(f io.ReaderAt, start, end int64, each func(Record) error) (b
 		if err != nil && !errors.Is(err, io.EOF) {
 			return bad, err
 		}
-		record, ok := decode(bytes.TrimSuffix(line, []byte{'\n'}))
+		record, ok := g.decode(bytes.TrimSuffix(line, []byte{'\n'}))
 		switch {
 		case ok:
 			if err := each(record); err != nil {
@@ -178,7 +178,7 @@ func lastSeq(fsys afero.Fs, path string) (int64, error) {
 			return 0, fmt.Errorf("read journal %q: %w", path, err)
 		}
 		last := int64(0)
-		if _, err := recordsBetween(f, start, end, func(r Record) error { last = max(last, r.Seq); return nil }); err != nil {
+		if _, err := recordsBetween(f, start, end, seal{}, func(r Record) error { last = max(last, r.Seq); return nil }); err != nil {
 			return 0, fmt.Errorf("read journal %q: %w", path, err)
 		}
 		if last > 0 {

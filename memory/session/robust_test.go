@@ -127,7 +127,7 @@ func bigJournal(t testing.TB, path string, n int) {
 	var line []byte
 	for i := range n {
 		if i == 0 || i > n-1000 {
-			line, err = encode(Record{Seq: int64(i + 1), Time: clock(), Kind: "message", Payload: json.RawMessage(fmt.Sprintf(`{"text":"%d %s"}`, i, strings.Repeat("words ", 20)))})
+			line, err = (seal{}).encode(Record{Seq: int64(i + 1), Time: clock(), Kind: "message", Payload: json.RawMessage(fmt.Sprintf(`{"text":"%d %s"}`, i, strings.Repeat("words ", 20)))})
 			must(t, err)
 			line = append(line, '\n')
 		}
@@ -154,7 +154,7 @@ func TestTail(t *testing.T) {
 	lines[20] = []byte("edited by hand\n")
 	lines[49] = bytes.TrimSuffix(lines[49], []byte("\n")) // as an editor may leave it
 	must(t, os.WriteFile(path, bytes.Join(lines, nil), 0o600))
-	j, err := OpenJournal(nil, path, t.TempDir())
+	j, err := OpenJournal(nil, path, t.TempDir(), nil)
 	must(t, err)
 	var all []int64
 	must(t, j.Records(seqs(&all)))
@@ -601,7 +601,7 @@ func BenchmarkAppendRecord(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), JournalFile)
 			bigJournal(b, path, n)
-			j, err := OpenJournal(nil, path, "")
+			j, err := OpenJournal(nil, path, "", nil)
 			must(b, err)
 			payload := json.RawMessage(`{"text":"some words of a message"}`)
 			for b.Loop() {

@@ -29,6 +29,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/identity"
 	"ralph/memory/session/folder"
 	"ralph/memory/visible"
 )
@@ -66,6 +67,8 @@ type Options struct {
 	// Redact takes secrets out of names, reasons and the transcript; nil keeps
 	// all. Payloads of the journal are the caller's.
 	Redact func(string) string
+	// Key authenticates the journal; nil only detects damage.
+	Key identity.Key
 	// Config is noted in the metadata of a new session; the zero value stands
 	// for the defaults.
 	Config RuntimeConfig
@@ -179,7 +182,7 @@ func (s *Session) open() (err error) {
 	if err := s.folder.Regular(MetadataFile, JournalFile, ConversationFile); err != nil {
 		return err
 	}
-	s.journal, err = openJournal(s.o.FS, filepath.Join(s.dir, JournalFile), quarantine, s.o.Now)
+	s.journal, err = openJournal(s.o.FS, filepath.Join(s.dir, JournalFile), quarantine, s.o.Key, s.o.Now)
 	return err
 }
 

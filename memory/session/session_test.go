@@ -317,7 +317,7 @@ func TestJournalAtEveryCut(t *testing.T) {
 
 func checkJournal(t *testing.T, fsys afero.Fs, path, label string, wantWhole, wantBad int) {
 	t.Helper()
-	j, err := OpenJournal(fsys, path, "/r/quarantine")
+	j, err := OpenJournal(fsys, path, "/r/quarantine", nil)
 	if err != nil {
 		t.Fatalf("%s: %v", label, err)
 	}
@@ -363,7 +363,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	line, err := encode(Record{Seq: 1, Time: clock(), Kind: "k", Payload: json.RawMessage(`{"a":1}`)})
+	line, err := (seal{}).encode(Record{Seq: 1, Time: clock(), Kind: "k", Payload: json.RawMessage(`{"a":1}`)})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -371,11 +371,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"sum":"0123456789abcdef"}`))
 	f.Add([]byte("\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, ok := decode(data)
+		r, ok := (seal{}).decode(data)
 		if !ok {
 			return
 		}
-		if again, err := encode(r); err != nil || !json.Valid(again) {
+		if again, err := (seal{}).encode(r); err != nil || !json.Valid(again) {
 			t.Fatalf("%q decodes but does not encode: %v", data, err)
 		}
 	})

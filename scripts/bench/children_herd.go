@@ -211,7 +211,7 @@ func (c *crowd) child(ctx context.Context, id string, i int, pool *workers.Pool,
 func (c *crowd) transcript(id string) (record func(agent.Message) error, done func() error, err error) {
 	path := filepath.Join(c.Dir, id+".jsonl")
 	if c.Durable {
-		j, err := session.OpenJournal(nil, path, c.Dir)
+		j, err := session.OpenJournal(nil, path, c.Dir, nil)
 		if err != nil {
 			return nil, nil, err
 		}

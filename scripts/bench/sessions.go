@@ -210,7 +210,7 @@ func toldEvent(i, n int) folder.Event {
 }
 
 func toldJournal(dir string, begin time.Time, n int) error {
-	j, err := session.OpenJournal(afero.NewOsFs(), filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "quarantine"))
+	j, err := session.OpenJournal(afero.NewOsFs(), filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "quarantine"), nil)
 	if err != nil {
 		return err
 	}

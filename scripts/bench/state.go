@@ -68,7 +68,7 @@ func (l *lab) acknowledge() error {
 	const n = 1000
 	var syncs atomic.Int64
 	dir := filepath.Join(l.dir, "ack")
-	j, err := session.OpenJournal(counted{syncs: &syncs}, filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "quarantine"))
+	j, err := session.OpenJournal(counted{syncs: &syncs}, filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "quarantine"), nil)
 	if err != nil {
 		return err
 	}

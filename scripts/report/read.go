@@ -123,7 +123,7 @@ func pass(fsys afero.Fs, dir string, all []collector, wanted func() error) (d fo
 		return d, 0, err
 	}
 	var ended error
-	bad, err = session.ReadRecords(fsys, filepath.Join(dir, session.JournalFile), func(r session.Record) error {
+	bad, err = session.ReadRecords(fsys, filepath.Join(dir, session.JournalFile), nil, func(r session.Record) error {
 		for _, c := range all {
 			c.Record(r)
 		}

@@ -26,7 +26,7 @@ func entry(i int) session.Record {
 
 // numbers returns what a journal holds, and checks that its numbers rise.
 func numbers(fsys afero.Fs) (got []string, err error) {
-	j, err := session.OpenJournal(fsys, journalPath, quarantine)
+	j, err := session.OpenJournal(fsys, journalPath, quarantine, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func holds(got, acked []string) error {
 func TestJournalPowerLoss(t *testing.T) {
 	scenario := func(fsys *crashfs.FS) error {
 		for open := range 3 {
-			j, err := session.OpenJournal(fsys, journalPath, quarantine)
+			j, err := session.OpenJournal(fsys, journalPath, quarantine, nil)
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func TestJournalPowerLoss(t *testing.T) {
 				return err
 			}
 		}
-		j, err := session.OpenJournal(disk, journalPath, quarantine)
+		j, err := session.OpenJournal(disk, journalPath, quarantine, nil)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func TestJournalFaults(t *testing.T) {
 			return err
 		}
 		err := again(func() (err error) {
-			j, err = session.OpenJournal(fsys, journalPath, quarantine)
+			j, err = session.OpenJournal(fsys, journalPath, quarantine, nil)
 			return err
 		})
 		for i := 0; i < 3 && err == nil; i++ {

@@ -92,7 +92,7 @@ func lay(t testing.TB, files map[string]string) Options {
 func journaled(t testing.TB, o Options, kinds ...string) string {
 	t.Helper()
 	path := filepath.Join(o.Dir, journalFile)
-	j, err := session.OpenJournal(nil, path, filepath.Join(filepath.Dir(o.Dir), "quarantine"))
+	j, err := session.OpenJournal(nil, path, filepath.Join(filepath.Dir(o.Dir), "quarantine"), nil)
 	must(t, err)
 	for _, k := range kinds {
 		must(t, j.Append(0, session.Record{Kind: k, Payload: json.RawMessage(`{"text":"x"}`)}))

@@ -385,7 +385,7 @@ func readJournal(ctx context.Context, c *checker) (*journalFacts, error) {
 		return j, nil
 	}
 	seq, epoch, merged := int64(0), uint64(0), false
-	bad, err := session.ReadRecords(c.o.FS, filepath.Join(c.o.Dir, journalFile), func(r session.Record) error {
+	bad, err := session.ReadRecords(c.o.FS, filepath.Join(c.o.Dir, journalFile), nil, func(r session.Record) error {
 		if j.records++; j.records%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}

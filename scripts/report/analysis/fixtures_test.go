@@ -23,7 +23,7 @@ func of(t testing.TB, dir string) Analysis {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.ReadRecords(fsys, filepath.Join(dir, session.JournalFile), func(r session.Record) error { c.Record(r); return nil }); err != nil {
+	if _, err := session.ReadRecords(fsys, filepath.Join(dir, session.JournalFile), nil, func(r session.Record) error { c.Record(r); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return c.Result(d)

@@ -35,7 +35,7 @@ func read(t testing.TB, dir string) page.Input {
 	}
 	// A cut log is in the data's problems.
 	_, _ = folder.Events(fsys, dir, func(e folder.Event) error { c.Event("e1", e); a.Event("e1", e); return nil })
-	_, _ = session.ReadRecords(fsys, filepath.Join(dir, session.JournalFile), func(r session.Record) error { c.Record(r); a.Record(r); return nil })
+	_, _ = session.ReadRecords(fsys, filepath.Join(dir, session.JournalFile), nil, func(r session.Record) error { c.Record(r); a.Record(r); return nil })
 	x := a.Result(d)
 	in := page.Input{Data: d, Timeline: c.Result(d), Figures: page.FiguresOf(x), Notes: x.Notes}
 	for _, d := range d.Differences() {
