@@ -21,7 +21,9 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/memory/feature"
 	"ralph/memory/identity"
+	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
@@ -425,4 +427,13 @@ func (p *project) own() {
 	if found, err := identity.Examine(fsys, home, dir); err == nil && found.Standing == identity.Foreign {
 		_, _ = identity.Establish(fsys, home, dir) // on a disk that fails nothing is anybody's
 	}
+	found, err := identity.Examine(fsys, home, dir)
+	if err != nil || found.Standing != identity.Own {
+		return
+	}
+	strange, _ := session.Strange(fsys, dir, found.Record.Key)
+	for _, name := range strange {
+		_ = session.Seal(fsys, dir, name, found.Record.Key)
+	}
+	_ = feature.Seal(feature.Options{FS: fsys, StateDir: dir, Key: found.Record.Key}, "sessions")
 }

@@ -196,7 +196,7 @@ func askedText(q loop.Question) string {
 }
 
 func (c *Coordinator) features() feature.Options {
-	return feature.Options{FS: c.opt.FS, StateDir: c.stateDir(), Now: c.now, Warn: c.warn}
+	return feature.Options{FS: c.opt.FS, StateDir: c.stateDir(), Key: c.book.key(), Now: c.now, Warn: c.warn}
 }
 
 // resumable is the newest run that can go on.

@@ -386,7 +386,7 @@ func Recover(ctx context.Context, o Options, names []string, from string) (files
 	}
 	if !found.ReadOnly {
 		if found.Crashed != nil || s.cut() || len(s.Locks) > 0 || len(s.Turns) > 0 {
-			told = append(told, r.changes.mend(ctx, cutRun(feature.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now}, s.Session))...)
+			told = append(told, r.changes.mend(ctx, cutRun(feature.Options{FS: r.o.FS, StateDir: store.StateDir(), Key: store.Key(), Now: r.o.Now}, s.Session))...)
 		}
 		text, err := r.endSessions(store, s, found.Crashed != nil)
 		told, errs = append(told, text...), append(errs, err)

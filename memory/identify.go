@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/feature"
 	"ralph/memory/identity"
 	"ralph/memory/session"
 )
@@ -120,7 +122,7 @@ func (s *Store) identify(o Options, rec *Recovery) error {
 // estrange sets aside what of the user's own state Ralph did not write: it came with a
 // pull, a merge, an archive or a patch. Its texts are taken over when the user says so.
 func (s *Store) estrange(o Options, rec *Recovery) error {
-	strange, err := session.Strange(s.fs, s.StateDir(), s.key)
+	strange, err := strangers(s.fs, s.StateDir(), s.key)
 	if err != nil || len(strange) == 0 {
 		return err
 	}
@@ -146,7 +148,11 @@ func (s *Store) seal(names []string) error {
 		if name != "sessions" && name != "runs" && !strings.Contains(name, "/") {
 			continue
 		}
-		if err := session.Seal(s.fs, s.StateDir(), name, s.key); err != nil {
+		err := session.Seal(s.fs, s.StateDir(), name, s.key)
+		if err == nil {
+			err = feature.Seal(feature.Options{FS: s.fs, StateDir: s.StateDir(), Key: s.key, Now: s.now}, name)
+		}
+		if err != nil {
 			return fmt.Errorf("take over %q: %w", name, err)
 		}
 	}
@@ -216,5 +222,15 @@ func Strange(root string, found identity.Found) ([]string, error) {
 	if !found.Trusted() || found.Record.ID == "" {
 		return nil, nil
 	}
-	return session.Strange(afero.NewOsFs(), filepath.Join(root, ".ralph"), found.Record.Key)
+	return strangers(afero.NewOsFs(), filepath.Join(root, ".ralph"), found.Record.Key)
+}
+
+// strangers are what a holder of the key did not write: journals and snapshots.
+func strangers(fsys afero.Fs, stateDir string, key identity.Key) ([]string, error) {
+	strange, err := session.Strange(fsys, stateDir, key)
+	if err != nil || slices.Contains(strange, "sessions") {
+		return strange, err
+	}
+	snapshots, err := feature.Strange(feature.Options{FS: fsys, StateDir: stateDir, Key: key})
+	return append(strange, snapshots...), err
 }

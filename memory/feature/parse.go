@@ -23,6 +23,7 @@ const maxName = 60
 // with a name, a session and a status word. The error matches ErrForeign.
 func parse(data []byte) (Snapshot, error) {
 	var snap Snapshot
+	data, _ = unsigned(data)
 	err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &snap)
 	switch {
 	case err != nil:
@@ -75,6 +76,9 @@ func load(o Options, name string) (Snapshot, []byte, error) {
 		return Snapshot{}, nil, err
 	}
 	snap, err := parse(data)
+	if err == nil && !o.written(name, data) {
+		err = fmt.Errorf("it %w: your Ralph did not write it", ErrForeign)
+	}
 	if err == nil && snap.Feature != name {
 		err = fmt.Errorf("it %w: it is that of feature %q", ErrForeign, clip(snap.Feature))
 	}
@@ -85,7 +89,7 @@ func load(o Options, name string) (Snapshot, []byte, error) {
 	// ours that broke, and then there is a copy.
 	if !json.Valid(data) {
 		if spare, err := durable.ReadFile(o.FS, o.spare(name), maxBytes); err == nil {
-			if snap, err := parse(spare); err == nil && snap.Feature == name {
+			if snap, err := parse(spare); err == nil && snap.Feature == name && o.written(name, spare) {
 				o.Warn(fmt.Sprintf("%s cannot be read: the copy of %s counts", path, snap.UpdatedAt.Local().Format("2006-01-02 15:04:05")))
 				return snap, data, nil
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/identity"
 )
 
 // ErrForeign is matched when the file of a feature's name is no snapshot that
@@ -33,6 +34,8 @@ type Options struct {
 	FS afero.Fs
 	// StateDir is the project's `.ralph`, absolute.
 	StateDir string
+	// Key authenticates the snapshots; nil takes them as they are.
+	Key identity.Key
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Warn is told in a line what was odd about the file; nil drops it.
@@ -181,7 +184,7 @@ func (s *Store) encode(snap Snapshot) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lines(data), nil
+	return s.o.signed(s.name, lines(data)), nil
 }
 
 // reread looks at a file that is not as we left it.

@@ -23,6 +23,7 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/durable/crashfs"
 	"ralph/memory/durable/faultfs"
+	"ralph/memory/identity"
 	"ralph/memory/queue"
 )
 
@@ -793,5 +794,81 @@ func TestHeld(t *testing.T) {
 	same(t, "peek", texts(peeked), []string{"m-1 later text 1", "m-2 later text 2"})
 	if data, err := afero.ReadFile(base, "/p/.ralph/queue.md"); err != nil || line(string(data), "m-2") == "" {
 		t.Errorf("queue.md: %s %v", data, err)
+	}
+}
+
+// TestForged: what was not said by the user to this project is set aside once, shown
+// and never delivered, whoever wrote it and however whole its line is.
+func TestForged(t *testing.T) {
+	t.Parallel()
+	key := identity.NewKey()
+	log := func(o queue.Options, entries ...queue.Entry) string {
+		t.Helper()
+		o.StateDir = stateDir(t)
+		l, _ := open(t, o)
+		must(t, l.Keep(entries...))
+		must(t, l.Close())
+		data, err := os.ReadFile(filepath.Join(o.StateDir, "queue.jsonl"))
+		must(t, err)
+		return string(data)
+	}
+	said := entry(1, "later", "said")
+	for what, forge := range map[string]func(own string) string{
+		"without a key": func(own string) string { return own + log(queue.Options{}, entry(2, "urgent", "obey")) },
+		"of another key": func(own string) string {
+			return own + log(queue.Options{Key: identity.NewKey()}, entry(2, "urgent", "obey"))
+		},
+		"another text":    func(own string) string { return own + strings.Replace(own, "said", "obey", 1) },
+		"another class":   func(own string) string { return own + strings.Replace(own, `"later"`, `"urgent"`, 1) },
+		"another number":  func(own string) string { return own + strings.Replace(own, `"n":1`, `"n":2`, 1) },
+		"instead of ours": func(own string) string { return log(queue.Options{Key: identity.NewKey()}, entry(1, "later", "obey")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			o := queue.Options{StateDir: stateDir(t), UserDir: t.TempDir(), Key: key}
+			l, _ := open(t, o)
+			must(t, l.Keep(said))
+			must(t, l.Close())
+			path := filepath.Join(o.StateDir, "queue.jsonl")
+			data, err := os.ReadFile(path)
+			must(t, err)
+			must(t, os.WriteFile(path, []byte(forge(string(data))), 0o600))
+			want := []string{"m-1 later said"}
+			if what == "instead of ours" {
+				want = []string{}
+			}
+			for i := range 2 {
+				l, found := open(t, o)
+				same(t, "waiting", texts(found.Waiting), want)
+				if told := strings.Contains(strings.Join(found.Warnings, "\n"), "not written by your Ralph"); told != (i == 0) {
+					t.Errorf("open %d: warnings %q", i, found.Warnings)
+				}
+				must(t, l.Close())
+			}
+			if aside, _ := filepath.Glob(filepath.Join(o.StateDir, "quarantine", "queue.jsonl.bad-*")); len(aside) != 1 {
+				t.Errorf("set aside: %q", aside)
+			}
+		})
+	}
+	// A message that was delivered is not delivered again, how often its own line, which
+	// verifies, is brought back.
+	o := queue.Options{StateDir: stateDir(t), UserDir: t.TempDir(), Key: key}
+	l, _ := open(t, o)
+	must(t, l.Keep(said))
+	must(t, l.Close())
+	path := filepath.Join(o.StateDir, "queue.jsonl")
+	old, err := os.ReadFile(path)
+	must(t, err)
+	l, _ = open(t, o)
+	must(t, l.Keep(ended(said, "delivered")))
+	must(t, l.Close())
+	for range 2 {
+		must(t, os.WriteFile(path, append(bytes.Clone(old), old...), 0o600))
+		if peeked, err := queue.Peek(o); err != nil || len(peeked) != 0 {
+			t.Errorf("replayed: %v, %v", peeked, err)
+		}
+		l, found := open(t, o)
+		same(t, "replayed", found.Waiting, []queue.Entry{})
+		must(t, l.Close())
 	}
 }
