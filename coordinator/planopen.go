@@ -113,7 +113,7 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 func (c *Coordinator) takenUp(name string, s *loop.Settings) (*feature.Snapshot, error) {
 	l, err := feature.Load(c.features(), name)
 	switch {
-	case err != nil || !l.Snapshot.Status.Resumable() || s.New:
+	case err != nil || c.book.homeless() || !l.Snapshot.Status.Resumable() || s.New:
 		if s.Continue {
 			return nil, &Error{Op: "continue", Path: name, Err: errors.New("there is no run of this name that can go on"), Status: StatusUsage, Hint: "ralph status says what can be gone on with; --new begins anew"}
 		}
@@ -196,7 +196,11 @@ func askedText(q loop.Question) string {
 }
 
 func (c *Coordinator) features() feature.Options {
-	return feature.Options{FS: c.opt.FS, StateDir: c.stateDir(), Key: c.book.key(), Now: c.now, Warn: c.warn}
+	o := feature.Options{FS: c.opt.FS, StateDir: c.stateDir(), Now: c.now, Warn: c.warn}
+	if !c.book.homeless() { // where nothing is gone on with the next run only takes the name
+		o.Key = c.book.key()
+	}
+	return o
 }
 
 // resumable is the newest run that can go on.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,7 +15,9 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/memory/feature"
 	"ralph/memory/identity"
+	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model"
@@ -145,6 +148,17 @@ func (b *bench) own() {
 	found, err := identity.Examine(afero.NewOsFs(), home, dir)
 	if err == nil && found.Standing == identity.Foreign {
 		_, err = identity.Establish(afero.NewOsFs(), home, dir)
+	}
+	if err == nil {
+		found, err = identity.Examine(afero.NewOsFs(), home, dir)
+	}
+	if err == nil && found.Standing == identity.Own {
+		var strange []string
+		strange, err = session.Strange(afero.NewOsFs(), dir, found.Record.Key)
+		for _, name := range strange {
+			err = errors.Join(err, session.Seal(afero.NewOsFs(), dir, name, found.Record.Key))
+		}
+		err = errors.Join(err, feature.Seal(feature.Options{StateDir: dir, Key: found.Record.Key}, "sessions"))
 	}
 	if err != nil {
 		b.Log(err)

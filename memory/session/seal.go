@@ -137,8 +137,12 @@ func Seal(fsys afero.Fs, stateDir, name string, key identity.Key) error {
 		}
 		g := sealOf(key, path)
 		var text bytes.Buffer
-		if _, err := readRecords(fsys, path, seal{}, func(r Record) error {
-			line, err := g.encode(r)
+		if err := durable.ReadLines(fsys, path, func(line []byte, _ bool) error {
+			r, ok := seal{}.decode(line)
+			var err error
+			if ok { // what is no record stays as it is
+				line, err = g.encode(r)
+			}
 			text.Write(line)
 			text.WriteByte('\n')
 			return err
