@@ -134,6 +134,14 @@ func (s *errands) owns(path string) bool {
 	return s.plan != "" && (path == s.plan || strings.HasPrefix(path, strings.TrimSuffix(s.plan, "/")+"/"))
 }
 
+// worksPlan reports whether a run works the plan in a file now.
+func (c *Coordinator) worksPlan(path string) bool {
+	c.mu.Lock()
+	runs := c.piece != nil && c.piece.job.Loop != nil
+	c.mu.Unlock()
+	return runs && c.errands.owns(path)
+}
+
 // works says that an agent is the one that works on it, and not one that resolves
 // a conflict of its.
 func (e *errand) works(id string) bool {

@@ -41,8 +41,22 @@ func (b *book) use(f func(*memory.Store) (string, error)) (string, error) {
 	return text + " (held in memory, not saved yet)", nil
 }
 
-// Task adds or changes a task and returns it as it stands in the file.
+// What an agent cannot change by the task tool: it would prove its work by that.
+var (
+	errPlanWorked = errors.New("the plan is being worked, and only Ralph changes its tasks then: call finish when yours is done")
+	errUsersCheck = errors.New("the check of a task that is there is the user's: say which one you would take instead, and why")
+)
+
+// Task adds or changes a task and returns it as it stands in the file. The check of
+// a task that is there stays, and so does every task of a plan while a run works it.
 func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
+	switch {
+	case u.ID == "":
+	case b.c.worksPlan(memory.TasksFile):
+		return "", errPlanWorked
+	case u.Check != "":
+		return "", errUsersCheck
+	}
 	return b.use(func(s *memory.Store) (string, error) {
 		priority := ""
 		if u.Priority != nil {
@@ -57,7 +71,7 @@ func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
 			}
 			t, err = s.AddTask(memory.Task{Title: u.Title, Status: status, Priority: priority, After: u.After, Check: u.Check, Result: u.Result})
 		} else {
-			t, err = s.SetTask(u.ID, memory.TaskEdit{Title: u.Title, Status: markdown.Status(u.Status), Priority: priority, After: u.After, Check: u.Check, Result: u.Result})
+			t, err = s.SetTask(u.ID, memory.TaskEdit{Title: u.Title, Status: markdown.Status(u.Status), Priority: priority, After: u.After, Result: u.Result})
 		}
 		if err != nil && !errors.Is(err, memory.ErrHeld) {
 			return "", err
