@@ -273,11 +273,17 @@ func prune(fsys afero.Fs, dir string, keep []string) error {
 }
 
 // Follow puts on record that the state that r describes is in stateDir now, and
-// returns the new record.
+// returns the new record. The project's checkpoints move with it.
 func Follow(fsys afero.Fs, home, stateDir string, r Record) (Record, error) {
 	path, err := realPath(fsys, stateDir)
 	if err != nil {
 		return r, fmt.Errorf("record %q: %w", stateDir, err)
+	}
+	was, is := CheckpointDir(home, filepath.Dir(r.Path)), CheckpointDir(home, filepath.Dir(path))
+	if _, err := durable.Lstat(fsys, is); was != "" && is != "" && errors.Is(err, fs.ErrNotExist) {
+		if err := fsys.Rename(was, is); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return r, fmt.Errorf("move the checkpoints of %q: %w", path, err)
+		}
 	}
 	r.Path, r.Handle = path, handleOf(fsys, path)
 	return r, r.save(fsys, home, stateDir)
