@@ -125,7 +125,7 @@ func (p *publication) config(ctx context.Context, pl *plan) {
 			names = append(names, printable(s.key())+", removed")
 		}
 	}
-	if len(names)+len(pl.config) == 0 {
+	if len(names)+len(pl.config) == 0 && !p.again { // its form alone, or it was configured before the kill
 		p.rep.Dropped = append(p.rep.Dropped, "config")
 	}
 	const most = 5
