@@ -76,7 +76,7 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int) error 
 	if err := inv.load(c); err != nil {
 		return err
 	}
-	if err := inv.ownState(ctx, false); err != nil {
+	if err := inv.ownState(ctx, true); err != nil {
 		return err
 	}
 	p := inv.newProgress()

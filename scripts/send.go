@@ -251,7 +251,10 @@ func (inv *invocation) store(ctx context.Context, r control.Request) error {
 			return broken("no_session", "ralph sessions lists them; without --session whichever runs next gets it", nil, "there is no session %s: nobody would ever get the message", r.Session)
 		}
 	}
-	if err := inv.ownState(ctx, false); err != nil {
+	if err := inv.unlinked(); err != nil {
+		return err
+	}
+	if err := inv.ownState(ctx, true); err != nil {
 		return err
 	}
 	if err := inv.settle(ctx); err != nil {
