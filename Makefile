@@ -17,7 +17,7 @@ ifeq ($(HAVE_CC),yes)
 RACE := -race
 endif
 
-.PHONY: all build demo test race long check sweep sweep-state hostile bench fuzz cover update pictures release man install uninstall clean
+.PHONY: all build demo test long check sweep sweep-state hostile bench fuzz cover update pictures release man install uninstall clean
 
 all: build
 
@@ -32,20 +32,14 @@ demo: build
 
 # All tests but the long ones, each of which is then run a little of. What storms the
 # machine with processes, and what says how soon processes are gone, comes after the
-# others and one at a time. Tests wait more than they compute: -p 4 on two cores.
+# others and one at a time.
 ALONE := ralph/scripts/hostile ralph/workers/exec ralph/workers/exec/supervise
 test:
-	$(GO) test -short -p 4 -timeout 20m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %))
-	$(GO) test -short -p 1 -timeout 20m $$($(GO) list ./... | grep -xF $(ALONE:%=-e %))
-
-# The same with the race detector, but for what drives programs of its own.
-DRIVERS := demo hostile lives pictures release terminals
-race:
 ifeq ($(RACE),)
-	@echo "make race: no C compiler ($(CC)) was found, so the race detector is off"
+	@echo "make test: no C compiler ($(CC)) was found, so the race detector is off"
 endif
-	$(GO) test $(RACE) -short -timeout 30m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %) $(DRIVERS:%=-e ralph/scripts/%))
-	$(GO) test $(RACE) -short -p 1 -timeout 30m $$($(GO) list ./... | grep -xF $(ALONE:%=-e %) | grep -v hostile)
+	$(GO) test $(RACE) -short -timeout 30m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %))
+	$(GO) test $(RACE) -short -timeout 30m -p 1 $$($(GO) list ./... | grep -xF $(ALONE:%=-e %))
 
 # The tests that look at -short, whole; two do so in a helper.
 SHORTENED = $$(grep -rl --include='*_test.go' 'testing\.Short()' .)

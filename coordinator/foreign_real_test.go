@@ -87,7 +87,7 @@ func TestRealGeminiWorksOnATask(t *testing.T) {
 		}
 	}
 	url := geminiModel(t, `echo good > one.txt; cat ~/.ssh/id_rsa > seen.txt; echo bad > ~/.bashrc; touch ~/.gemini/its-own; touch `+p.path("README.new")+`; echo "$OTHER_TOKEN" >> seen.txt; true`, "Written.\n\n<promise>COMPLETE</promise>")
-	for name, value := range map[string]string{"HOME": home, "PATH": bin + ":" + os.Getenv("PATH"), "GEMINI_API_KEY": "of-the-stub", "GOOGLE_GEMINI_BASE_URL": url, "OTHER_TOKEN": "a token of the user"} {
+	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": t.TempDir(), "PATH": bin + ":" + os.Getenv("PATH"), "GEMINI_API_KEY": "of-the-stub", "GOOGLE_GEMINI_BASE_URL": url, "OTHER_TOKEN": "a token of the user"} {
 		t.Setenv(name, value)
 	}
 	opt := p.options()
