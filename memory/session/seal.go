@@ -106,7 +106,7 @@ func strangeIn(fsys afero.Fs, stateDir, room string, key identity.Key, found *[]
 	return nil
 }
 
-var enough = errors.New("enough was read")
+var errEnough = errors.New("enough was read")
 
 // begunWith reports whether the first record of a journal is one of key's.
 func begunWith(fsys afero.Fs, path string, key identity.Key) (bool, error) {
@@ -116,12 +116,12 @@ func begunWith(fsys afero.Fs, path string, key identity.Key) (bool, error) {
 			return nil // damaged: it is no record for anybody
 		}
 		_, own = g.decode(line)
-		return enough
+		return errEnough
 	})
 	switch {
 	case errors.Is(err, durable.ErrSymlink), errors.Is(err, durable.ErrNotRegular):
 		return false, nil
-	case err != nil && !errors.Is(err, enough) && !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, errEnough) && !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}
 	return own, nil
