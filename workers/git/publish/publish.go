@@ -186,6 +186,8 @@ func (p *publication) tree(pl *plan, name string, was treeState) (*treeChange, e
 	switch {
 	case !ok && t.head != "":
 		return nil, errors.New("HEAD is neither a branch nor a commit")
+	case t.head != "" && branch != "" && pl.l.look(branch) == file && !isHex(pl.after[branch]):
+		return nil, fmt.Errorf("HEAD is on %s, which is no branch that can be taken over", short(branch))
 	case t.head == "" && branch != "" && isHex(pl.before.Refs.value(branch)) && !isHex(pl.after[branch]):
 		return nil, fmt.Errorf("it removed or damaged the current branch, %s", short(branch))
 	}
