@@ -347,15 +347,17 @@ func (s *Sandbox) borrowsInTree(path string) bool {
 	return err == nil
 }
 
-// workTrees are the settings of a submodule's repository that say where its work
-// tree is: in the tree.
+// workTrees returns the settings of a submodule's repository that name its work tree
+// as git does: by a relative path, in the tree.
 func (s *Sandbox) workTrees(gitDir string, text []byte) []string {
 	if !strings.Contains(gitDir, string(filepath.Separator)+"modules"+string(filepath.Separator)) {
 		return nil
 	}
 	var inside []string
 	for _, set := range settings(text) {
-		if path, ok := strings.CutPrefix(set, "core.worktree="); ok && below(s.o.Root, filepath.Join(gitDir, strings.TrimSpace(path))) && strings.TrimSpace(path)[0] != '"' {
+		path, ok := strings.CutPrefix(set, "core.worktree=")
+		path = strings.TrimSpace(path)
+		if ok && path != "" && !filepath.IsAbs(path) && !strings.HasPrefix(path, `"`) && below(s.o.Root, filepath.Join(gitDir, path)) {
 			inside = append(inside, set)
 		}
 	}

@@ -32,13 +32,16 @@ func shapes() map[string]string {
 // gitrepository-layout(5).
 func acts() map[string]string {
 	list := map[string]string{
-		"a hook":          `mkdir -p "$G/hooks"; printf '#!/bin/sh\ntouch ran\n' >"$G/hooks/post-checkout"; chmod +x "$G/hooks/post-checkout"`,
-		"attributes":      `mkdir -p "$G/info"; echo '* filter=x diff=x merge=x' >"$G/info/attributes"`,
-		"alternates":      `mkdir -p "$G/objects/info"; echo /etc >"$G/objects/info/alternates"`,
-		"http-alternates": `mkdir -p "$G/objects/info"; echo http://localhost/ >"$G/objects/info/http-alternates"`,
-		"a remotes file":  `mkdir -p "$G/remotes"; echo 'URL: ext::touch ran' >"$G/remotes/origin"`,
-		"grafts":          `mkdir -p "$G/info"; echo x >"$G/info/grafts"`,
-		"a linked config": `rm -f "$G/$CONFIG"; ln -s /etc/passwd "$G/$CONFIG"`,
+		"a hook":                   `mkdir -p "$G/hooks"; printf '#!/bin/sh\ntouch ran\n' >"$G/hooks/post-checkout"; chmod +x "$G/hooks/post-checkout"`,
+		"attributes":               `mkdir -p "$G/info"; echo '* filter=x diff=x merge=x' >"$G/info/attributes"`,
+		"alternates":               `mkdir -p "$G/objects/info"; echo /etc >"$G/objects/info/alternates"`,
+		"http-alternates":          `mkdir -p "$G/objects/info"; echo http://localhost/ >"$G/objects/info/http-alternates"`,
+		"a remotes file":           `mkdir -p "$G/remotes"; echo 'URL: ext::touch ran' >"$G/remotes/origin"`,
+		"grafts":                   `mkdir -p "$G/info"; echo x >"$G/info/grafts"`,
+		"a work tree by its path":  `git config --file "$G/$CONFIG" core.worktree '/touch ran'`,
+		"a work tree above":        `git config --file "$G/$CONFIG" core.worktree '../../../../../../../../../../../../touch ran'`,
+		"a work tree without name": `git config --file "$G/$CONFIG" core.worktree ''`,
+		"a linked config":          `rm -f "$G/$CONFIG"; ln -s /etc/passwd "$G/$CONFIG"`,
 	}
 	for _, key := range strings.Fields(`core.fsmonitor core.hooksPath core.sshCommand core.gitProxy core.editor core.pager core.askPass core.worktree core.attributesFile core.alternateRefsCommand
  alias.x browser.x.cmd credential.helper credential.x.helper diff.external diff.x.command diff.x.textconv difftool.x.cmd filter.x.clean filter.x.smudge filter.x.process gc.recentObjectsHook gpg.program gpg.ssh.program
