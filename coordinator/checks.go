@@ -134,11 +134,7 @@ func (c *Coordinator) agreedChecks() []string {
 // when it may: as a command of the model might, and where it is not confined only
 // after the user approved its exact text.
 func (c *Coordinator) mayRunProposed(ctx context.Context, command string) (why string, err error) {
-	d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
-	switch {
-	case d.Effect == policy.Deny:
-		return d.Rule, nil
-	case d.Effect == policy.Allow && c.confined().Complete:
+	if c.gate.judges(command).Effect == policy.Allow && c.confined().Complete {
 		return "", nil
 	}
 	return c.gate.mayCheck(ctx, command, c.checkPlace())

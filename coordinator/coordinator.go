@@ -51,6 +51,8 @@ type Coordinator struct {
 	stations *stations
 	filling  sync.Mutex // held while the caches of checks are filled
 	proposal proposal
+	// userState returns the user's directory for Ralph's state, which is tried once.
+	userState func() string
 	// unguarded warns of checks without a sandbox.
 	unguarded sync.Once
 	crew      *crew.Crew
@@ -129,6 +131,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	}
 	c := &Coordinator{own: exec.New(exec.Options{Method: method}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}}
 	c.totals.Started = o.Now()
+	c.userState = sync.OnceValue(o.userState)
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })
 	for _, w := range o.Config.Warnings {
 		c.warn(w)

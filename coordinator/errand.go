@@ -275,7 +275,7 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Check, emit func(agent.Event)) (res checked, why string, err error) {
 	command := check.Command
 	if !slices.Contains(c.agreedChecks(), command) {
-		d := c.gate.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
+		d := c.gate.judges(command)
 		switch {
 		case d.Effect == policy.Deny:
 			why = d.Rule

@@ -186,7 +186,7 @@ func (p *piece) judgeSchema(context.Context) (again string, err error) {
 
 // judgeCheck runs --check.
 func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
-	if p.job.DryRun || p.job.Chat {
+	if p.job.DryRun || p.job.Chat || p.c.cfg.Check+p.c.cfg.ProposedCheck == "" {
 		return "", nil
 	}
 	step, release := ctx, func() {}

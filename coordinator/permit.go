@@ -227,9 +227,12 @@ func (g *gate) asks() *loop.Question {
 }
 
 // mayCheck asks for a check that the repository proposes and that would run where
-// the text says. A yes holds for the exact text. leftOut says why it may not run; the error is the cause of ctx.
+// the text says, unless a rule denies it. A yes holds for the exact text. leftOut says why it may not run; the error is the cause of ctx.
 func (g *gate) mayCheck(ctx context.Context, command, where string) (leftOut string, err error) {
+	d := g.judges(command)
 	switch {
+	case d.Effect == policy.Deny:
+		return d.Rule, nil
 	case g.agreed(command):
 		return "", nil
 	case g.ask == nil || g.onAsk != onAskAsk:
@@ -302,6 +305,11 @@ func (g *gate) askUser(ctx context.Context, who string, ends bool, q tools.Quest
 		g.emit(agent.Event{Type: agent.EventAsk, Agent: who, Text: answer, Status: "answered"})
 	}
 	return answer, err
+}
+
+// judges returns what the rules say of a check.
+func (g *gate) judges(command string) policy.Decision {
+	return g.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
 }
 
 // checkConsent begins the name of the consent to a check, which its text ends.

@@ -170,6 +170,23 @@ func TestAProposedCheckIsAskedFor(t *testing.T) {
 	}
 }
 
+// What a rule of the user denies is not asked for.
+func TestAProposedCheckIsDenied(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, text("done"))
+	p.projectConfig = "check: touch ran\n"
+	p.flags = map[string][]string{"deny": {`argv[0] == "touch"`}}
+	p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+		t.Errorf("asked %+v", q)
+		return "yes", nil
+	}
+	out := p.run(coordinator.Job{Task: "go"})
+	p.want(out, coordinator.StatusCompleted)
+	if out.Verified || out.Check != nil || fileThere(p.path("ran")) || !slices.ContainsFunc(out.Warnings, func(w string) bool { return strings.Contains(w, `argv[0] == "touch"`) }) {
+		t.Errorf("verified %v, check %+v, warnings %q", out.Verified, out.Check, out.Warnings)
+	}
+}
+
 func TestAStopDuringAQuestion(t *testing.T) {
 	t.Parallel()
 	questions := map[string]modeltest.Reply{

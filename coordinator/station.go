@@ -5,10 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-
-	"github.com/spf13/afero"
 	"slices"
 	"sync"
+
+	"github.com/spf13/afero"
 
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
@@ -112,7 +112,7 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) accesspolicy.Options {
 	o := accesspolicy.Options{Proc: c.opt.Proc, Root: root, Project: c.opt.Root, Git: at, Agent: name,
 		ReadOnly: c.cfg.Sandbox == string(policy.SandboxReadOnly), Off: c.cfg.Sandbox == string(policy.SandboxOff) || c.confined().None(),
-		Getenv: c.opt.Getenv, Environ: os.Environ(), Own: c.own, State: c.opt.userState()}
+		Getenv: c.opt.Getenv, Environ: os.Environ(), Own: c.own, State: c.userState()}
 	if c.opt.Getenv != nil {
 		o.UserConfig = filepath.Dir(config.UserFile(c.opt.Getenv))
 	}
