@@ -32,13 +32,13 @@ demo: build
 
 # All tests but the long ones, each of which is then run a little of. What storms the
 # machine with processes, and what says how soon processes are gone, comes after the
-# others and one at a time.
+# others and one at a time. Tests wait more than they compute: -p 4 on two cores.
 ALONE := ralph/scripts/hostile ralph/workers/exec ralph/workers/exec/supervise
 test:
 ifeq ($(RACE),)
 	@echo "make test: no C compiler ($(CC)) was found, so the race detector is off"
 endif
-	$(GO) test $(RACE) -short -timeout 30m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %))
+	$(GO) test $(RACE) -short -p 4 -timeout 30m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %))
 	$(GO) test $(RACE) -short -timeout 30m -p 1 $$($(GO) list ./... | grep -xF $(ALONE:%=-e %))
 
 # The tests that look at -short, whole; two do so in a helper.

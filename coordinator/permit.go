@@ -227,7 +227,8 @@ func (g *gate) asks() *loop.Question {
 }
 
 // mayCheck asks for a check that the repository proposes and that would run where
-// the text says, unless a rule denies it. A yes holds for the exact text. leftOut says why it may not run; the error is the cause of ctx.
+// the text says, unless a rule denies it. A yes holds for the exact text. leftOut
+// says why it may not run; the error is the cause of ctx.
 func (g *gate) mayCheck(ctx context.Context, command, where string) (leftOut string, err error) {
 	d := g.judges(command)
 	switch {
