@@ -35,7 +35,8 @@ type changes struct {
 	run    string
 	trees  *trees.Trees // nil without a repository
 	warn   func(string)
-	// homeless reports whether the user was told already that nothing can be undone.
+	// homeless reports whether a warning about the missing state directory, and so
+	// about undo, was given already; nil means no.
 	homeless func() bool
 	// began, if any, is called with HEAD before the first change of the first run.
 	began func(head string)

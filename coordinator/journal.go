@@ -16,8 +16,8 @@ func (b *book) keeps() bool {
 	return b.store != nil && !b.dry && !b.readOnly
 }
 
-// keepsQueue says that messages can be kept on disk, and what waits there be
-// delivered.
+// keepsQueue reports whether the queue can be stored, and its stored messages be
+// delivered: not without the user's key.
 func (b *book) keepsQueue() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -178,8 +178,8 @@ func processOf(h memory.Holder) supervise.ProcessID {
 	return supervise.ProcessID{PID: h.PID, Start: h.StartTime, Boot: h.BootID}
 }
 
-// known reports whether it can be known whose the state is. Of what is not nothing is
-// gone on with.
+// known reports whether the user's records of the state can be read. Without them no
+// session is continued.
 func (a *assessment) known() bool {
 	found, _ := memory.Examine(a.o.FS, a.o.stateHome(), a.o.Root) // opening the state warns about it
 	return found.Standing != identity.Unknown

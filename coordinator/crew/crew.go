@@ -34,7 +34,8 @@ type Options struct {
 	// Dir is where transcripts are kept, a directory per agent; "" keeps none. It
 	// is asked whenever an agent begins. Quarantine takes what is broken there.
 	Dir, Quarantine func() string
-	// Key authenticates what is kept there; nil only detects damage.
+	// Key returns the key that authenticates the agents' journals. Without it only
+	// damage is detected.
 	Key func() identity.Key
 	// Equip makes what an agent works with. Its tree is there already.
 	Equip func(ctx context.Context, a Agent) (*Gear, error)

@@ -2,6 +2,7 @@ package publish
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func (p *publication) setAside(ctx context.Context, pl *plan, repo git.Plumbing)
 		}
 		head := pl.after[t.after]
 		if t.after == "" {
-			_, head, _ = parseHead([]byte(first(t.head, t.was.Head)))
+			_, head, _ = parseHead([]byte(cmp.Or(t.head, t.was.Head)))
 		}
 		switch {
 		case t.head == "":
@@ -205,13 +206,6 @@ func (p *publication) commitIndex(ctx context.Context, pl *plan, repo git.Plumbi
 	}
 	out, _, err = repo.Run(ctx, git.Call{Args: args, Env: pl.env()})
 	return strings.TrimSpace(string(out)), err
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (p *publication) lateName(ref string) string { return lateRefs + p.id + "/" + short(ref) }
