@@ -100,7 +100,7 @@ type grant struct {
 
 const (
 	grantsDir     = "grants"
-	maxGrantBytes = 1 << 20
+	maxGrantBytes = 16 << 20
 )
 
 func grantPath(userDir, name string) string { return filepath.Join(userDir, grantsDir, name+".json") }

@@ -29,6 +29,8 @@ func planError(err error) error {
 	switch {
 	case errors.As(err, &own):
 		return err
+	case errors.Is(err, loop.ErrNewChecks):
+		return &Error{Op: "continue", Err: err, Status: StatusNeedsInput, Hint: "--sandbox off agrees to run them without a sandbox; --sandbox workspace goes on inside it"}
 	case errors.As(err, &word):
 		return &Error{Op: "run", Err: err, Hint: "mend the expression; ralph plan show --select EXPR tries one", Status: StatusConfigError}
 	case errors.As(err, &bad), errors.Is(err, plan.ErrNoPlan), errors.Is(err, plan.ErrEmpty):

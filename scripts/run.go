@@ -236,7 +236,9 @@ func (inv *invocation) goOnRun(ctx context.Context, before feature.Listed) error
 		inv.warning(fmt.Sprintf("the session %s of the run is gone: it goes on in a new one", before.SessionID))
 		inv.cfg.Session, inv.taking = "new", nil
 	}
+	kept := s.Sandbox != inv.cfg.Sandbox // as the configuration and the flags have it now
 	s = inv.overRun(s)
+	s.SandboxKept = kept && !inv.explicit("sandbox")
 	s.Feature, s.Continue, s.New, s.DryRun = before.Name, true, false, false
 	inv.note(fmt.Sprintf("the run %q goes on: session %s, %s, %d of %d tasks done", before.Name, before.SessionID, iterationsText(before.Iteration, s.MaxIterations),
 		before.Tasks.Completed, before.Tasks.Total))

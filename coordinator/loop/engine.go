@@ -147,6 +147,7 @@ func (e *engine) start(ctx context.Context) error {
 		}
 		was, s.Settings = s.Settings.LearningRate, e.o.Settings
 		s.regrant(e.o.Granted)
+		e.kept = e.o.Granted
 		e.started, e.finished = from.StartedAt, slices.Clone(from.Iterations)
 	}
 	p, err := e.tracker.Load(ctx)
@@ -159,6 +160,9 @@ func (e *engine) start(ctx context.Context) error {
 	e.s = s
 	e.learnAt(was)
 	if err := e.adopt(p); err != nil {
+		return err
+	}
+	if err := e.agreed(); err != nil {
 		return err
 	}
 	if e.breaker, err = breaker.New(breaker.Settings{Alone: e.alone()}, e.triggers(), e.s.Breaker); err != nil {
@@ -191,17 +195,6 @@ func (e *engine) learnAt(was float64) {
 
 // alone says that no human is ever asked.
 func (e *engine) alone() bool { return e.s.Settings.HumanIntervention == askNever }
-
-func (e *engine) triggers() []breaker.Trigger {
-	if len(e.p.Triggers) == 0 {
-		return breaker.Defaults()
-	}
-	var list []breaker.Trigger
-	for _, t := range e.p.Triggers {
-		list = append(list, breaker.Trigger{Condition: t.Condition, Action: breaker.Action(t.Action)})
-	}
-	return list
-}
 
 // takeUp goes on where a run was cut off, paused or stopped. What it cannot go on
 // with is left.

@@ -1,10 +1,14 @@
 package loop
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
 	"ralph/memory/feature"
 )
@@ -20,7 +24,47 @@ type Granted struct {
 	Tasks []string `json:"tasks,omitempty"`
 	// Gates were accepted although they failed, sorted.
 	Gates []string `json:"gates,omitempty"`
+	// Checks are the commands that the plan had while Settings.Sandbox was off,
+	// sorted: what the user agreed to run without a sandbox.
+	Checks []string `json:"checks,omitempty"`
 }
+
+// ErrNewChecks reports that the plan has checks which it did not have when the user
+// switched the sandbox off for its run.
+var ErrNewChecks = errors.New("the plan has checks that it did not have when the sandbox was switched off for this run")
+
+// agreed returns ErrNewChecks, with the new commands, when a run goes on without a
+// sandbox because it was begun so, and its plan names checks that the user has not
+// seen run. Options.Settings.SandboxKept says which case it is.
+func (e *engine) agreed() error {
+	if !e.o.Settings.SandboxKept || e.s.Settings.Sandbox != sandboxOff {
+		return nil
+	}
+	var known []string
+	if e.o.Granted != nil {
+		known = e.o.Granted.Checks
+	}
+	var list []string
+	for _, c := range e.planned() {
+		if !slices.Contains(known, c) {
+			list = append(list, strconv.Quote(clip(c, maxShownCheck)))
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(list) - maxShownChecks; n > 0 {
+		list, more = list[:maxShownChecks], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Errorf("%w: %s%s", ErrNewChecks, strings.Join(list, ", "), more)
+}
+
+const (
+	sandboxOff     = "off"
+	maxShownCheck  = 200 // bytes of a command in a message
+	maxShownChecks = 5
+)
 
 // kept are the settings that a snapshot can give back: what a run works on, and
 // how it is divided. Nothing in it lets a run do more than a new one would.
@@ -78,6 +122,14 @@ func (e *engine) granted() Granted {
 		if e.s.Gates[name] == gateAccepted {
 			g.Gates = append(g.Gates, name)
 		}
+	}
+	if e.s.Settings.Sandbox == sandboxOff {
+		g.Checks = e.planned()
+		if e.kept != nil {
+			g.Checks = append(g.Checks, e.kept.Checks...)
+		}
+		slices.Sort(g.Checks)
+		g.Checks = slices.Compact(g.Checks)
 	}
 	return g
 }

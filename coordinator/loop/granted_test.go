@@ -2,7 +2,9 @@ package loop
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,4 +97,38 @@ func grantedIsKept(t *testing.T) {
 	if !st.Approved || !st.known("T-1").Permitted || !st.known("T-9").Permitted || st.Gates["g"] != gateAccepted {
 		t.Errorf("%+v", st)
 	}
+}
+
+// A run that was begun without the sandbox goes on so with the checks that its plan
+// had, and not with others, unless the user says it again.
+func TestNewChecksAreNotAgreedTo(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name, check string
+			kept        bool
+			sandbox     string
+			refused     bool
+		}{
+			{"the same", "make-sure", true, "off", false},
+			{"another", "forged", true, "off", true},
+			{"another, said again", "forged", false, "off", false},
+			{"another, inside", "forged", true, "workspace", false},
+		} {
+			r := newRig(t, story{ID: "T-1", Title: "do it", Check: "make-sure"}, story{ID: "T-2", Title: "do more", Check: "make-sure"})
+			r.o.Settings.Sandbox, r.o.Settings.MaxIterations = "off", 1
+			r.run()
+			if r.granted == nil || !slices.Equal(r.granted.Checks, []string{"make-sure"}) {
+				t.Fatalf("%+v was kept", r.granted)
+			}
+			r.edit(func(list []map[string]any) []map[string]any { list[1]["check"] = c.check; return list })
+			r.o.Settings.Sandbox, r.o.Settings.SandboxKept, r.o.Settings.MaxIterations = c.sandbox, c.kept, 9
+			s := r.last().Cut()
+			r.o.Resume, r.o.Granted = &s, r.granted
+			out := r.make().Run(t.Context())
+			if refused := errors.Is(out.Err, ErrNewChecks); refused != c.refused || refused && !strings.Contains(out.Err.Error(), `"forged"`) {
+				t.Errorf("%s: %+v", c.name, out)
+			}
+		}
+	})
 }

@@ -423,3 +423,16 @@ func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return s
 }
+
+// triggers returns the conditions of the breaker: those of the plan, else the
+// defaults.
+func (e *engine) triggers() []breaker.Trigger {
+	if len(e.p.Triggers) == 0 {
+		return breaker.Defaults()
+	}
+	var list []breaker.Trigger
+	for _, t := range e.p.Triggers {
+		list = append(list, breaker.Trigger{Condition: t.Condition, Action: breaker.Action(t.Action)})
+	}
+	return list
+}

@@ -33,6 +33,7 @@ type Settings struct {
 	OnError      string `json:"on_error,omitempty"` // retry, skip, abort, alternative, escalate; "": by the plan, then by the kind of error
 	Model        string `json:"model,omitempty"`
 	Sandbox      string `json:"sandbox,omitempty"`
+	SandboxKept  bool   `json:"-"`                // Sandbox is that of the run which goes on, and the user did not say it again
 	Check        string `json:"check,omitempty"`  // that each task has to pass besides its own
 	Prompt       string `json:"prompt,omitempty"` // the template's file
 	RequireCheck bool   `json:"require_check,omitempty"`
