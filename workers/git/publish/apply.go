@@ -99,7 +99,7 @@ func (pl *plan) indexLock(t *treeChange) []byte {
 // and checking out, and finds out which work trees the user changed.
 func (p *publication) lock(ctx context.Context, pl *plan) error {
 	for _, t := range pl.trees {
-		if !t.changed() && !pl.claimed(t.branch()) {
+		if t.late || !t.changed() && !pl.claimed(t.branch()) {
 			continue
 		}
 		p.h.step("lock")

@@ -293,7 +293,7 @@ type Report struct {
 	// Refused says why nothing was taken over.
 	Refused []string
 	// Late are refs that hold what the command made where somebody else had
-	// changed the same meanwhile.
+	// changed the same meanwhile, or where a part of it is in Dropped.
 	Late []string
 	// Dropped are names in the git directory that commands cannot change.
 	Dropped []string
@@ -321,7 +321,7 @@ func (r Report) Lines() []string {
 		out = append(out, "nothing that the command did to the git repository was taken over, which is as it was before: "+why)
 	}
 	if len(r.Late) > 0 {
-		out = append(out, "the user changed the repository meanwhile, and that stays; the command's work there is beside it: "+list(r.Late)+". "+r.wayBack())
+		out = append(out, "what the user changed meanwhile stays, and so does what is checked out where a part of it cannot be taken over; the command's work is beside it: "+list(r.Late)+". "+r.wayBack())
 	}
 	if len(r.Dropped) > 0 {
 		out = append(out, "not taken over from the git repository: "+list(r.Dropped)+"; commands cannot change these: ask for the command with outside=true, and the user decides")

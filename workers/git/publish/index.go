@@ -54,53 +54,72 @@ func newHash(oidLen int) hash.Hash {
 
 var errIndex = errors.New("not an index as git writes it")
 
-// parseIndex reads an index of version 2, 3 or 4, by gitformat-index(5), and
-// demands that each path and mode is one that git would add. A split index is
-// refused.
-func parseIndex(b []byte, oidLen int) (gitIndex, error) {
-	var x gitIndex
+// parseIndex reads an index of any form of gitformat-index(5), and demands that each
+// path and mode is one that git would add. read gives the content of a file beside
+// it, where the other part of a split index is.
+func parseIndex(b []byte, oidLen int, read func(name string) ([]byte, error)) (gitIndex, error) {
+	x, split, err := parseIndexFile(b, oidLen)
+	if err == nil && split != nil && !isNull(split.base) {
+		var base gitIndex
+		if base, err = split.readBase(oidLen, read); err == nil {
+			x, err = split.merge(x, base)
+		}
+	}
+	if err != nil {
+		return x, err
+	}
+	return x, x.check()
+}
+
+// parseIndexFile reads one file; split is nil where it is all of the index.
+func parseIndexFile(b []byte, oidLen int) (x gitIndex, split *splitIndex, err error) {
 	if len(b) < 12+oidLen || string(b[:4]) != "DIRC" {
-		return x, errIndex
+		return x, nil, errIndex
 	}
 	body, sum := b[:len(b)-oidLen], b[len(b)-oidLen:]
 	h := newHash(oidLen)
 	h.Write(body)
-	if !bytes.Equal(h.Sum(nil), sum) && !bytes.Equal(sum, make([]byte, oidLen)) {
-		return x, fmt.Errorf("%w: the checksum is wrong", errIndex)
+	if !bytes.Equal(h.Sum(nil), sum) && !isNull(string(sum)) {
+		return x, nil, fmt.Errorf("%w: the checksum is wrong", errIndex)
 	}
 	version, n := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
 	if version < 2 || version > 4 || int64(n) > int64(len(b))/int64(oidAt+oidLen) {
-		return x, errIndex
+		return x, nil, errIndex
 	}
 	rest := body[12:]
 	last := ""
 	for range n {
 		e, size, err := parseEntry(rest, oidLen, version, last)
 		if err != nil {
-			return x, err
+			return x, nil, err
 		}
 		last = e.path
-		if len(x.entries) > 0 && !ascending(x.entries[len(x.entries)-1], e) {
-			return x, fmt.Errorf("%w: %q is out of order", errIndex, e.path)
-		}
 		x.entries = append(x.entries, e)
 		rest = rest[size:]
 	}
 	for len(rest) >= 8 {
 		name, size := string(rest[:4]), binary.BigEndian.Uint32(rest[4:])
 		if int64(size) > int64(len(rest)-8) {
-			return x, errIndex
+			return x, nil, errIndex
 		}
+		content := rest[8 : 8+size]
 		rest = rest[8+size:]
 		switch {
 		case name == "sdir":
 			x.sparse = true
+		case name == "link":
+			if split, err = parseSplit(content, oidLen); err != nil {
+				return x, nil, err
+			}
 		case name[0] < 'A' || name[0] > 'Z': // git cannot read the entries without it
-			return x, fmt.Errorf("%w: the extension %q is not supported", errIndex, name)
+			return x, nil, fmt.Errorf("%w: the extension %q is not supported", errIndex, name)
 		}
 	}
-	return x, x.check()
+	return x, split, nil
 }
+
+// isNull reports whether a hash is the one that git writes for none.
+func isNull(sum string) bool { return strings.Trim(sum, "\x00") == "" }
 
 func parseEntry(b []byte, oidLen int, version uint32, last string) (e indexEntry, size int, err error) {
 	head := oidAt + oidLen + 2
@@ -167,9 +186,13 @@ func ascending(a, b indexEntry) bool {
 	return a.stage() < b.stage()
 }
 
-// check refuses paths and modes that git does not add.
+// check refuses entries that are out of order, and paths and modes that git does
+// not add.
 func (x gitIndex) check() error {
-	for _, e := range x.entries {
+	for i, e := range x.entries {
+		if i > 0 && !ascending(x.entries[i-1], e) {
+			return fmt.Errorf("%w: %q is out of order", errIndex, e.path)
+		}
 		switch e.mode {
 		case 0o100644, 0o100755, 0o120000, modeGitlink:
 			if !goodPath(e.path) {

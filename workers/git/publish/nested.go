@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -87,10 +88,8 @@ func (p *publication) newTree(pl *plan, l layer, name string) (newTree, error) {
 		return t, errors.New("its HEAD is neither a branch nor a commit")
 	}
 	t.head = strings.TrimSpace(string(head))
-	if b, err := l.after("index", maxIndexBytes); err == nil {
-		if t.index, err = parseIndex(b, pl.oidLen); err != nil {
-			return t, err
-		}
+	if t.index, err = l.index(pl.oidLen); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
 	}
 	t.states, _ = statesAfter(l, pl.after)
 	p.rep.Dropped = append(p.rep.Dropped, slices.DeleteFunc(dropped(l, ""), func(s string) bool { return s == "gitdir" || s == "commondir" || s == "refs" })...)

@@ -47,8 +47,10 @@ type treeChange struct {
 	after  string // the branch that HEAD is on after, "" for none
 	index  *gitIndex
 	states []stateChange
-	late   bool
-	lock   string // of the index, "" when it is not held
+	// late says that HEAD, index, state and the current branch stay as they are, as
+	// one whole: somebody else changed one of them, or one cannot be taken over.
+	late bool
+	lock string // of the index, "" when it is not held
 }
 
 // branch is the branch that HEAD was on before, "" when it was on none.
@@ -191,33 +193,28 @@ func (p *publication) tree(pl *plan, name string, was treeState) (*treeChange, e
 	case t.head == "" && branch != "" && isHex(pl.before.Refs.value(branch)) && !isHex(pl.after[branch]):
 		return nil, fmt.Errorf("it removed or damaged the current branch, %s", short(branch))
 	}
-	switch l.look("index") {
-	case same:
-	case file:
-		b, err := l.read("index", maxIndexBytes)
-		var x gitIndex
-		if err == nil {
-			x, err = parseIndex(b, pl.oidLen)
-		}
+	if l.look("index") != same {
+		x, err := l.index(pl.oidLen)
 		if err != nil {
-			p.rep.Dropped = append(p.rep.Dropped, path.Join(name, "index")+" ("+err.Error()+")")
+			p.hold(t, "index ("+err.Error()+")")
 		} else if x.reveal(filepath.Join(l.lower, "index"), pl.oidLen); x.digest() != was.Index {
 			t.index = &x
 		}
-	default:
-		p.rep.Dropped = append(p.rep.Dropped, path.Join(name, "index"))
 	}
 	var odd []string
 	t.states, odd = statesAfter(l, pl.after)
 	for _, o := range odd {
-		p.rep.Dropped = append(p.rep.Dropped, path.Join(name, o))
-	}
-	if len(odd) > 0 {
-		// HEAD and index belong to the state: git would go on from half of it.
-		t.head, t.index, t.states = "", nil, nil
+		p.hold(t, o)
 	}
 	pl.records(l)
 	return t, nil
+}
+
+// hold leaves a work tree's HEAD, index, state and branch as they are, because of a
+// part that cannot be taken over: git would go on from half of what the command did.
+func (p *publication) hold(t *treeChange, part string) {
+	t.late = true
+	p.rep.Dropped = append(p.rep.Dropped, path.Join(t.name, part))
 }
 
 // records takes committer and message from what the command added to the reflog
@@ -318,12 +315,12 @@ func (p *publication) fit(pl *plan, types map[string]string, blobs map[*treeChan
 		})
 		if missing {
 			t.index = nil
-			p.rep.Dropped = append(p.rep.Dropped, path.Join(t.name, "index"))
+			p.hold(t, "index (it names objects that are not there)")
 		}
 		t.states = slices.DeleteFunc(t.states, func(s stateChange) bool {
 			bad := stateFiles()[s.name] == stateFiles()["MERGE_HEAD"] && slices.ContainsFunc(s.ids(), func(id string) bool { return types[id] == "" })
 			if bad {
-				p.rep.Dropped = append(p.rep.Dropped, path.Join(t.name, s.name))
+				p.hold(t, s.name)
 			}
 			return bad
 		})

@@ -190,7 +190,19 @@ func readIndex(at string, oidLen int) (gitIndex, error) {
 	if err != nil {
 		return gitIndex{}, err
 	}
-	return parseIndex(b, oidLen)
+	return parseIndex(b, oidLen, func(name string) ([]byte, error) {
+		return readFile(filepath.Join(filepath.Dir(at), name), maxIndexBytes)
+	})
+}
+
+// index reads the index of a git directory as the command left it.
+func (l layer) index(oidLen int) (gitIndex, error) {
+	read := func(name string) ([]byte, error) { return l.after(name, maxIndexBytes) }
+	b, err := read("index")
+	if err != nil {
+		return gitIndex{}, err
+	}
+	return parseIndex(b, oidLen, read)
 }
 
 // readTree records the state of the git directory of one work tree.

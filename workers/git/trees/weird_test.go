@@ -33,9 +33,14 @@ func TestWeirdRepositories(t *testing.T) {
 		make func(w *world) *Trees
 		want want
 	}{
-		"detached HEAD":    {make: func(w *world) *Trees { w.git("checkout", "-q", "--detach"); return w.trees() }, want: want{true, false, " M a.txt\n?? child_x.txt"}},
-		"sha256":           {init: []string{"--object-format=sha256"}, make: func(w *world) *Trees { return w.trees() }, want: done},
-		"packed refs":      {make: func(w *world) *Trees { w.git("pack-refs", "--all"); w.git("gc", "-q"); return w.trees() }, want: done},
+		"detached HEAD": {make: func(w *world) *Trees { w.git("checkout", "-q", "--detach"); return w.trees() }, want: want{true, false, " M a.txt\n?? child_x.txt"}},
+		"sha256":        {init: []string{"--object-format=sha256"}, make: func(w *world) *Trees { return w.trees() }, want: done},
+		"packed refs":   {make: func(w *world) *Trees { w.git("pack-refs", "--all"); w.git("gc", "-q"); return w.trees() }, want: done},
+		"a split index": {make: func(w *world) *Trees {
+			w.git("config", "core.splitIndex", "true")
+			w.git("update-index", "--split-index")
+			return w.trees()
+		}, want: done},
 		"a branch ralph":   {make: func(w *world) *Trees { w.git("branch", "ralph"); return w.trees() }, want: done},
 		"a branch ralph/x": {make: func(w *world) *Trees { w.git("branch", "ralph/x"); return w.trees() }, want: done},
 		"shallow clone": {make: func(w *world) *Trees {
