@@ -17,6 +17,10 @@ ifeq ($(HAVE_CC),yes)
 RACE := -race
 endif
 
+# By default a program with the race detector sleeps for a second before it exits;
+# tests start thousands.
+export GORACE ?= atexit_sleep_ms=20
+
 .PHONY: all build demo test long check sweep sweep-state hostile bench fuzz cover update pictures release man install uninstall clean
 
 all: build

@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("FIXTURES", fixtures)
+			e.Setenv("GORACE", "atexit_sleep_ms=20") // by default each program sleeps for a second before it exits
 			return nil
 		},
 	})
