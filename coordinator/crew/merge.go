@@ -34,6 +34,9 @@ func (c *Crew) settle(ctx context.Context, m *member) error {
 	c.mu.Unlock()
 	t, err := c.o.Trees.Add(ctx, o)
 	if err != nil {
+		if t.Branch != "" {
+			c.set(m, func(a *Agent) { a.Branch = strings.TrimPrefix(t.Branch, "refs/heads/") })
+		}
 		return err
 	}
 	c.mu.Lock()

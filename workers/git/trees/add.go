@@ -11,8 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
 )
+
+// making is the purpose in the name of the process that makes a tree.
+const making = "tree"
 
 // Add makes the tree and the branch of an agent: a private clone, which borrows the
 // objects of a read-only snapshot and has an allow-list of the user's configuration.
@@ -23,10 +27,12 @@ import (
 // Nothing of the repository is run: no hook, no filter, no fsmonitor. Ignored
 // directories of dependencies are linked to the user's, everything else that git
 // ignores is left out. Tree says both.
+//
+// With an error a branch that is there all the same is in Tree.Branch.
 func (t *Trees) Add(ctx context.Context, o AddOptions) (Tree, error) {
 	tree, err := t.add(ctx, o)
 	if err != nil {
-		return Tree{}, fmt.Errorf("add worktree of %q: %w", o.Agent, err)
+		return Tree{Agent: tree.Agent, Branch: tree.Branch}, fmt.Errorf("add worktree of %q: %w", o.Agent, err)
 	}
 	return tree, nil
 }
@@ -41,15 +47,46 @@ func (t *Trees) add(ctx context.Context, o AddOptions) (Tree, error) {
 		}
 	}
 	r, err := t.reserve(ctx, o)
-	if err != nil {
-		return Tree{}, err
+	if err == nil && !r.Ready {
+		r, err = t.fill(ctx, r)
 	}
-	if !r.Ready {
-		if r, err = t.fill(ctx, r); err != nil {
-			return Tree{}, err
+	if err != nil {
+		if r.Maker != "" {
+			err = errors.Join(err, t.giveUp(context.WithoutCancel(ctx), r.Agent))
 		}
+		return Tree{Agent: r.Agent, Branch: r.Ref}, err
 	}
 	return t.describe(ctx, r)
+}
+
+// giveUp is unmake for one who does not hold the lock.
+func (t *Trees) giveUp(ctx context.Context, agent string) error {
+	return t.note(ctx, agent, func(r *record) error { return t.unmake(ctx, r) })
+}
+
+// unmake leaves of a tree that was not finished its record and its branch: nobody
+// has worked in it. The caller holds the lock, and saves the record.
+func (t *Trees) unmake(ctx context.Context, r *record) error {
+	if !slices.Contains(t.spares(), r.Admin) && r.Admin != "" {
+		if err := removeAll(t.admin(r.Admin)); err != nil {
+			return err
+		}
+	}
+	if err := t.dropDead(r.Agent); err != nil {
+		return err
+	}
+	head, err := t.tip(ctx, r.Ref)
+	if err != nil {
+		return err
+	}
+	if head == "" {
+		none := strings.Repeat("0", len(r.Base))
+		if err := t.moveRefs(context.WithoutCancel(ctx), move{t.baseRef(r.Agent), r.Base, ""}, move{r.Ref, r.Head, none}); err != nil {
+			return err
+		}
+	}
+	r.Ready, r.Admin, r.Maker = false, "", ""
+	return nil
 }
 
 // reserve makes all of a tree but its files, with the lock held: files take the
@@ -87,7 +124,7 @@ func (t *Trees) begin(ctx context.Context, o AddOptions) (record, error) {
 	if err := t.repo.Exclude("**/.ralph/worktrees/"); err != nil {
 		return record{}, err
 	}
-	r := record{Agent: o.Agent, Base: o.Base, Content: o.Content, Time: time.Now()}
+	r := record{Agent: o.Agent, Base: o.Base, Content: o.Content, Time: time.Now(), Maker: exec.TempName(making)}
 	var err error
 	switch {
 	case r.Base == "" && r.Content != "":
@@ -111,9 +148,11 @@ func (t *Trees) begin(ctx context.Context, o AddOptions) (record, error) {
 		return record{}, err
 	}
 	none := strings.Repeat("0", len(r.Base))
+	t.at("record")
 	if err := t.moveRefs(ctx, move{t.baseRef(r.Agent), r.Base, ""}, move{r.Ref, r.Base, none}); err != nil {
-		return record{}, err
+		return r, err
 	}
+	t.at("branch")
 	return r, t.install(ctx, r, r.Base)
 }
 
@@ -251,7 +290,8 @@ func (t *Trees) fill(ctx context.Context, r record) (record, error) {
 	if err := t.giveIndex(r); err != nil {
 		return r, err
 	}
-	r.Ready = true
+	t.at("ready")
+	r.Ready, r.Maker = true, ""
 	return r, save(t.recordPath(r.Agent), r)
 }
 

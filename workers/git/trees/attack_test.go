@@ -68,7 +68,7 @@ func TestCleanWhileAgentsWork(t *testing.T) {
 	x := w.add(tr, "x")
 	w.write(filepath.Join(x.Dir, "new.txt"), "x\n")
 	w.git("clean", "-fdxq")
-	if err := tr.note(t.Context(), "x", func(*record) {}); err != nil {
+	if err := tr.note(t.Context(), "x", func(*record) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	w.git("clean", "-fdxq")

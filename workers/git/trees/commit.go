@@ -56,11 +56,11 @@ func (t *Trees) commit(ctx context.Context, agent, message string) (Work, error)
 	if w.Files, err = t.user().Changes(ctx, r.Head, head); err != nil {
 		return w, err
 	}
-	return w, t.note(ctx, agent, func(r *record) { r.Head = head })
+	return w, t.note(ctx, agent, func(r *record) error { r.Head = head; return nil })
 }
 
 // note changes the record of an agent.
-func (t *Trees) note(ctx context.Context, agent string, set func(*record)) error {
+func (t *Trees) note(ctx context.Context, agent string, set func(*record) error) error {
 	unlock, err := t.lock(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
@@ -70,7 +70,9 @@ func (t *Trees) note(ctx context.Context, agent string, set func(*record)) error
 	if err != nil {
 		return err
 	}
-	set(&r)
+	if err := set(&r); err != nil {
+		return err
+	}
 	return save(t.recordPath(agent), r)
 }
 

@@ -35,8 +35,15 @@ func killedHelper() int {
 		}
 	}
 	ctx := context.Background()
-	m, err := tr.Merge(ctx, "x", "merge x")
-	fmt.Printf("%+v %v\n", m, err)
+	switch os.Getenv("RALPH_TREES_OP") {
+	case "add":
+		_, err = tr.Add(ctx, AddOptions{Agent: "x"})
+	case "remove":
+		err = tr.Remove(ctx, "x", false)
+	default:
+		_, err = tr.Merge(ctx, "x", "merge x")
+	}
+	fmt.Println(err)
 	if err := runner.Close(ctx); err != nil {
 		fmt.Println(err)
 	}
@@ -45,8 +52,13 @@ func killedHelper() int {
 
 func runHelper(t *testing.T, root, step string) []string {
 	t.Helper()
+	return runHelperTo(t, "merge", root, step)
+}
+
+func runHelperTo(t *testing.T, op, root, step string) []string {
+	t.Helper()
 	cmd := osexec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "RALPH_TREES_KILL="+step, "RALPH_TREES_ROOT="+root)
+	cmd.Env = append(os.Environ(), "RALPH_TREES_KILL="+step, "RALPH_TREES_ROOT="+root, "RALPH_TREES_OP="+op)
 	out, err := cmd.CombinedOutput()
 	var exit *osexec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -3,11 +3,13 @@ package trees
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"ralph/workers/exec"
 	"ralph/workers/git"
 )
 
@@ -16,6 +18,12 @@ import (
 // the lock.
 func (t *Trees) recall(ctx context.Context, agent string) (record, error) {
 	r, err := t.recordOf(agent)
+	if err == nil && r.Gone {
+		if err := t.raze(ctx, r); err != nil {
+			return record{}, err
+		}
+		return record{}, fmt.Errorf("agent %q: %w", agent, ErrUnknown)
+	}
 	if !errors.Is(err, ErrUnknown) {
 		return r, err
 	}
@@ -28,10 +36,10 @@ func (t *Trees) recall(ctx context.Context, agent string) (record, error) {
 // find is recall for one who does not hold the lock.
 func (t *Trees) find(ctx context.Context, agent string) (record, error) {
 	r, err := t.recordOf(agent)
-	if err == nil && r.Ready {
+	if err == nil && r.Ready && !r.Gone {
 		_, err = os.Lstat(t.admin(r.Admin))
 	}
-	if err == nil || !errors.Is(err, ErrUnknown) && !errors.Is(err, fs.ErrNotExist) {
+	if err == nil && !r.Gone || err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
 	unlock, err := t.lock(ctx)
@@ -78,7 +86,7 @@ func (t *Trees) mend(ctx context.Context, r record) (record, error) {
 	if err := t.place(&r, true); err != nil {
 		return r, err
 	}
-	r.Head, r.Ready = head, false
+	r.Head, r.Ready, r.Maker = head, false, exec.TempName(making)
 	if err := save(t.recordPath(r.Agent), r); err != nil {
 		return r, err
 	}

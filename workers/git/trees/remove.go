@@ -156,6 +156,9 @@ func (t *Trees) Remove(ctx context.Context, agent string, keepBranch bool) error
 }
 
 func (t *Trees) remove(ctx context.Context, agent string, keepBranch bool) error {
+	if r, err := t.recordOf(agent); err == nil && r.Gone {
+		return t.raze(ctx, r)
+	}
 	r, err := t.recall(ctx, agent)
 	if errors.Is(err, ErrUnknown) {
 		return t.removeOrphan(agent)
@@ -173,32 +176,48 @@ func (t *Trees) remove(ctx context.Context, agent string, keepBranch bool) error
 	if err := t.keepSubmodules(ctx, r, head); err != nil {
 		return err
 	}
-	var refs []move
 	if !keepBranch {
 		if err := t.withdraw(ctx, agent); err != nil {
 			return err
 		}
-		// The refs first: a directory without a branch is still listed and removed.
-		if head != "" {
-			refs = append(refs, move{r.Ref, "", head})
-		}
-		if err := t.moveRefs(ctx, append(refs, move{t.baseRef(agent), "", ""})...); err != nil {
+		r.Gone, r.Head = true, first(head, r.Head)
+		if err := save(t.recordPath(agent), r); err != nil {
 			return err
 		}
+		t.at("gone")
+		return t.raze(ctx, r)
 	}
 	// The record goes first: another agent may get the worktree as soon as it is
 	// free. What a crash leaves of it is found by its directory.
-	if keepBranch {
-		kept := r
-		kept.Ready, kept.Admin, kept.Head = false, "", first(head, r.Head)
-		err = save(t.recordPath(agent), kept)
-	} else {
-		err = removeFile(t.recordPath(agent))
-	}
-	if err != nil {
+	kept := r
+	kept.Ready, kept.Admin, kept.Head = false, "", first(head, r.Head)
+	if err := save(t.recordPath(agent), kept); err != nil {
 		return err
 	}
 	return t.free(ctx, r)
+}
+
+// raze ends the removal that a record says: refs, directory, then the record. A
+// branch that somebody has moved since stays, and belongs to nobody.
+func (t *Trees) raze(ctx context.Context, r record) error {
+	ctx = context.WithoutCancel(ctx)
+	head, err := t.tip(ctx, r.Ref)
+	if err != nil {
+		return err
+	}
+	moves := []move{{t.baseRef(r.Agent), "", ""}}
+	if head == r.Head {
+		moves = append(moves, move{r.Ref, "", head})
+	}
+	if err := t.moveRefs(ctx, moves...); err != nil {
+		return err
+	}
+	t.at("refs")
+	if err := t.free(ctx, r); err != nil {
+		return err
+	}
+	t.at("free")
+	return removeFile(t.recordPath(r.Agent))
 }
 
 func removeFile(path string) error {
@@ -221,6 +240,7 @@ func (t *Trees) removeOrphan(agent string) error {
 func (t *Trees) free(ctx context.Context, r record) error {
 	defer t.children.Delete(r.Agent + "/" + r.Admin)
 	if r.Ready && len(t.spares()) < maxSpares && t.rinse(ctx, r) == nil {
+		t.at("rinsed")
 		return errors.Join(os.Rename(t.dir(r.Agent), t.spareDir(r.Admin)), t.sweepSnapshots())
 	}
 	return t.dropDead(r.Agent)
@@ -335,7 +355,10 @@ func (t *Trees) List(ctx context.Context) ([]Tree, error) {
 func (t *Trees) look(ctx context.Context, agent string) Tree {
 	r, err := t.recordOf(agent)
 	tree := Tree{Agent: agent, Branch: r.Ref, Base: r.Base, Head: r.Head, Time: r.Time, Merged: r.Merged, Into: r.Into, LeftOut: r.LeftOut}
-	if err != nil {
+	switch {
+	case r.Gone:
+		return Tree{Agent: agent, Broken: "it is being removed"}
+	case err != nil:
 		tree.Broken = "Ralph has no record of it"
 		if base, err := t.tip(ctx, t.baseRef(agent)); err == nil && base != "" {
 			tree.Base, tree.Branch = base, "refs/heads/ralph/"+agent
@@ -360,7 +383,6 @@ func (t *Trees) look(ctx context.Context, agent string) Tree {
 	if err == nil && head != "" {
 		tree.Head = head
 	} else if r.Ref != "" {
-		tree.Branch = ""
 		tree.Broken = first(tree.Broken, "its branch is gone")
 	}
 	return tree

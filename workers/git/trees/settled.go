@@ -104,10 +104,11 @@ func (t *Trees) Finish(ctx context.Context) error {
 	if err != nil {
 		return &git.Error{Op: "finish landing", Path: t.private(), Err: err}
 	}
+	half := t.half(entries)
 	left := slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		return e.Name() != filepath.Base(t.journalPath()) && e.Name() != filepath.Base(t.landing()) && !leftover(e.Name())
 	})
-	if len(left) == 0 && len(t.linked()) == 0 {
+	if len(left)+len(half) == 0 && len(t.linked()) == 0 {
 		return nil
 	}
 	unlock, err := t.lock(ctx)
@@ -124,10 +125,40 @@ func (t *Trees) Finish(ctx context.Context) error {
 	if err := t.recover(ctx); err != nil { // what it needs stays
 		return errors.Join(append(errs, err)...)
 	}
-	errs = append(errs, removeAll(t.landing()))
+	errs = append(errs, removeAll(t.landing()), t.endHalf(ctx, half))
 	for _, e := range left {
 		if leftover(e.Name()) {
 			errs = append(errs, removeAll(filepath.Join(t.private(), e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// half returns the agents whose trees a process that is no more has begun to make or
+// to remove, of the entries of the private directory.
+func (t *Trees) half(entries []fs.DirEntry) (agents []string) {
+	for _, e := range entries {
+		agent, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".json"), "agent-")
+		if r, err := t.recordOf(agent); ok && err == nil && (r.Gone || exec.Leftover(r.Maker, making)) {
+			agents = append(agents, agent)
+		}
+	}
+	return agents
+}
+
+// endHalf leaves of a tree that was being made its branch, of one that was being
+// removed nothing. The caller holds the lock.
+func (t *Trees) endHalf(ctx context.Context, agents []string) error {
+	var errs []error
+	for _, agent := range agents {
+		r, err := t.recall(ctx, agent)
+		if err == nil && exec.Leftover(r.Maker, making) {
+			if err = t.unmake(ctx, &r); err == nil {
+				err = save(t.recordPath(agent), r)
+			}
+		}
+		if err != nil && !errors.Is(err, ErrUnknown) {
+			errs = append(errs, fmt.Errorf("finish the tree of %q: %w", agent, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -25,6 +25,12 @@ type record struct {
 	Head  string    `json:"head"` // the last one that is known
 	Time  time.Time `json:"time"`
 	Ready bool      `json:"ready"`
+	// Maker names the process that makes the tree, by exec.TempName, while it is not
+	// Ready.
+	Maker string `json:"maker,omitempty"`
+	// Gone says that the removal of the tree and its branch has begun. Whoever holds
+	// the lock ends it.
+	Gone bool `json:"gone,omitempty"`
 	// Content is a commit whose files are in the tree instead of those of Base.
 	Content string `json:"content,omitempty"`
 	// Links are paths, with the targets that they have; not always UTF-8.
