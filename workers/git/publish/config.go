@@ -114,7 +114,7 @@ func (p *publication) config(ctx context.Context, pl *plan) {
 	for _, s := range after {
 		switch {
 		case slices.Contains(before, s):
-		case s.section == "submodule" && goodPath(s.sub) && exists(filepath.Join(l.lower, "modules", s.sub, "HEAD")) && !set(before, s) && p.harmless(l, s):
+		case s.section == "submodule" && git.GoodPath(s.sub) && exists(filepath.Join(l.lower, "modules", s.sub, "HEAD")) && !set(before, s) && p.harmless(l, s):
 			pl.config = append(pl.config, s)
 		default:
 			names = append(names, printable(s.key()))

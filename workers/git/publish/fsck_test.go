@@ -86,6 +86,18 @@ func fsckCases() map[string]string {
 		cases[id+" staged"] = object + fmt.Sprintf(`F=$(put blob "%s"); git update-index --add --cacheinfo 100644,$F,%s`, strings.ReplaceAll(text, `"`, `\"`), name)
 		cases[id+" staged below from an old blob"] = fmt.Sprintf(`git update-index --add --cacheinfo 100644,$(git rev-parse %s),d/%s`, "refs/tags/"+id, name)
 	}
+	// What a file system takes for .git, committed and staged.
+	for _, name := range []string{".GIT", ".git .", `git~1.`, `.git::$INDEX_ALLOCATION`, `.git\config`, `x\.GIT`, ".g\u200dit", "\ufeff.git"} {
+		var octal strings.Builder
+		for _, b := range []byte(name) {
+			fmt.Fprintf(&octal, `\%03o`, b)
+		}
+		cases["hasDotgit "+name] = object + fmt.Sprintf(`S=$(put tree '100644 config\000'$(raw $B)); git update-ref refs/heads/main $(git commit-tree -p HEAD -m x $(put tree '40000 %s\000'$(raw $S)))`, octal.String())
+		if name == ".GIT" {
+			continue // no setting has git stage it
+		}
+		cases["hasDotgit "+name+" staged"] = object + fmt.Sprintf(`printf "100644 $B\t%s/config\000" | git -c core.protectHFS=false -c core.protectNTFS=false update-index --add -z --index-info; git commit -qm x`, octal.String())
+	}
 	return cases
 }
 

@@ -11,7 +11,8 @@ import (
 	"hash"
 	"slices"
 	"strings"
-	"unicode"
+
+	"ralph/workers/git"
 )
 
 const maxIndexBytes = 512 << 20
@@ -195,11 +196,11 @@ func (x gitIndex) check() error {
 		}
 		switch e.mode {
 		case 0o100644, 0o100755, 0o120000, modeGitlink:
-			if !goodPath(e.path) {
+			if !git.GoodPath(e.path) {
 				return fmt.Errorf("%w: path %q", errIndex, e.path)
 			}
 		case 0o40000:
-			if !x.sparse || !goodPath(strings.TrimSuffix(e.path, "/")) {
+			if !x.sparse || !git.GoodPath(strings.TrimSuffix(e.path, "/")) {
 				return fmt.Errorf("%w: path %q", errIndex, e.path)
 			}
 		default:
@@ -207,25 +208,6 @@ func (x gitIndex) check() error {
 		}
 	}
 	return nil
-}
-
-// goodPath reports whether no part of a path leads out of the tree or into a git
-// directory on any file system.
-func goodPath(p string) bool {
-	for part := range strings.SplitSeq(p, "/") {
-		folded := strings.ToLower(strings.Map(func(r rune) rune {
-			if r >= 0x80 && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
-				return -1
-			}
-			return r
-		}, part))
-		folded, _, _ = strings.Cut(folded, ":")
-		cut := strings.TrimRight(folded, ". ")
-		if part == "" || part == "." || part == ".." || cut == ".git" || cut == "git~1" || strings.HasPrefix(folded, `.git\`) {
-			return false
-		}
-	}
-	return !strings.ContainsRune(p, 0)
 }
 
 // digest is equal for indexes that differ only in what git remembers of files to

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"ralph/workers/git"
 )
 
 // newTree is a linked work tree that a command made.
@@ -188,7 +190,7 @@ func touchedModules(before record, l layer) []string {
 // newModule makes the repository of a submodule that a command added: its refs
 // and all objects that they need, and of its configuration what is harmless.
 func (p *publication) newModule(ctx context.Context, name string, l layer) error {
-	if exists(l.lower) || !goodPath(name) {
+	if exists(l.lower) || !git.GoodPath(name) {
 		return errors.New("there is something of that name")
 	}
 	tmp := filepath.Join(p.h.o.Git.CommonDir, "objects", tmpObjects+filepath.Base(p.dir)+"-module")

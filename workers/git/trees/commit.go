@@ -306,11 +306,8 @@ func (t *Trees) gatherFiles(ctx context.Context, p git.Plumbing, r record, g *ga
 	if err := p.Apply(ctx, g.index, update, remove); err != nil {
 		return err
 	}
-	if g.tree, err = p.WriteTree(ctx, g.index); err != nil {
-		return err
-	}
 	// The agent can have staged or committed some of that itself.
-	tree, left, err := t.sanitize(ctx, p, r, g.index, r.Base, g.tree)
+	tree, left, err := t.sanitize(ctx, p, r, g.index)
 	g.tree = tree
 	for _, l := range left {
 		if !slices.Contains(g.leftOut, l) {
@@ -330,6 +327,8 @@ func (t *Trees) below(name string) string { return strings.TrimPrefix(name, t.pr
 func (t *Trees) unfit(r record, name string, size func() int64, target func() string) string {
 	to := target()
 	switch {
+	case !git.GoodPath(strings.TrimSuffix(name, "/")): // a directory ends in one
+		return whyRefused + "hasDotgit"
 	case t.own(name):
 		return whyState
 	case to != "" && slices.ContainsFunc(r.Links, func(l link) bool { return string(l.Path) == name && string(l.Target) == to }):
@@ -346,18 +345,33 @@ func (t *Trees) unfit(r record, name string, size func() int64, target func() st
 	return ""
 }
 
-// sanitize takes out of an index, which has the content of to, all changes since
-// from that are not for a commit, and gives the tree that is left.
-func (t *Trees) sanitize(ctx context.Context, p git.Plumbing, r record, index, from, to string) (string, []string, error) {
-	list, err := t.changed(ctx, from, to)
-	if err != nil || len(list) == 0 {
-		return to, nil, err
+// sanitize takes out of an index all changes since the base of the agent that are not
+// for a commit, and writes the tree that is left: one that git would refuse is never
+// among the user's objects.
+func (t *Trees) sanitize(ctx context.Context, p git.Plumbing, r record, index string) (tree string, left []string, err error) {
+	out, _, err := p.Run(ctx, git.Call{Args: append(append([]string{"diff-index", "--cached"}, rawDiff()...), r.Base, "--"), Index: index})
+	if err != nil {
+		return "", nil, err
 	}
-	why, err := t.unfits(ctx, p, r, index, list)
-	if err != nil || len(why) == 0 {
-		return to, nil, err
+	list, err := t.changes(out)
+	if err != nil {
+		return "", nil, err
 	}
-	return t.revert(ctx, p, index, list, why)
+	why := map[string]string{}
+	if len(list) > 0 {
+		if why, err = t.unfits(ctx, p, r, index, list); err != nil {
+			return "", nil, err
+		}
+	}
+	if len(why) > 0 {
+		return t.revert(ctx, p, index, list, why)
+	}
+	if tree, err = p.WriteTree(ctx, index); err == nil {
+		if base, err := t.treeOf(ctx, r.Base); err == nil {
+			t.last.Store(&compared{base, tree, list}) // what Merge asks next
+		}
+	}
+	return tree, nil, err
 }
 
 // revert takes those changes back that there is a reason for.

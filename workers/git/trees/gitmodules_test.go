@@ -105,6 +105,7 @@ func TestFilesThatGitRefuses(t *testing.T) {
 				if err != nil {
 					t.Errorf("git refuses the user's repository: %v %s", err, out)
 				}
+				w.sound(t)
 			})
 		}
 	}

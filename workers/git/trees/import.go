@@ -25,9 +25,9 @@ const maxImported = 500_000
 // are linked into a repository of Ralph's, where git packs what the commits need
 // besides have and the user's objects. The pack is verified as git fetch with
 // fetch.fsckObjects does it, against the user's repository: each object is named
-// anew by its content, checked, and may only refer to what is there. Then the pack
-// goes to the user's objects in one step, and last it is made sure that the history
-// has no hole. An error means that nothing refers to what was taken over.
+// anew by its content, checked, and may only refer to what is there. Then it is
+// made sure that the history has no hole, and last the pack goes to the user's
+// objects in one step. An error means that nothing was taken over.
 func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string, to git.Location, commits, have []string) error {
 	p := git.Open(t.proc, to).Raw().Plumbing()
 	dir, mine, remove, err := t.scratch(to, len(commits[0]))
@@ -49,11 +49,17 @@ func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string
 	if err != nil {
 		return fmt.Errorf("pack what the agent committed: %w", err)
 	}
-	if name := strings.TrimSpace(string(out)); name != "" {
-		if !isHash(name) {
-			return fmt.Errorf("pack what the agent committed: %.80q is no name", name)
-		}
-		if err := publishPack(ctx, p, dir, name, filepath.Join(to.CommonDir, "objects", "pack")); err != nil {
+	name := strings.TrimSpace(string(out))
+	if name != "" && !isHash(name) {
+		return fmt.Errorf("pack what the agent committed: %.80q is no name", name)
+	}
+	quarantine := filepath.Join(dir, "quarantine")
+	env := []string{"GIT_OBJECT_DIRECTORY=" + quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(to.CommonDir, "objects")}
+	if err := os.MkdirAll(filepath.Join(quarantine, "pack"), 0o700); err != nil {
+		return err
+	}
+	if name != "" {
+		if name, err = verifyPack(ctx, p, filepath.Join(dir, "pack-"+name+".pack"), filepath.Join(quarantine, "pack")); err != nil {
 			return err
 		}
 	}
@@ -64,10 +70,13 @@ func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string
 	for _, c := range have {
 		args = append(args, "^"+c)
 	}
-	if _, _, err := p.Run(ctx, git.Call{Args: append(args, "--")}); err != nil {
+	if _, _, err := p.Run(ctx, git.Call{Args: append(args, "--"), Env: env}); err != nil {
 		return fmt.Errorf("the history is not whole: %w", err)
 	}
-	return nil
+	if name == "" {
+		return nil
+	}
+	return publishPack(filepath.Join(quarantine, "pack", name), filepath.Join(to.CommonDir, "objects", "pack", name))
 }
 
 // scratch makes a repository of Ralph's own that borrows the objects of another
@@ -88,27 +97,34 @@ func (t *Trees) scratch(of git.Location, hashLen int) (dir string, p git.Plumbin
 	return dir, git.Open(t.proc, git.Location{Root: dir, GitDir: dir, CommonDir: dir}).Raw().Plumbing(), remove, err
 }
 
-// publishPack verifies a pack against a repository and moves it there.
-func publishPack(ctx context.Context, p git.Plumbing, dir, name, to string) error {
-	pack, idx := filepath.Join(dir, "pack-"+name+".pack"), filepath.Join(dir, "verified.idx")
+// verifyPack verifies a pack against a repository, and moves it with an index into a
+// directory of Ralph's. It returns their name there, without an ending.
+func verifyPack(ctx context.Context, p git.Plumbing, pack, to string) (name string, err error) {
+	idx := filepath.Join(to, "verified.idx")
 	out, _, err := p.Run(ctx, git.Call{Args: []string{"index-pack", git.Strict, "-o", idx, pack}})
 	if err != nil {
-		return fmt.Errorf("what the agent committed does not verify: %w", err)
+		return "", fmt.Errorf("what the agent committed does not verify: %w", err)
 	}
 	sum := strings.TrimSpace(string(out))
 	if !isHash(sum) {
-		return fmt.Errorf("git index-pack: %.80q is no name", sum)
+		return "", fmt.Errorf("git index-pack: %.80q is no name", sum)
 	}
-	// Git finds a pack by its index, which comes last.
-	for _, f := range [][2]string{{pack, ".pack"}, {idx, ".idx"}} {
-		if err := os.Chmod(f[0], 0o444); err != nil {
+	name = "pack-" + sum
+	return name, errors.Join(os.Rename(pack, filepath.Join(to, name+".pack")), os.Rename(idx, filepath.Join(to, name+".idx")))
+}
+
+// publishPack puts a pack that was verified among the objects of a repository. Git
+// finds a pack by its index, which comes last.
+func publishPack(from, to string) error {
+	for _, end := range []string{".pack", ".idx"} {
+		if err := os.Chmod(from+end, 0o444); err != nil {
 			return err
 		}
-		if err := linkOrCopy(f[0], filepath.Join(to, "pack-"+sum+f[1])); err != nil {
+		if err := linkOrCopy(from+end, to+end); err != nil {
 			return err
 		}
 	}
-	return syncDir(to)
+	return syncDir(filepath.Dir(to))
 }
 
 // linkHostile links the object files below a directory that an agent wrote: loose

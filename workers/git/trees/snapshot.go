@@ -254,20 +254,32 @@ func (t *Trees) changed(ctx context.Context, from, to string) ([]change, error) 
 	if last := t.last.Load(); last != nil && last.from == from && last.to == to {
 		return last.list, nil
 	}
-	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=dirty", from, to, "--"}})
+	out, _, err := t.user().Run(ctx, git.Call{Args: append(append([]string{"diff-tree", "-r"}, rawDiff()...), from, to, "--")})
 	if err != nil {
 		return nil, err
 	}
+	list, err := t.changes(out)
+	if err == nil {
+		t.last.Store(&compared{from, to, list})
+	}
+	return list, err
+}
+
+// rawDiff are the options of a comparison that changes reads.
+func rawDiff() []string {
+	return []string{"-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=dirty"}
+}
+
+// changes reads a comparison.
+func (t *Trees) changes(out []byte) (list []change, err error) {
 	f := fields(out)
-	var list []change
 	for i := 0; i+1 < len(f); i += 2 {
 		head := strings.Fields(strings.TrimPrefix(f[i], ":"))
 		if len(head) != 5 {
-			return nil, &git.Error{Op: "diff-tree", Path: t.loc.Root, Err: fmt.Errorf("raw entry %q", f[i])}
+			return nil, &git.Error{Op: "diff", Path: t.loc.Root, Err: fmt.Errorf("raw entry %q", f[i])}
 		}
 		list = append(list, change{f[i+1], head[0], head[2], head[1], head[3]})
 	}
-	t.last.Store(&compared{from, to, list})
 	return list, nil
 }
 
