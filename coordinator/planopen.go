@@ -178,7 +178,7 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 	}
 	if c.opt.Ask != nil {
 		o.Ask = func(ctx context.Context, q loop.Question) (string, error) {
-			answer, err := c.gate.human(ctx, "", agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: q.Text}, Question{Kind: "question", Text: askedText(q)})
+			answer, err := c.gate.human(ctx, "", agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: q.Text}, askedQuestion(q))
 			if err == nil {
 				c.events.emit(agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: answer, Status: "answered"})
 			}
@@ -188,13 +188,18 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 	return o
 }
 
-// askedText is a question with the answers that mean something. Any other is an
-// instruction, and none at all is no consent, so that it is not asked as a choice.
-func askedText(q loop.Question) string {
-	if len(q.Options) == 0 {
-		return q.Text
+// askedQuestion returns a question of a run for a front end, with the answers that
+// mean something. It is no choice among options, because any other text is an
+// instruction. An empty line approves a plan and answers nothing else.
+func askedQuestion(q loop.Question) Question {
+	out := Question{Kind: "question", Text: q.Text}
+	switch {
+	case q.Kind == "approval":
+		out.Text, out.Default = q.Text+" [Y/n, or instructions]", "yes"
+	case len(q.Options) > 0:
+		out.Text += " (" + strings.Join(q.Options, ", ") + ", or how to go on instead)"
 	}
-	return q.Text + " (" + strings.Join(q.Options, ", ") + ", or how to go on instead)"
+	return out
 }
 
 func (c *Coordinator) features() feature.Options {

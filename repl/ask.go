@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -84,10 +85,11 @@ func (s *Shell) stale(ask int) bool { return ask != 0 && ask != s.settledAsk && 
 const kindPick = "pick"
 
 // onAnswer takes a line as the answer to the first question. An empty line is
-// the safe answer, the first option.
+// the safe answer, the first option, or the default of a question without options.
 func (s *Shell) onAnswer(text string) {
 	q := s.questions[0]
 	choice, ok := resolve(text, q.Options)
+	choice = cmp.Or(choice, q.Default)
 	if ok && choice == "" && q.Kind != kindPick {
 		s.note("type an answer; Ctrl-C stops instead")
 		return

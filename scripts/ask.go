@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,9 @@ func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error)
 		line, err := readLine(r)
 		if errors.Is(err, io.EOF) {
 			fmt.Fprintln(a.out)
+			if q.Default != "" && line == "" {
+				return "", errors.New("the input ended without an answer")
+			}
 			if len(q.Options) > 0 {
 				return q.Options[0], nil
 			}
@@ -59,7 +63,7 @@ func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error)
 			return "", err
 		}
 		if answer, ok := choose(line, q.Options); ok {
-			return answer, nil
+			return cmp.Or(answer, q.Default), nil
 		}
 		fmt.Fprintf(a.out, "ralph: please answer with one of: %s\n", visible.Text(strings.Join(q.Options, ", ")))
 	}

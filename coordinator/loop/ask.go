@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
 )
 
@@ -194,24 +195,50 @@ func optionOf(text string, options []string) string {
 	return ""
 }
 
-// approve asks whether the plan is to be worked, where that is asked for and
-// somebody is there: to start without a terminal is to approve.
-func (e *engine) approve() {
+// approve asks one question before the first task: about all tasks that are unclear,
+// and with always about any plan. A start without a terminal is the approval.
+func (e *engine) approve(ctx context.Context) {
 	mode := e.s.Settings.HumanIntervention
 	if e.s.Approved || e.o.Ask == nil || mode != askFirst && mode != askAlways {
 		e.s.Approved = true
 		return
 	}
+	unclear, told := e.unclear(ctx)
+	if len(unclear) == 0 && mode == askFirst {
+		e.s.Approved = true
+		return
+	}
 	text := fmt.Sprintf("Work the plan %s? %d of %d tasks are open", first(e.p.Name, e.p.Path, e.p.Tracker), e.counts.Open, e.counts.Total)
-	if ready := e.ranked.ready(); len(ready) > 0 {
-		text += "; the first is " + ready[0]
-		if t, ok := e.find(ready[0]); ok {
-			text += ": " + t.Title
-		}
+	if len(unclear) > 0 {
+		text += fmt.Sprintf(", and %d of them unclear: %s", len(unclear), few(told))
 	}
 	e.raise(askApproval, "", text, []string{sayGo, sayStop}, func(_ context.Context, _, text string) {
+		for _, id := range unclear {
+			e.s.task(id).Permitted = true
+		}
 		if e.s.Approved = true; text != "" {
 			e.s.Guidance = say(e.s.Guidance, text)
 		}
 	})
+}
+
+// unclear returns the open tasks that would be asked about, and each with its title
+// and the reason. What they depend on counts as merged.
+func (e *engine) unclear(ctx context.Context) (ids, told []string) {
+	for i := range e.p.Tasks {
+		t := &e.p.Tasks[i]
+		if !e.scope[t.ID] || !e.stands[t.ID].Open() {
+			continue
+		}
+		k := e.s.known(t.ID)
+		f := e.facts(ctx, t, k)
+		f.Merged = f.Dependencies
+		c := decide.Choose(f)
+		rules := e.rules(k, c)
+		rules.Mode = decide.AskFirst
+		if answer, why := decide.Verdict(c.Sum, rules); answer == decide.Ask {
+			ids, told = append(ids, t.ID), append(told, fmt.Sprintf("%s (%s; %s)", t.ID, clip(t.Title, 80), why))
+		}
+	}
+	return ids, told
 }

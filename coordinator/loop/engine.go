@@ -180,7 +180,7 @@ func (e *engine) start(ctx context.Context) error {
 	e.recount()
 	e.o.Checks(e.planned())
 	e.advance(ctx)
-	e.approve()
+	e.approve(ctx)
 	return nil
 }
 

@@ -250,21 +250,6 @@ func TestLowConfidence(t *testing.T) {
 			contains(t, "prompt", r.orders[1].Prompt, "use the other library")
 		})
 	})
-	t.Run("approval", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
-			r := newRig(t, st("A"))
-			r.o.Settings.HumanIntervention = askFirst
-			var asked []string
-			r.o.Ask = func(_ context.Context, q Question) (string, error) {
-				asked = append(asked, q.Kind)
-				return "no", nil
-			}
-			out := r.run()
-			want(t, "status", out.Status, feature.Cancelled)
-			want(t, "asked", strings.Join(asked, " "), askApproval)
-			want(t, "worked", r.worked(), "")
-		})
-	})
 }
 
 func TestRefusedThreeTimes(t *testing.T) {

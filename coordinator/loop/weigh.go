@@ -12,7 +12,8 @@ import (
 // now.
 func (e *engine) weigh(ctx context.Context, t *plan.Task) (decide.Choice, bool) {
 	k := e.s.known(t.ID)
-	c := decide.Choose(e.facts(ctx, t, k))
+	f := e.facts(ctx, t, k)
+	c := decide.Choose(f)
 	if ctx.Err() != nil {
 		return c, false
 	}
@@ -23,13 +24,14 @@ func (e *engine) weigh(ctx context.Context, t *plan.Task) (decide.Choice, bool) 
 	count.Confidence, count.Confidences, count.Decided = c.Sum.Value, count.Confidences+c.Sum.Value, count.Decided+1
 	k = e.s.task(t.ID)
 	k.Sure, e.dirty = c.Sum.Value, true
-	answer, why := decide.Verdict(c.Sum, decide.Rules{Mode: decide.Mode(e.s.Settings.HumanIntervention), Threshold: max(0, e.s.Settings.ConfidenceThreshold),
-		Asked: k.Asked, Risk: c.Risk, RiskTolerance: max(0, e.s.Settings.RiskTolerance)})
+	answer, why := decide.Verdict(c.Sum, e.rules(k, c))
 	switch {
 	case k.Permitted:
 		answer, why = decide.Act, "the user said so"
 	case k.Attempts > 0 || k.Iteration > 0:
 		answer, why = decide.Act, "it was begun before"
+	case answer == decide.Ask && e.merelyShort(k, f):
+		answer, why = decide.Act, why+", but only because the task is short, which the approval of the plan covers"
 	case answer == decide.Act && c.Action == decide.Escalate && !e.alone():
 		answer = decide.Ask
 	}
@@ -57,6 +59,24 @@ func (e *engine) weigh(ctx context.Context, t *plan.Task) (decide.Choice, bool) 
 	c.Action = action
 	e.tellChoice(t, c, string(action), why)
 	return c, true
+}
+
+// rules returns what the verdict about a task depends on besides its confidence.
+func (e *engine) rules(k *taskState, c decide.Choice) decide.Rules {
+	return decide.Rules{Mode: decide.Mode(e.s.Settings.HumanIntervention), Threshold: max(0, e.s.Settings.ConfidenceThreshold),
+		Asked: k.Asked, Risk: c.Risk, RiskTolerance: max(0, e.s.Settings.RiskTolerance)}
+}
+
+// merelyShort reports whether a task would be worked unasked if it said more of
+// itself. With ask_first the plan was approved as it is, so that is not asked about.
+func (e *engine) merelyShort(k *taskState, f decide.Facts) bool {
+	if e.s.Settings.HumanIntervention != askFirst {
+		return false
+	}
+	f.Description, f.Criteria, f.Check, f.Bounded = true, true, true, true
+	full := decide.Choose(f)
+	answer, _ := decide.Verdict(full.Sum, e.rules(k, full))
+	return answer == decide.Act
 }
 
 // facts are what can be seen of a task, with what the loop knows itself.
