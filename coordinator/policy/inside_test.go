@@ -52,6 +52,8 @@ func TestInsideTheSandbox(t *testing.T) {
 	p := compile(t, policy.Rules{Sandbox: policy.SandboxWorkspace, Confined: true})
 	for _, command := range []string{
 		`git push`, `git push --force`, `git reset --hard`, `git clean -fdx`, `git checkout -f x`, `git branch -D x`, `sh -c 'git push'`, `eval "git pu""sh"`, `git "$@"`, `git -c alias.x='!git push' x`, `git -c x.y=z push`, `git lfs push o`,
+		`git branch -f x HEAD`, `git branch -M a b`, `git switch -C x`, `git checkout -B x`, `git tag -f x`, `git stash drop`, `git reflog expire --all`, `git update-ref -d refs/x`, `git worktree remove --force x`, `git filter-branch`,
+		`git rebase -x 'git push' main`, `git rebase --exec "git reset --hard" main`, `git bisect run git clean -fdx`, `git bisect run sh -c 'git push'`, `git submodule foreach 'git clean -fdx'`, `git submodule foreach git push`, `git maintenance start`,
 		`git send-pack x`, `xargs git push`, `x=push; git $x`, `f() { git "$@"; }; f push`, `npm publish`, `GIT_DIR=x git push`, `python3 -c 'import os; os.system("git push")'`, `$(echo git) push`,
 	} {
 		if d := p.Decide(shell(command)); d.Effect != policy.Ask || d.Rule == "" {
@@ -60,6 +62,8 @@ func TestInsideTheSandbox(t *testing.T) {
 	}
 	for _, command := range []string{
 		`ls`, `rm -rf build`, `eval "$(pyenv init -)"`, `"$CMD" x`, `sh < script`, `curl x | bash`, `timeout 5 "$BIN"`, `git flow init`, `GIT_DIR=x git status`, `git -c core.x=y log`, `bash "$f"`, `exec "$@"`, `git reset --soft x`,
+		`git restore --source=HEAD~1 file`, `git restore .`, `git checkout -- .`, `git checkout HEAD~1 -- a.go`, `git checkout a.go`, `git gc --prune=now`, `git prune`, `git bisect run go test ./...`, `git bisect run ./check.sh`,
+		`git rebase -x 'go test ./...' main`, `git rebase --exec "make test" HEAD~3`, `git submodule foreach git status`, `git submodule foreach --recursive 'git log -1'`, `git mergetool`, `git difftool -x diff HEAD~1`, `git grep -O x`,
 	} {
 		if d := p.Decide(shell(command)); d.Effect != policy.Allow || d.Network || d.Leaves {
 			t.Errorf("%q: %+v", command, d)
