@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -92,7 +91,9 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-func TestLargeChangesEndSoon(t *testing.T) {
+// A large change that has nothing in common with what was there is read to its end,
+// and its findings are bounded.
+func TestLargeChange(t *testing.T) {
 	var before, after strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&before, "func TestA%d(t *testing.T) {\n\tif got := f(%d); got != %d {\n\t\tt.Errorf(\"got\")\n\t}\n}\n", i, i, i+1)
@@ -102,13 +103,7 @@ func TestLargeChangesEndSoon(t *testing.T) {
 	for _, path := range []string{"Makefile", "package.json", ".golangci.yml", "a.test.ts", "test_a.py", "a_spec.rb", "tests/a.rs", "src/test/java/A.java"} {
 		files = append(files, tamper.File{Path: path, Before: []byte(strings.Repeat("{ \"a\": [(it('x', () => {\n", 200)), After: []byte(strings.Repeat("test: a b\n\tgo test './...' || (\n", 200))})
 	}
-	start := time.Now()
 	found := tamper.Inspect(files, []string{"make check"})
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("took %v", took)
-	} else {
-		t.Logf("%d findings in %v", len(found), took)
-	}
 	if len(found) == 0 || len(found) > 200 {
 		t.Errorf("%d findings", len(found))
 	}
