@@ -19,12 +19,16 @@ import (
 	"ralph/workers/tools"
 )
 
+// spawnedPerTurn bounds how many agents are spawned in one turn, in multiples of
+// those that may be at work at once.
+const spawnedPerTurn = 10
+
 // newCrew makes the crew of the coordinator, in which nobody works yet.
 func (c *Coordinator) newCrew() *crew.Crew {
 	o := crew.Options{
 		Pool: c.pool, Root: c.opt.Root, FS: c.opt.FS, Now: c.now, Top: c.name,
 		Dir: c.book.agentsDir, Key: c.book.key, Quarantine: func() string { return filepath.Join(c.stateDir(), "quarantine") },
-		Equip: c.equip, Prove: c.proveWork, Inspect: c.inspect, Retries: c.cfg.CheckRetries,
+		Equip: c.equip, Prove: c.proveWork, Inspect: c.inspect, Retries: c.cfg.CheckRetries, MaxSpawned: spawnedPerTurn * c.cfg.MaxAgents,
 		Landing: func(ctx context.Context) { c.changes.begin(context.WithoutCancel(ctx)) },
 		Budget:  c.purse, Emit: c.errands.named(c.events.emit), Warn: c.warn, Behind: c.behind, Over: c.unheard, Redact: c.redactor.Bytes,
 	}
@@ -210,13 +214,12 @@ func (h hands) Spawn(ctx context.Context, list []tools.SpawnAgent) (string, erro
 }
 
 // Status tells how they stand.
-func (h hands) Status(ctx context.Context, id string, wait time.Duration) (string, error) {
-	var text string
-	err := h.c.pool.Aside(ctx, h.who, func(ctx context.Context) (err error) { // it may wait for one that needs its place
-		text, err = h.c.crew.Status(ctx, id, wait)
+func (h hands) Status(ctx context.Context, id string, wait time.Duration) (text string, alive bool, err error) {
+	err = h.c.pool.Aside(ctx, h.who, func(ctx context.Context) (err error) { // it may wait for one that needs its place
+		text, alive, err = h.c.crew.Status(ctx, id, wait)
 		return err
 	})
-	return text, err
+	return text, alive, err
 }
 
 // Message tells one something.

@@ -94,7 +94,7 @@ func Fail(err error) (Status, *Failure) {
 	case errors.Is(err, ErrNothingToUndo):
 		return StatusFailed, &Failure{Kind: "nothing_to_undo", Message: err.Error(), Hint: "only turns that changed files can be undone"}
 	case errors.Is(err, agent.ErrRepeats):
-		return StatusFailed, &Failure{Kind: "no_progress", Message: err.Error(), Hint: "say in the task what was tried, or use another model"}
+		return StatusFailed, &Failure{Kind: "repeats", Message: err.Error(), Hint: "say in the task what was tried, or use another model"}
 	case errors.Is(err, agent.ErrCut):
 		return StatusLimit, &Failure{Kind: "output_limit", Message: err.Error(), Hint: "raise --max-output-tokens or ask for less at once"}
 	}

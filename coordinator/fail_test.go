@@ -49,7 +49,7 @@ func TestFail(t *testing.T) {
 		{&agent.LimitError{What: "turns"}, coordinator.StatusLimit, "limit"},
 		{&agent.LimitError{What: "cost", Unknown: true}, coordinator.StatusConfigError, "price_unknown"},
 		{agent.ErrCut, coordinator.StatusLimit, "output_limit"},
-		{agent.ErrRepeats, coordinator.StatusFailed, "no_progress"},
+		{agent.ErrRepeats, coordinator.StatusFailed, "repeats"},
 		{fmt.Errorf("open: %w", memory.ErrLocked), coordinator.StatusLocked, "locked"},
 		{fmt.Errorf("load: %w", config.ErrConfig), coordinator.StatusConfigError, "config"},
 		{coordinator.ErrNothingToUndo, coordinator.StatusFailed, "nothing_to_undo"},

@@ -36,7 +36,7 @@ func TestHowWorkEnds(t *testing.T) {
 		{"turns used up", []modeltest.Reply{calls(call("list", m{"path": "."})), text("never")}, map[string][]string{"max_turns": {"1"}}, coordinator.StatusLimit, "--max-turns", ""},
 		{"tokens used up", []modeltest.Reply{calls(call("list", m{"path": "."})).Using(900, 100), text("never")}, map[string][]string{"max_tokens": {"1000"}}, coordinator.StatusLimit, "--max-tokens", ""},
 		{"no price for a cost limit", []modeltest.Reply{calls(call("list", m{"path": "."})), text("never")}, map[string][]string{"max_cost": {"1"}}, coordinator.StatusConfigError, "price_unknown", ""},
-		{"the same call for ever", []modeltest.Reply{calls(call("list", m{"path": "."})).Forever()}, nil, coordinator.StatusFailed, "no_progress", ""},
+		{"the same call for ever", []modeltest.Reply{calls(call("list", m{"path": "."})).Forever()}, nil, coordinator.StatusFailed, "repeats", ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

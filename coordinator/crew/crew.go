@@ -16,7 +16,6 @@ import (
 	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/git/trees"
-	"ralph/workers/tools"
 )
 
 // Options say what a Crew works with. All but Trees, FS, Now, Landing and Over are
@@ -46,6 +45,9 @@ type Options struct {
 	// Inspect names what in the changes of an agent makes a check or a test prove
 	// less; nil: that is not looked for.
 	Inspect func(ctx context.Context, a Agent) ([]string, error)
+	// MaxSpawned bounds how many agents may be spawned in one turn, or below one
+	// attempt at a task, in all; 0: no bound.
+	MaxSpawned int
 	// Retries is how often an agent is told that a check failed.
 	Retries int
 	// Landing is called before the user's tree is changed; nil: nobody is.
@@ -98,6 +100,7 @@ type Crew struct {
 	ctx     context.Context // that the agents live in: of the work that goes on
 	told    bool            // that all work in one tree
 	round   int             // counts the pieces of work
+	spawned map[string]int  // in the round, by turn
 	pulse   chan struct{}   // closed, and made anew, whenever an agent has ended
 }
 
@@ -157,7 +160,7 @@ func New(o Options) *Crew {
 	if o.Landing == nil {
 		o.Landing = func(context.Context) {}
 	}
-	return &Crew{o: o, locks: locks{owner: map[string]string{}}, pulse: make(chan struct{})}
+	return &Crew{o: o, locks: locks{owner: map[string]string{}}, pulse: make(chan struct{}), spawned: map[string]int{}}
 }
 
 // Begin sets what the agents that are spawned from now on live in: they end with
@@ -167,6 +170,7 @@ func (c *Crew) Begin(ctx context.Context) {
 	defer c.mu.Unlock()
 	c.ctx = ctx
 	c.round++
+	c.spawned = map[string]int{}
 }
 
 // ErrNoAgent is matched when there is no agent of the name.
@@ -177,71 +181,6 @@ var ErrNotStopped = errors.New("it was not stopped")
 
 // errNotBegun is why an agent was not begun whose work depends on another.
 var errNotBegun = errors.New("not begun")
-
-// Spawn asks for children of parent, all or none, and gives their ids in the
-// order of the list. Those whose After is merged begin when there is room.
-func (c *Crew) Spawn(ctx context.Context, parent string, list []tools.SpawnAgent) ([]string, error) {
-	taken := c.taken(ctx)
-	c.mu.Lock()
-	if c.ctx == nil || c.ctx.Err() != nil {
-		c.mu.Unlock()
-		return nil, errors.New("spawn agents: no work is going on")
-	}
-	made, err := c.enlist(parent, list, taken)
-	c.mu.Unlock()
-	if err != nil {
-		return nil, fmt.Errorf("spawn agents: %w", err)
-	}
-	ids := make([]string, len(made))
-	for i, m := range made {
-		ids[i] = m.ID
-		c.keep(m)
-	}
-	if c.o.Trees == nil {
-		c.sayOneTree()
-	}
-	c.schedule()
-	return ids, nil
-}
-
-// enlist makes the members; mu is held.
-func (c *Crew) enlist(parent string, list []tools.SpawnAgent, taken map[string]bool) ([]*member, error) {
-	depth, budget := 1, c.o.Budget()
-	if p := c.find(parent); p != nil {
-		depth, budget = p.Depth+1, p.budget
-	}
-	if err := c.o.Pool.Allows(parent, depth, len(list)+c.inLine(parent)); err != nil {
-		return nil, err
-	}
-	var made []*member
-	byName := map[string]string{}
-	now := c.o.Now().UTC()
-	for _, s := range list {
-		id := freeName(nameFor(s), taken)
-		taken[id] = true
-		if s.Name != "" {
-			byName[s.Name] = id
-		}
-		m := newMember(Agent{ID: id, Parent: parent, Depth: depth, Label: label(s.Task), Task: strings.TrimSpace(s.Task), After: slices.Clone(s.After), State: Waiting, Since: now, Beat: now})
-		m.check, m.files, m.budget, m.round = s.Check, s.Files, budget.Share(workers.Limit{}), c.round
-		made = append(made, m)
-	}
-	for _, m := range made {
-		for i, name := range m.After {
-			switch id, here := byName[name]; {
-			case here:
-				m.After[i] = id
-			case c.find(name) == nil:
-				return nil, fmt.Errorf("%s: after %q: %w; there are: %s", m.ID, name, ErrNoAgent, names(append(c.members, made...)))
-			}
-		}
-	}
-	if circle := circleIn(made, c.members); circle != "" {
-		return nil, fmt.Errorf("the agents wait for each other in a circle: %s", circle)
-	}
-	c.members = append(c.members, made...)
-	return made, nil
-}
 
 func newMember(a Agent) *member {
 	return &member{Agent: a, wake: make(chan struct{}, 1)}

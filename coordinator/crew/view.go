@@ -256,12 +256,12 @@ func short(hash string) string { return hash[:min(len(hash), 12)] }
 
 // Status tells how one agent stands, or all, for a model. With a wait it returns
 // when one of them ends, at most after it.
-func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (string, error) {
+func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (text string, alive bool, err error) {
 	if id != "" {
 		if _, ok := c.Find(id); !ok {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return "", fmt.Errorf("status of %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
+			return "", false, fmt.Errorf("status of %s: %w; there are: %s", id, ErrNoAgent, names(c.members))
 		}
 	}
 	if wait > 0 {
@@ -277,6 +277,7 @@ func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (strin
 		if a.settled() {
 			fmt.Fprintf(&b, " after %s", a.Ended.Sub(a.Since).Round(time.Second))
 		} else {
+			alive = true
 			fmt.Fprintf(&b, " for %s", now.Sub(a.Since).Round(time.Second))
 		}
 		if len(a.After) > 0 && a.State == Waiting {
@@ -298,9 +299,9 @@ func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (strin
 		b.WriteByte('\n')
 	}
 	if b.Len() == 0 {
-		return "there are no agents", nil
+		return "there are no agents", false, nil
 	}
-	return b.String(), nil
+	return b.String(), alive, nil
 }
 
 // Waited says why a wait for children is over.

@@ -21,8 +21,8 @@ var ErrCut = errors.New("the answer was cut off at the endpoint's limit for one 
 // by a compaction.
 const maxCompactions = 3
 
-// ErrRepeats ends a loop whose model asks for the same call over and over.
-var ErrRepeats = errors.New("the model asked for the same call with the same arguments three times in a row")
+// ErrRepeats ends a loop whose model goes in circles, and was told so.
+var ErrRepeats = errors.New("repeats: the model makes the same calls over and over, with the same results")
 
 // Loop runs one agent. Its fields are set before Run and not changed while it
 // runs. One Loop runs once at a time.

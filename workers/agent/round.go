@@ -53,12 +53,13 @@ type answered struct {
 // round runs the calls of one reply in the order of the model and appends one
 // answer each, in that order. Neighbouring calls that only read run side by
 // side. Once the step ends, Halt says so or a record fails, nothing more is
-// begun: the calls that are left are answered as not run.
-func (r *run) round(ctx, step context.Context, calls []Call) {
+// begun: the calls that are left are answered as not run. It returns those that ran.
+func (r *run) round(ctx, step context.Context, calls []Call) (ran []answered) {
 	for len(calls) > 0 {
 		n := r.sideBySide(calls)
 		for _, a := range r.runAll(ctx, step, calls[:n]) {
 			r.file(a)
+			ran = append(ran, a)
 		}
 		calls = calls[n:]
 		switch {
@@ -66,14 +67,29 @@ func (r *run) round(ctx, step context.Context, calls []Call) {
 			// The stop is why it ends, whatever else went wrong meanwhile.
 			r.end.Err = context.Cause(ctx)
 			r.skip(calls, stoppedText)
-			return
+			return ran
 		case r.end.Err == nil && r.Halt != nil:
 			r.end.Err = r.Halt()
 		}
 		if r.end.Err != nil {
 			r.skip(calls, endedText)
-			return
+			return ran
 		}
+	}
+	return ran
+}
+
+// guard tells the model when it goes in circles, and ends the run when it goes on.
+func (r *run) guard(round []answered) {
+	if r.end.Err != nil || r.end.Finish != nil {
+		return
+	}
+	note, stuck := r.repeats.saw(round)
+	switch {
+	case stuck:
+		r.end.Err = ErrRepeats
+	case note != "":
+		r.end.Err = r.add(r.note(note))
 	}
 }
 

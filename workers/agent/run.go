@@ -67,6 +67,9 @@ func (r *run) step(ctx, step context.Context) (more bool) {
 		r.end.Err = err
 		return false
 	}
+	if came > 0 {
+		r.repeats = repeatGuard{} // it knows more than before
+	}
 	if r.preempted(ctx, step) {
 		// What is urgent was taken in just now, or is still to come.
 		if r.stale++; came > 0 {
@@ -95,13 +98,9 @@ func (r *run) step(ctx, step context.Context) (more bool) {
 		return true
 	case r.over:
 		return r.ended(ctx, step)
-	case r.repeats.seen(calls):
-		r.skip(calls, "not run: the same call with the same arguments was asked for three times in a row")
-		r.end.Err = ErrRepeats
-		return false
 	}
 	r.end.Finish = nil
-	r.round(ctx, step, calls)
+	r.guard(r.round(ctx, step, calls))
 	if r.end.Finish != nil && r.end.Err == nil {
 		r.over, r.resume = true, false
 		return r.ended(ctx, step)

@@ -66,6 +66,9 @@ type Result struct {
 	Brief string
 	// Command is set by tools that ran a program.
 	Command *CommandRun
+	// Alive reports that the result is that of a wait for something that is still at
+	// work: it is no repetition to ask again.
+	Alive bool
 	// Finish is set by the tool that declares the work ended.
 	Finish *Finish
 }

@@ -26,7 +26,9 @@ func (b *box) agentStatus() spec {
 					return agent.Result{}, err
 				}
 			}
-			answer, err := b.Crew.Status(ctx, id, time.Duration(a.Wait*float64(time.Second)))
-			return b.told("agent_status", answer, err)
+			answer, alive, err := b.Crew.Status(ctx, id, time.Duration(a.Wait*float64(time.Second)))
+			r, err := b.told("agent_status", answer, err)
+			r.Alive = alive
+			return r, err
 		})
 }

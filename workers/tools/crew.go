@@ -20,8 +20,8 @@ type Crew interface {
 	Spawn(ctx context.Context, list []SpawnAgent) (string, error)
 	// Status tells of the agent id, or of all when it is empty. With a wait it
 	// returns when one of them ends, after the wait, or soon after ctx ends with
-	// what is known then.
-	Status(ctx context.Context, id string, wait time.Duration) (string, error)
+	// what is known then. alive reports that one of them has not ended.
+	Status(ctx context.Context, id string, wait time.Duration) (text string, alive bool, err error)
 	Message(ctx context.Context, id, text string) (string, error)
 	Stop(ctx context.Context, id, reason string) (string, error)
 	Merge(ctx context.Context, id string) (string, error)

@@ -34,18 +34,18 @@ func (c *fakeCrew) ask(v any) (string, error) {
 }
 
 func (c *fakeCrew) Spawn(_ context.Context, list []SpawnAgent) (string, error) { return c.ask(list) }
-func (c *fakeCrew) Status(ctx context.Context, id string, wait time.Duration) (string, error) {
+func (c *fakeCrew) Status(ctx context.Context, id string, wait time.Duration) (string, bool, error) {
 	answer, err := c.ask(asked{"status", id, wait.String()})
 	if wait == 0 {
-		return answer, err
+		return answer, false, err
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return answer, err
+		return answer, true, err
 	case <-ctx.Done():
-		return answer, context.Cause(ctx)
+		return answer, true, context.Cause(ctx)
 	}
 }
 func (c *fakeCrew) Message(_ context.Context, id, text string) (string, error) {

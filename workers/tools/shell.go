@@ -293,7 +293,7 @@ func (b *box) jobResult(j *job) agent.Result {
 	if !ended {
 		text, notice := b.captured(out, j.label)
 		ran := time.Since(j.Started()).Round(time.Second)
-		return agent.Result{Head: head(fmt.Sprintf("%s is running since %v", j.ID(), ran), notice), Text: text, Brief: "running"}
+		return agent.Result{Head: head(fmt.Sprintf("%s is running since %v", j.ID(), ran), notice), Text: text, Brief: "running", Alive: true}
 	}
 	res := b.commandResult(j.command, r, out, j.label, nil)
 	res.Head = j.ID() + " ended: " + res.Head
@@ -343,6 +343,6 @@ func (b *box) listJobs() agent.Result {
 	text, notice := b.fit("shell", out.String())
 	return agent.Result{
 		Head: head(fmt.Sprintf("%s, %d running", count(len(all), "job"), running), notice),
-		Text: text, Brief: count(len(all), "job"),
+		Text: text, Brief: count(len(all), "job"), Alive: running > 0,
 	}
 }
