@@ -48,6 +48,26 @@ func (c *Coordinator) purse() *workers.Budget {
 	return c.budget
 }
 
+// fund sets what the run of a plan may use, of which some is spent. Without
+// --max-turns it has any number of turns, and each attempt its own.
+func (c *Coordinator) fund(l workers.Limit, spent agent.Spent) {
+	b := workers.NewBudget(l)
+	b.Spend(spent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.budget = b
+}
+
+// priced returns a *agent.LimitError for a cost limit that cannot be kept, because
+// neither the endpoint nor the user's price list says what the model costs.
+func (c *Coordinator) priced(limit float64) error {
+	ep := c.Endpoint()
+	if _, ok := c.cfg.Price(ep.Model); limit <= 0 || ok || ep.Provider == "openrouter" {
+		return nil
+	}
+	return &agent.LimitError{What: "cost", Max: fmt.Sprintf("$%.2f", limit), Flag: "--max-cost", Unknown: true}
+}
+
 // equip makes what a child works with: the coordinator's tools, in its own tree.
 func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, error) {
 	e := c.errands.find(a.Errand)

@@ -17,6 +17,7 @@ import (
 	"ralph/memory/feature"
 	"ralph/memory/registry"
 	"ralph/memory/session/folder"
+	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -83,6 +84,11 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 	if err := c.installed(s); err != nil {
 		return nil, err
 	}
+	if builtin(s.Agent) {
+		if err := c.priced(s.MaxCostUSD); err != nil {
+			return nil, err
+		}
+	}
 	if err := work.CheckTemplate(c.workTemplate()); err != nil {
 		return nil, &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph plan prompt TASK shows what a template makes; --help lists what it can name"}
 	}
@@ -102,6 +108,7 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 		return nil, err
 	}
 	s.Feature = name
+	c.fund(workers.Limit{Turns: s.MaxTurns, Tokens: s.MaxTokens, CostUSD: s.MaxCostUSD}, loop.SpentBy(resume))
 	l, err := loop.New(c.loopOptions(s, tracker, store, files, resume))
 	if err != nil {
 		return nil, errors.Join(planError(err), store.Close())
@@ -173,7 +180,8 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 			return store.Save(snap)
 		},
 		Emit: c.events.emitFiled, Warn: c.warn, Behind: c.behind, Now: c.now, MaxAgents: c.cfg.MaxAgents,
-		Actor: "ralph/" + c.SessionID(), Former: "ralph/", SessionID: c.SessionID(),
+		Exhausted: func() error { return c.purse().Check() },
+		Actor:     "ralph/" + c.SessionID(), Former: "ralph/", SessionID: c.SessionID(),
 		Progress: c.book.taskEnded, Left: c.leftBehind, Features: c.book.features, Checks: c.book.validations,
 	}
 	if c.opt.Ask != nil {
@@ -293,6 +301,9 @@ func (c *Coordinator) runSettings(s loop.Settings) loop.Settings {
 	s.Prompt, s.Check = cmp.Or(s.Prompt, r.Prompt), cmp.Or(append([]string{s.Check}, c.agreedChecks()...)...)
 	s.Parallel, s.MaxIterations = cmp.Or(s.Parallel, r.Parallel), cmp.Or(s.MaxIterations, r.MaxIterations)
 	s.Parallel, s.MaxIterations = max(s.Parallel, 0), max(s.MaxIterations, 0) // a face says none by -1
+	if set("max_turns") {
+		s.MaxTurns = cmp.Or(s.MaxTurns, c.cfg.MaxTurns)
+	}
 	s.MaxTokens, s.MaxCostUSD, s.Timeout = cmp.Or(s.MaxTokens, c.cfg.MaxTokens), cmp.Or(s.MaxCostUSD, c.cfg.MaxCostUSD), cmp.Or(s.Timeout, c.cfg.Timeout)
 	if s.Sandbox = cmp.Or(s.Sandbox, c.cfg.Sandbox); builtin(s.Agent) {
 		s.Model = cmp.Or(s.Model, c.Endpoint().Model) // another program has its own

@@ -255,6 +255,9 @@ func (p *piece) prepare(ctx context.Context) error {
 	if client == nil {
 		return errNoModel
 	}
+	if err := c.priced(c.cfg.MaxCostUSD); err != nil {
+		return err
+	}
 	p.job.Go = p.job.Go || p.job.Agent != ""
 	if p.job.Schema != nil {
 		schema, err := newAnswerSchema(p.job.Schema)

@@ -83,10 +83,10 @@ func (inv *invocation) explicit(key string) bool {
 	return source == "flag" || source == "env"
 }
 
-// explicitTurns bounds the requests of a whole run when the user does. The default
-// is meant for one task: it bounds each agent.
+// explicitTurns returns the bound of a whole run, where the user has set one. The
+// default bounds each attempt.
 func (inv *invocation) explicitTurns() int {
-	if !inv.explicit("max_turns") {
+	if inv.cfg.Origin("max_turns").Source == "default" {
 		return 0
 	}
 	return inv.cfg.MaxTurns

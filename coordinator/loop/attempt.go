@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/policy/breaker"
 	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
+	"ralph/workers/agent"
 )
 
 // worker is a task that is at work.
@@ -248,6 +249,10 @@ func (e *engine) settle(ctx context.Context, r result) {
 		j = judgement{end: endGone, why: w.gone}
 	} else if ctx.Err() != nil && j.end != endDone { // what it says of itself is not its fault
 		j = judgement{end: endInterrupted, why: "the run was stopped"}
+	}
+	var limit *agent.LimitError
+	if j.end == endFailed && errors.As(rep.Err, &limit) && e.usedUp() != nil { // of the run, and not of this attempt
+		j = judgement{end: endInterrupted, why: limit.Error(), limit: true}
 	}
 	j.sure = rep.Confidence
 	e.apply(ctx, w, rep, j)

@@ -420,40 +420,47 @@ func (e *engine) replan(ctx context.Context, s Settings) {
 	}
 }
 
-// limit ends the run when something is used up.
+// limit ends the run when something is used up that it needs more of.
 func (e *engine) limit() {
 	if e.end != nil {
 		return
 	}
-	s, set := &e.s, e.s.Settings
 	if left, bound := e.timeLeft(); bound && left <= 0 {
-		e.end = &ending{status: feature.Paused, limit: limitTime, reason: fmt.Sprintf("the time of %s is used up", set.Timeout)}
+		e.end = &ending{status: feature.Paused, limit: limitTime, reason: fmt.Sprintf("the time of %s is used up", e.s.Settings.Timeout)}
 		e.stopped(errTime)
 		return
 	}
-	cost := s.cost()
-	switch {
-	case set.MaxTokens > 0 && s.Usage.Total >= set.MaxTokens:
-		e.end = &ending{status: feature.Paused, limit: limitTokens, reason: fmt.Sprintf("%d of %d tokens are used up", s.Usage.Total, set.MaxTokens)}
-	case set.MaxCostUSD > 0 && s.CostUnknown:
-		unknown := &agent.LimitError{What: "cost", Max: fmt.Sprintf("$%.2f", set.MaxCostUSD), Flag: "--max-cost", Unknown: true}
-		e.end = &ending{status: feature.Paused, reason: unknown.Error(), err: unknown}
-	case set.MaxCostUSD > 0 && cost != nil && *cost >= set.MaxCostUSD:
-		e.end = &ending{status: feature.Paused, limit: limitCost, reason: fmt.Sprintf("$%.4f of $%.2f are used up", *cost, set.MaxCostUSD)}
-	case set.MaxTurns > 0 && s.Turns >= set.MaxTurns:
-		e.end = &ending{status: feature.Paused, limit: limitTurns, reason: fmt.Sprintf("%d of %d turns are used up", s.Turns, set.MaxTurns)}
-	default:
-		return
-	}
-	if len(e.at) == 0 && e.remaining() == 0 {
-		e.end = nil // nothing needs more of it
+	if len(e.at) > 0 || e.remaining() > 0 {
+		e.end = e.usedUp()
 	}
 }
 
-// timeLeft is what is left of --timeout.
+// usedUp returns how a run ends of which a limit is used up, nil as long as
+// something is left of all. What is at work counts as Options.Exhausted has it.
+func (e *engine) usedUp() *ending {
+	s, set, cost := &e.s, e.s.Settings, e.s.cost()
+	var over *agent.LimitError
+	if e.o.Exhausted != nil && errors.As(e.o.Exhausted(), &over) && !over.Unknown {
+		return &ending{status: feature.Paused, limit: over.What, reason: over.Error()}
+	}
+	switch {
+	case set.MaxTokens > 0 && s.Usage.Total >= set.MaxTokens:
+		return &ending{status: feature.Paused, limit: limitTokens, reason: fmt.Sprintf("%d of %d tokens are used up", s.Usage.Total, set.MaxTokens)}
+	case set.MaxCostUSD > 0 && s.CostUnknown:
+		unknown := &agent.LimitError{What: "cost", Max: fmt.Sprintf("$%.2f", set.MaxCostUSD), Flag: "--max-cost", Unknown: true}
+		return &ending{status: feature.Paused, reason: unknown.Error(), err: unknown}
+	case set.MaxCostUSD > 0 && cost != nil && *cost >= set.MaxCostUSD:
+		return &ending{status: feature.Paused, limit: limitCost, reason: fmt.Sprintf("$%.4f of $%.2f are used up", *cost, set.MaxCostUSD)}
+	case set.MaxTurns > 0 && s.Turns >= set.MaxTurns:
+		return &ending{status: feature.Paused, limit: limitTurns, reason: fmt.Sprintf("%d of %d turns are used up", s.Turns, set.MaxTurns)}
+	}
+	return nil
+}
+
+// timeLeft returns what is left of --timeout, which bounds the work of one process.
 func (e *engine) timeLeft() (left time.Duration, bound bool) {
 	t := e.s.Settings.Timeout
-	return t - e.worked(), t > 0
+	return t - (e.worked() - e.s.Worked), t > 0
 }
 
 // await waits until something happens.

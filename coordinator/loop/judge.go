@@ -29,6 +29,7 @@ type judgement struct {
 	verified bool
 	feedback string   // for the next attempt
 	sure     *float64 // how sure the agent said it was; nil: it did not say
+	limit    bool     // a limit of the whole run has ended it
 	futile   bool     // another attempt of the same agent comes to the same
 }
 

@@ -175,8 +175,11 @@ func TestLimits(t *testing.T) {
 				if !strings.Contains(strings.Join(out.Open, " "), "C") {
 					t.Errorf("open: %v", out.Open)
 				}
-				// It is kept as used up.
+				// It is kept as used up; the time is that of one process.
 				out = r.resume()
+				if c.limit == limitTime {
+					c.worked += " B/1 C/1"
+				}
 				want(t, "limit of the second", out.Limit, c.limit)
 				want(t, "worked by the second", r.worked(), c.worked)
 				r.o.Settings = before
@@ -186,6 +189,50 @@ func TestLimits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLimitWhileAtWork begins nothing once a limit of the whole run is used up by
+// what is at work: that ends without being to blame, and goes on when the run does.
+// An attempt that uses up its own turns has failed, and the next task begins.
+func TestLimitWhileAtWork(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, st("A"), st("B"), st("C"), st("D"), st("E"), st("F"))
+		r.o.Settings.Parallel = 2
+		used := &agent.LimitError{What: limitTurns, Used: "3", Max: "3", Flag: "--max-turns"}
+		out := false
+		r.o.Exhausted = func() error {
+			if out {
+				return used
+			}
+			return nil
+		}
+		r.acts["A"] = []act{func(context.Context, Order) Report {
+			out = true
+			return Report{Status: saidFailed, Problem: used.Error(), Err: used, Turns: 1}
+		}}
+		r.acts["B"] = r.acts["A"]
+		got := r.run()
+		want(t, "status", got.Status, feature.Paused)
+		want(t, "limit", got.Limit, limitTurns)
+		want(t, "begun", r.worked(), "A/1 B/1")
+		want(t, "open", len(got.Open), 6)
+		want(t, "errors", len(r.data().Failures), 0)
+		out, r.acts = false, map[string][]act{}
+		got = r.resume()
+		want(t, "status after more is given", got.Status, feature.Completed)
+		want(t, "attempts", r.worked(), "A/1 B/1 A/1 B/1 C/1 D/1 E/1 F/1")
+	})
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, st("A"), st("B"))
+		r.o.Settings.Retries = -1
+		own := &agent.LimitError{What: limitTurns, Used: "200", Max: "200", Flag: "--max-turns"}
+		r.acts["A"] = []act{func(context.Context, Order) Report {
+			return Report{Status: saidFailed, Problem: own.Error(), Err: own, Kind: "execution"}
+		}}
+		out := r.run()
+		want(t, "failed", strings.Join(out.Failed, " "), "A")
+		want(t, "done", strings.Join(out.Done, " "), "B")
+	})
 }
 
 func TestLimitWithNothingLeft(t *testing.T) {

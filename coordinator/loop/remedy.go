@@ -196,7 +196,7 @@ func (e *engine) giveUp(t *plan.Task, why string) {
 func (e *engine) interrupt(ctx context.Context, w *worker, k *taskState, j judgement) {
 	k.Iteration, k.Attempts = w.order.Iteration, w.order.Attempt-1
 	e.s.owe(&w.task, e.mark(plan.Interrupted, ""))
-	if ctx.Err() == nil { // somebody has stopped this one alone
+	if ctx.Err() == nil && !j.limit { // somebody has stopped this one alone
 		k.Held = first(j.why, "it was stopped")
 	}
 }

@@ -44,7 +44,7 @@ type Settings struct {
 	MaxTokens  int           `json:"max_tokens,omitempty"`   // of the whole run; 0: no bound
 	MaxCostUSD float64       `json:"max_cost_usd,omitempty"` // of the whole run; 0: no bound
 	MaxTurns   int           `json:"max_turns,omitempty"`    // of the whole run; 0: no bound
-	Timeout    time.Duration `json:"timeout,omitempty"`      // of work, in all processes; 0: no bound
+	Timeout    time.Duration `json:"timeout,omitempty"`      // of the work of one process; 0: no bound
 	SessionDir string        `json:"session_dir,omitempty"`
 }
 

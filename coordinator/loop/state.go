@@ -213,6 +213,18 @@ func (s *state) spend(r Report) {
 	}
 }
 
+// SpentBy returns what the run of a snapshot has used so far.
+func SpentBy(s *feature.Snapshot) agent.Spent {
+	if s == nil {
+		return agent.Spent{}
+	}
+	st, _, err := restored(s)
+	if err != nil { // the run does not begin
+		return agent.Spent{}
+	}
+	return agent.Spent{Turns: st.Turns, Usage: st.Usage, CostUSD: st.cost(), CostUnknown: st.CostUnknown}
+}
+
 // cost is what the run has cost; nil when some of it has no price.
 func (s *state) cost() *float64 {
 	if s.CostUnknown {
