@@ -30,6 +30,8 @@ func planError(err error) error {
 	switch {
 	case errors.As(err, &own):
 		return err
+	case errors.Is(err, plan.ErrNoTask):
+		return &Error{Op: "run", Err: err, Status: StatusUsage, Hint: "ralph plan show lists the tasks with their ids"}
 	case errors.Is(err, loop.ErrNewChecks):
 		return &Error{Op: "continue", Err: err, Status: StatusNeedsInput, Hint: "--sandbox off agrees to run them without a sandbox; --sandbox workspace goes on inside it"}
 	case errors.As(err, &word):

@@ -249,7 +249,7 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 		o.Failure = &Failure{Kind: "cancelled", Message: out.Reason, Hint: "nothing was begun; ralph run asks again, ralph run --dry-run shows what would be done"}
 	default:
 		o.Status = StatusFailed
-		o.Failure = &Failure{told: out.Told, Kind: "tasks", Message: out.Reason + failedText(out), Hint: "`ralph plan show` lists the tasks; the session's iterations/ hold what each attempt did"}
+		o.Failure = &Failure{told: out.Told, Kind: "tasks", Message: out.Reason + failedText(out), Hint: "`ralph run --retry-failed` works what failed or was skipped anew, `--retry TASK` one task, also one that is in progress with nobody at work; the session's iterations/ hold what each attempt did"}
 	}
 	return nil
 }

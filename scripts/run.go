@@ -109,7 +109,7 @@ func (inv *invocation) runFlags(c *cobra.Command) error {
 		}
 	}
 	// All tasks are something else than those of an epic without a name.
-	for flag, empty := range map[string]bool{"epic": len(r.Epic) == 0, "plan": r.Plan == "", "feature": r.Feature == "", "session-dir": r.SessionDir == ""} {
+	for flag, empty := range map[string]bool{"epic": len(r.Epic) == 0, "plan": r.Plan == "", "feature": r.Feature == "", "session-dir": r.SessionDir == "", "retry": len(r.Retry) == 0} {
 		if c.Flags().Changed(flag) && empty {
 			return usage("ralph plan show lists plan and epics; leave the flag out to work on all of it", "--%s: the value is empty", flag)
 		}
@@ -191,7 +191,7 @@ func (inv *invocation) resumeOrNew(ctx context.Context, before *feature.Listed) 
 		if r.Feature != "" {
 			what = fmt.Sprintf("the run %q was not paused, interrupted or cut off", r.Feature)
 		}
-		return false, broken("nothing_to_resume", "ralph run --new begins one; ralph status says how things stand", nil, "%s", what)
+		return false, broken("nothing_to_resume", "ralph run begins a new one, in which what is done stays done; --retry-failed works what failed or was skipped anew; ralph status says how things stand", nil, "%s", what)
 	case before == nil, r.New:
 		return false, nil
 	case r.Continue:

@@ -22,6 +22,7 @@ func (inv *invocation) runSettings() loop.Settings {
 		Agent: r.Agent, Fallback: r.FallbackAgent, OnError: r.OnError, Prompt: inv.promptFlag(), Check: c.Check, RequireCheck: r.RequireCheck,
 		Model: c.Model, Sandbox: c.Sandbox, DryRun: c.DryRun,
 		MaxTokens: c.MaxTokens, MaxCostUSD: c.MaxCostUSD, MaxTurns: inv.explicitTurns(), Timeout: c.Timeout, SessionDir: inv.sessionDirFlag(),
+		Retry: slices.Clone(r.Retry), RetryFailed: r.RetryFailed,
 	}
 	for key, take := range map[string]func(){
 		"confidence_threshold": func() { s.ConfidenceThreshold = r.ConfidenceThreshold },
@@ -59,6 +60,7 @@ func (inv *invocation) overRun(s loop.Settings) loop.Settings {
 			take()
 		}
 	}
+	s.Retry, s.RetryFailed = now.Retry, now.RetryFailed
 	if s.Agent != agent {
 		s.Model = now.Model // what the run had was another's
 	}

@@ -255,36 +255,6 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// giveBack pays what the plan is owed, and opens what a session of ours had claimed
-// that is over: in this order, so that what is open and was being worked when its
-// mark was made was opened by a human.
-func (e *engine) giveBack(ctx context.Context) error {
-	e.overtaken()
-	if err := e.pay(ctx); err != nil {
-		return err
-	}
-	back, err := e.tracker.Release(ctx, e.o.Former)
-	if err != nil {
-		return fmt.Errorf("give back the tasks of an earlier session: %w", err)
-	}
-	if e.recovery != nil {
-		for _, id := range back {
-			if !slices.Contains(e.recovery.Tasks, id) {
-				e.recovery.Tasks = append(e.recovery.Tasks, id)
-			}
-		}
-	}
-	p, err := e.tracker.Load(ctx)
-	if err != nil {
-		return err
-	}
-	if err := e.adopt(p); err != nil {
-		return err
-	}
-	e.compare(nil, p)
-	return nil
-}
-
 // boundary is between two things that happen: everything is decided here.
 func (e *engine) boundary(ctx context.Context) {
 	defer e.show()

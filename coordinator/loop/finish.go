@@ -150,10 +150,11 @@ func (e *engine) whyNot(t *plan.Task) string {
 	}
 	switch e.stands[t.ID] {
 	case plan.InProgress:
+		by := ""
 		if who := first(t.Assignee, t.Agent); who != "" {
-			return "is worked by " + who
+			by = " (" + who + ")"
 		}
-		return "is in progress elsewhere"
+		return "is in progress" + by + ", and nobody here is at work on it: --retry " + t.ID + " takes it over"
 	case plan.Blocked:
 		return "is blocked in the plan"
 	}

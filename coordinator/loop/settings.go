@@ -41,6 +41,10 @@ type Settings struct {
 	Continue     bool   `json:"continue,omitempty"`
 	New          bool   `json:"new,omitempty"`
 
+	// Retry and RetryFailed open tasks again before the run begins.
+	Retry       []string `json:"-"`
+	RetryFailed bool     `json:"-"` // what failed or was skipped
+
 	MaxTokens  int           `json:"max_tokens,omitempty"`   // of the whole run; 0: no bound
 	MaxCostUSD float64       `json:"max_cost_usd,omitempty"` // of the whole run; 0: no bound
 	MaxTurns   int           `json:"max_turns,omitempty"`    // of the whole run; 0: no bound

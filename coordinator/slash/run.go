@@ -147,7 +147,7 @@ func settings(given map[string][]string) (loop.Settings, error) {
 		return loop.Settings{}, wrong("--continue goes on where the run stood, --new begins another one", "/run: --continue contradicts --new")
 	}
 	s := loop.Settings{Feature: r.Feature, Plan: r.Plan, Tracker: r.Tracker, Epics: r.Epic, Select: r.Select, Agent: r.Agent, Fallback: r.FallbackAgent,
-		OnError: r.OnError, Model: c.Model, Check: c.Check, Prompt: r.Prompt, RequireCheck: r.RequireCheck, DryRun: c.DryRun, Continue: r.Continue, New: r.New,
+		OnError: r.OnError, Model: c.Model, Check: c.Check, Prompt: r.Prompt, RequireCheck: r.RequireCheck, DryRun: c.DryRun, Continue: r.Continue, New: r.New, Retry: r.Retry, RetryFailed: r.RetryFailed,
 		MaxTokens: c.MaxTokens, MaxCostUSD: c.MaxCostUSD, Timeout: c.Timeout, Parallel: r.Parallel}
 	// These have a default, which is not what was given.
 	for name, set := range map[string]func(){

@@ -207,6 +207,8 @@ func runKeys() []Key {
 	keys := []Key{
 		key("continue", KindBool, "false", "", "go on with the newest run that was paused, stopped or cut off", func(s *Settings) *bool { return &s.Run.Continue }),
 		key("new", KindBool, "false", "", "begin a new run", func(s *Settings) *bool { return &s.Run.New }),
+		key("retry", KindList, "", "TASK", "work this task anew, whatever became of it, or take it over from nobody; may be repeated", func(s *Settings) *[]string { return &s.Run.Retry }),
+		key("retry_failed", KindBool, "false", "", "work anew what failed or was skipped", func(s *Settings) *bool { return &s.Run.RetryFailed }),
 		key("parallel", KindInt, "0", "N", "tasks worked side by side, 0 for as many as max_agents allows", func(s *Settings) *int { return &s.Run.Parallel }).mayLower(),
 		key("max_iterations", KindInt, "300", "N", "iterations of the loop, 0 for no limit", func(s *Settings) *int { return &s.Run.MaxIterations }).mayLower(),
 		key("confidence_threshold", KindFloat, "0.7", "X", "confidence from which Ralph acts without asking", func(s *Settings) *float64 { return &s.Run.ConfidenceThreshold }).between(0, 1),

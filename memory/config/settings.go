@@ -91,6 +91,8 @@ type History struct {
 type RunSettings struct {
 	Continue            bool
 	New                 bool
+	Retry               []string // tasks to work anew
+	RetryFailed         bool
 	Parallel            int // 0 = as many as MaxAgents allows
 	MaxIterations       int // 0 = no limit
 	ConfidenceThreshold float64
