@@ -150,8 +150,15 @@ func (c *Coordinator) ofChild(id string, emit func(agent.Event)) func(agent.Even
 func (c *Coordinator) mayHelp(depth int) bool { return c.cfg.MaxDepth == 0 || depth < c.cfg.MaxDepth }
 
 // proveWork runs the check that a child's work has to pass, in its tree: its own, or
-// that of the whole work.
+// that of the whole work. What passes is taken if the child is sure of it.
 func (c *Coordinator) proveWork(ctx context.Context, a crew.Agent, end agent.End) (failed string, err error) {
+	if failed, err = c.checkWork(ctx, a, end); failed != "" || err != nil {
+		return failed, err
+	}
+	return "", c.sure(ctx, a.ID, end.Finish)
+}
+
+func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End) (failed string, err error) {
 	if a.Errand != "" {
 		e := c.errands.find(a.Errand)
 		if e == nil {

@@ -131,6 +131,13 @@ func (p *piece) judge(ctx context.Context, end agent.End) (again string, err err
 		p.out.Failure = &Failure{Kind: "no_answer", Message: "the model ended without a word", Hint: "put the task in other words, or choose another model with --model", Retryable: true}
 		return "", nil
 	}
+	if err := p.c.sure(ctx, "", end.Finish); errors.Is(err, errUnsure) {
+		p.out.Status, p.out.Verified = StatusFailed, false
+		p.out.Failure = &Failure{Kind: "low_confidence", Message: err.Error(), Hint: "look at what was done; --check CMD proves it, and `ralph chat` asks you"}
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
 	p.out.Status = StatusCompleted
 	p.out.Reason = "the model answered"
 	if end.Finish != nil {

@@ -242,7 +242,7 @@ func (e *errand) blame(r *loop.Report) {
 		if r.Futile = errors.Is(r.Err, external.ErrMissing) || errors.Is(r.Err, external.ErrMismatch); r.Futile {
 			r.Kind = string(kinds.Dependency)
 		}
-	case len(r.Weakened) > 0, slices.ContainsFunc(r.Checks, loop.CheckRun.Failed), errors.Is(r.Err, errUndeclared):
+	case len(r.Weakened) > 0, slices.ContainsFunc(r.Checks, loop.CheckRun.Failed), errors.Is(r.Err, errUndeclared), errors.Is(r.Err, errUnsure):
 		r.Kind = string(kinds.Validation)
 	case r.Err != nil:
 		r.Kind = string(kinds.Execution)

@@ -68,7 +68,7 @@ func TestStartQuestion(t *testing.T) {
 		{"a risk is approved with it", "y", func(plan.Task) decide.Facts {
 			return decide.Facts{Named: []string{"a", "b"}, Missing: []string{"a", "b"}}
 		}, askFirst, 1, feature.Completed},
-		{"never", "n", bare, askNever, 0, feature.Completed},
+		{"never", "n", bare, AskNever, 0, feature.Completed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

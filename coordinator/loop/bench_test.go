@@ -102,7 +102,7 @@ func BenchmarkIteration(b *testing.B) {
 						last = time.Now()
 					}
 				}
-				l, err := New(Options{Emit: told, Settings: Settings{Parallel: 4, MaxIterations: iterations, HumanIntervention: askNever}, Tracker: h, Hands: quick{}, Files: f, Save: save, Actor: "a", SessionID: "001"})
+				l, err := New(Options{Emit: told, Settings: Settings{Parallel: 4, MaxIterations: iterations, HumanIntervention: AskNever}, Tracker: h, Hands: quick{}, Files: f, Save: save, Actor: "a", SessionID: "001"})
 				if err != nil {
 					b.Fatal(err)
 				}

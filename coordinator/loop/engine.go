@@ -194,7 +194,7 @@ func (e *engine) learnAt(was float64) {
 }
 
 // alone says that no human is ever asked.
-func (e *engine) alone() bool { return e.s.Settings.HumanIntervention == askNever }
+func (e *engine) alone() bool { return e.s.Settings.HumanIntervention == AskNever }
 
 // takeUp goes on where a run was cut off, paused or stopped. What it cannot go on
 // with is left.

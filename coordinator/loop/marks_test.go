@@ -29,7 +29,7 @@ func (s stubborn) Mark(ctx context.Context, id string, m plan.Mark) error {
 func TestRefusedMarksAreForgottenOnceTaken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, st("A"), st("B", "A"), st("C", "B"), st("D", "C"), st("E", "D"))
-		r.o.Settings.HumanIntervention = askNever
+		r.o.Settings.HumanIntervention = AskNever
 		seen := map[string]bool{}
 		r.o.Tracker = stubborn{r.tracker(), func(id string, m plan.Mark) bool {
 			first := m.Status == plan.InProgress && !seen[id]
@@ -47,7 +47,7 @@ func TestRefusedMarksAreForgottenOnceTaken(t *testing.T) {
 func TestTaskThatCannotBeMarked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, st("A"), st("B"), st("C", "B"))
-		r.o.Settings.HumanIntervention = askNever
+		r.o.Settings.HumanIntervention = AskNever
 		r.o.Tracker = stubborn{r.tracker(), func(id string, _ plan.Mark) bool { return id == "A" }}
 		out := r.make().Run(t.Context())
 		want(t, "status", out.Status, feature.Paused)

@@ -83,7 +83,7 @@ func TestPhasesGatesMilestones(t *testing.T) {
 }
 
 func TestGateFails(t *testing.T) {
-	for mode, status := range map[string]feature.Status{askNever: feature.Failed, askFirst: feature.Paused} {
+	for mode, status := range map[string]feature.Status{AskNever: feature.Failed, askFirst: feature.Paused} {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t, st("A"))
 			r.yaml("name: P\ntasks:\n  - {task_id: a, name: A, description: d, check: make}\nquality_gates:\n  - {name: tests, check: go test ./...}\n")

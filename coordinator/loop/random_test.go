@@ -67,7 +67,7 @@ func randomRun(t *testing.T, rnd *rand.Rand) {
 		}
 	}
 	r.o.Settings.Parallel = 1 + rnd.IntN(4)
-	r.o.Settings.HumanIntervention = []string{askNever, askFirst, askError, askUnsure}[rnd.IntN(4)]
+	r.o.Settings.HumanIntervention = []string{AskNever, askFirst, askError, askUnsure}[rnd.IntN(4)]
 	if rnd.IntN(2) == 0 {
 		r.o.Settings.Fallback = "codex"
 	}
@@ -81,7 +81,7 @@ func randomRun(t *testing.T, rnd *rand.Rand) {
 		if round > 2 { // from now on all goes well
 			timer.Stop()
 			r.acts = map[string][]act{}
-			r.o.Settings.HumanIntervention = askNever
+			r.o.Settings.HumanIntervention = AskNever
 		}
 		out := r.make().Run(ctx)
 		timer.Stop()

@@ -231,7 +231,7 @@ func TestLowConfidence(t *testing.T) {
 			}
 			want(t, "worked", r.worked(), "")
 			want(t, "help", r.folder.Counts().HelpRequests, 1)
-			r.o.Settings.HumanIntervention = askNever
+			r.o.Settings.HumanIntervention = AskNever
 			out = r.resume()
 			want(t, "status after never", out.Status, feature.Completed)
 		})

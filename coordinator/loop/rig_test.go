@@ -100,7 +100,7 @@ func newRig(t *testing.T, stories ...story) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), name: "prd.json", files: afero.NewMemMapFs(), acts: map[string][]act{}, takes: time.Minute, merged: map[string]int{}, agents: map[string]string{}, checks: map[string]int{}}
 	r.plan(stories...)
-	r.o = Options{Settings: Settings{Feature: "f", Parallel: 1, HumanIntervention: askNever}, Actor: "ralph/001", SessionID: "001"}
+	r.o = Options{Settings: Settings{Feature: "f", Parallel: 1, HumanIntervention: AskNever}, Actor: "ralph/001", SessionID: "001"}
 	r.o.Grant = func(g Granted) error { r.granted = &g; return nil }
 	return r
 }

@@ -99,7 +99,7 @@ func (c CheckRun) Failed() bool { return c.ExitCode != 0 || c.TimedOut }
 
 // The modes in which a human is asked.
 const (
-	askNever  = "never"
+	AskNever  = "never" // nobody is asked
 	askFirst  = "ask_first"
 	askError  = "on_error"
 	askUnsure = "on_low_confidence"
@@ -130,7 +130,7 @@ func (s Settings) complete(p *plan.Plan) (Settings, error) {
 	s.RiskTolerance = cmp.Or(s.RiskTolerance, 0.5)
 	s.HumanIntervention = cmp.Or(s.HumanIntervention, askFirst)
 	switch s.HumanIntervention {
-	case askNever, askFirst, askError, askUnsure, askAlways:
+	case AskNever, askFirst, askError, askUnsure, askAlways:
 	default:
 		return s, fmt.Errorf("human intervention %q: it is one of never, ask_first, on_error, on_low_confidence, always", s.HumanIntervention)
 	}

@@ -58,7 +58,7 @@ func TestHeldWorkIsNotDoneAgain(t *testing.T) {
 		rep.Landing, rep.Problem = landedHeld, "you changed a.txt"
 		return rep
 	}
-	for mode, status := range map[string]feature.Status{askFirst: feature.Paused, askNever: feature.Failed} {
+	for mode, status := range map[string]feature.Status{askFirst: feature.Paused, AskNever: feature.Failed} {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t, st("A"))
 			r.acts["A"] = []act{held}
