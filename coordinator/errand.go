@@ -16,6 +16,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
 	"ralph/coordinator/policy/tamper"
+	"ralph/coordinator/prompt/work"
 	"ralph/memory/session/iteration"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -237,11 +238,13 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 	e.ended(a.ID, end)
 	silent := e.works(a.ID) && end.Finish == nil
 	e.mu.Lock()
-	urged, foreign := e.urged, e.foreign != nil
+	urged, foreign := e.urged, e.foreign
 	e.urged = e.urged || silent
 	e.mu.Unlock()
 	switch {
-	case silent && (urged || foreign):
+	case silent && foreign != nil && foreign.Uncounted != "":
+		return "", fmt.Errorf("%w: its %s does not count: %s", errUndeclared, work.Promise, foreign.Uncounted)
+	case silent && (urged || foreign != nil):
 		return "", errUndeclared
 	case silent:
 		return urge, nil

@@ -61,6 +61,19 @@ func TestAnotherProgramHasToPromise(t *testing.T) {
 	}
 }
 
+// A promise that does not count is named with the reason in the next attempt.
+func TestAnotherProgramLearnsWhyItsPromiseDoesNotCount(t *testing.T) {
+	t.Parallel()
+	p := foreign(t, `prompt=$(cat)
+echo good > one.txt
+case $prompt in
+*'does not count: words follow it on its line'*) echo '<promise>complete</promise>' ;;
+*) echo 'I say <promise>COMPLETE</promise> when it is done' ;;
+esac
+`)
+	p.want(p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other"}}), coordinator.StatusCompleted)
+}
+
 // needsSandbox skips a test where not every layer of the sandbox holds.
 func needsSandbox(t *testing.T) {
 	t.Helper()

@@ -83,22 +83,38 @@ func TestPromised(t *testing.T) {
 	const p = promise
 	for text, want := range map[string]bool{
 		p: true, "ok\n" + p + "\n": true, p + "\nSummary: x": true, "**" + p + "**": true, "All is done. " + p: true, "done " + p + ".": true, "  " + p: true,
-		"": false, "<promise>complete</promise>": false, "<promise> COMPLETE </promise>": false, "<promise>INCOMPLETE</promise>": false,
-		"I do not say " + p + " yet": false, "`" + p + "`": false, "say `" + p: false, `say "` + p + `"`: false, "> " + p: false, "    " + p + "\nis code": false,
-		"~~~\n" + p + "\n~~~": false, "```xml\n" + p + "\n": false, "````\n```\n" + p + "\n````": false, "```\ncode\n```\n" + p: true, "\t" + p + "\n.": false,
+		"<promise>complete</promise>": true, "<promise> COMPLETE </promise>": true, "< Promise >\n  Complete\n</ PROMISE >": true, "`" + p + "`": true, "x\n\n`<promise>Complete</promise>`\n": true,
+		"No test fails. Nothing is not done. " + p: true, p + "\n\nAll 12 tests pass.": true, "```\ncode\n```\n" + p: true, "Task complete: " + p: true,
 	} {
-		if got := promised(text, "a\nb", false); got != want {
-			t.Errorf("%q: %v", text, got)
+		if got, why := promised(text, "a\nb", false); got != want || why != "" {
+			t.Errorf("%q: %v %q", text, got, why)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "", "done": "", "<promise>INCOMPLETE</promise>": "", "I do not say " + p + " yet": "words follow", "say `" + p: "quoted", `say "` + p + `"`: "quoted", "> " + p: "quotation",
+		"    " + p + "\nis code": "code", "~~~\n" + p + "\n~~~": "code", "```xml\n" + p + "\n": "code", "````\n```\n" + p + "\n````": "code", "\t" + p + "\n.": "code",
+		"It is not " + p: "sentence", "Say " + p: "sentence", "I can't say " + p: "sentence", "Once the tests pass I will say " + p: "sentence", "I haven't output <promise>complete</promise>.": "sentence",
+		p + "\nbut two tests do not pass": "follows", p + "\n\nNext I would\nlook at the rest": "follows", p + "\none two three four five six seven eight nine ten eleven twelve thirteen": "follows",
+	} {
+		if got, why := promised(text, "a\nb", false); got || (why == "") != (want == "") || !strings.Contains(why, want) {
+			t.Errorf("%q: %v %q", text, got, why)
 		}
 	}
 	prompt := "Do it.\nWhen it is done end with\n\n" + p
 	for text, want := range map[string]bool{prompt: false, "x\n" + prompt + "\n\n": false, "Did it.\n" + p: true, "When it is done end with\n" + p: false} {
-		if got := promised(text, prompt, false); got != want {
-			t.Errorf("of the prompt: %q: %v", text, got)
+		if got, why := promised(text, prompt, false); got != want || got != (why == "") {
+			t.Errorf("of the prompt: %q: %v %q", text, got, why)
 		}
 	}
-	if promised("end with "+p, "end with "+p, true) || promised("say "+p, "", true) || !promised("x\n```\n"+p, "", true) {
-		t.Error("the tail of a text")
+	for text, want := range map[string]bool{"end with " + p: false, "say " + p: false, "x\n```\n" + p: true} {
+		if got, _ := promised(text, "end with "+p, true); got != want {
+			t.Errorf("the tail of a text: %q: %v", text, got)
+		}
+	}
+	for text, want := range map[string]string{"Did it.\n`<promise>complete</promise>`": "Did it", "Did it. " + p + "\nBye": "Did it\nBye", p: ""} {
+		if got := Said(Result{Final: text, Declared: true}); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
 	}
 }
 
@@ -142,7 +158,7 @@ func FuzzStreams(f *testing.F) {
 		if len(a.open) > 0 || len(a.final()) > maxFinal || a.ok+a.bad > a.calls {
 			t.Errorf("%d open, %d bytes, %d+%d of %d calls", len(a.open), len(a.final()), a.ok, a.bad, a.calls)
 		}
-		if promised(a.final(), "", a.plain || a.cut) && !strings.Contains(a.final(), promise) {
+		if ok, _ := promised(a.final(), "", a.cut); ok && !promiseForms().MatchString(a.final()) {
 			t.Error("a promise out of nothing")
 		}
 		_ = faultOf(failure{text: text}, nil)

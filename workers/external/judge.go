@@ -32,7 +32,7 @@ func (r *run) judge(ctx context.Context, got exec.Result, why, err error) {
 	if u := s.usage; r.q.Events != nil && u.Total > 0 {
 		r.q.Events(agent.Event{Type: agent.EventUsage, Usage: &u, CostUSD: s.cost, Model: s.model})
 	}
-	res.Promised = promised(res.Final, r.q.Prompt, s.plain || s.cut)
+	res.Promised, res.Uncounted = promised(res.Final, r.q.Prompt, s.cut)
 	if r.ended(ctx, why, err) {
 		return
 	}

@@ -77,6 +77,9 @@ type Result struct {
 	// Promised says that the final text holds the promise that the task is
 	// complete; Declared that moreover the run was Clean.
 	Promised, Declared bool
+	// Uncounted says why a promise in the final text does not count; "" when it does
+	// or there is none.
+	Uncounted string
 	// Clean: it ended by itself with 0, and its stream with the closing event of a
 	// success.
 	Clean bool
