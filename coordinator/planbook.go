@@ -68,7 +68,7 @@ func (c *Coordinator) child(name string) bool {
 // plan asks for no agent of its own.
 func (c *Coordinator) nameWorker(o loop.Order, id string) {
 	s := c.book.opened()
-	if s == nil || o.Whole == nil || o.Whole.Tracker != "markdown" || !c.child(id) {
+	if s == nil || o.Whole == nil || o.Whole.Path != "RALPH_TASKS.md" || !c.child(id) {
 		return
 	}
 	tasks, err := s.Tasks()

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"ralph/coordinator/plan/tree"
 	"ralph/memory/near"
@@ -14,8 +16,10 @@ import (
 func (r *reader) check(p *Plan, at func(task int, dep string) int) {
 	if r.links.fit(p) {
 		p.index = r.links.index
+		r.warnings = append(r.warnings, r.links.warned...)
 		return
 	}
+	warned := len(r.warnings)
 	faults := len(r.problems)
 	p.index = make(map[string]int, len(p.Tasks))
 	folded := make(map[string]int, len(p.Tasks))
@@ -38,12 +42,64 @@ func (r *reader) check(p *Plan, at func(task int, dep string) int) {
 		p.index[t.ID] = i
 	}
 	for i := range p.Tasks {
+		p.Tasks[i].After = p.apart(p.Tasks[i].After)
 		r.checkAfter(p, i, folded, at)
+		r.unreadWords(p, i)
 	}
 	r.checkCycles(p, at)
 	if r.links != nil && len(r.problems) == faults {
 		r.links.keep(p)
+		r.links.warned = slices.Clone(r.warnings[warned:])
 	}
+}
+
+// apart splits dependencies that are several ids: "US-1/US-2".
+func (p *Plan) apart(after []string) []string {
+	if !slices.ContainsFunc(after, func(dep string) bool { return strings.ContainsAny(dep, "/,;&+，、； ") }) {
+		return after
+	}
+	out := make([]string, 0, len(after))
+	for _, dep := range after {
+		ids := strings.FieldsFunc(dep, func(r rune) bool { return strings.ContainsRune("/,;&+，、； ", r) })
+		all := len(ids) > 1
+		for _, id := range append(ids, dep) {
+			_, known := p.index[id]
+			all = all && known != (id == dep)
+		}
+		if !all {
+			ids = []string{dep}
+		}
+		out = append(out, ids...)
+	}
+	return dedupe(out)
+}
+
+// dependencyWords matches words that name what a task waits for, and what follows.
+var dependencyWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?i)(?:^|[^\\pL\\pN])(depend(?:s|ent|ing)? (?:up)?on|depends|dependenc(?:y|ies)|blocked by|requires?|needs?|waits? (?:for|on)|prerequisites?|after|once|follows|abhängig von|nach|依赖于?|después de|après)[\\s:：*_]*[\\[(`\"']*([\\pL\\pN~][\\pL\\pN_.~-]*)")
+})
+
+// unreadWords warns of dependencies that stand in the prose of a task and are not read.
+func (r *reader) unreadWords(p *Plan, i int) {
+	t := &p.Tasks[i]
+	for _, m := range dependencyWords().FindAllStringSubmatch(t.Title+"\n"+t.Description, 20) {
+		id := strings.TrimRight(m[2], ".-_")
+		if _, known := p.index[id]; !known || id == t.ID || slices.Contains(t.After, id) {
+			continue
+		}
+		r.warn(t.Line, t.ID, "%s %s: %q is text and makes it wait for nothing; %s", r.noun, clip(t.ID), clip(strings.ToLower(m[1])+" "+id), r.howAfter(id))
+	}
+}
+
+// howAfter says how a dependency is written.
+func (r *reader) howAfter(id string) string {
+	switch r.noun {
+	case "story":
+		return fmt.Sprintf("write \"dependsOn\": [%q]", id)
+	case "issue":
+		return "add it with bd dep add"
+	}
+	return fmt.Sprintf("write \"after: %s\" below it", id)
 }
 
 // links are the ids and dependencies of a plan in which nothing was wrong with
@@ -54,6 +110,8 @@ type links struct {
 	ids   []string
 	after [][]string
 	index map[string]int // shared by the plans that fit
+
+	warned []Problem // of their dependencies
 }
 
 func (l *links) keep(p *Plan) {

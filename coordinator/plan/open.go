@@ -30,8 +30,8 @@ type Options struct {
 	Tracker, Path string
 	// Epics limits the run; trackers that can ask for less than all may use it.
 	Epics []string
-	// Book writes RALPH_TASKS.md. Without one that file itself is read, and Mark
-	// is refused with ErrReadOnly.
+	// Book keeps RALPH_TASKS.md. Without one the file itself is read and written, as
+	// any other plan in Markdown is.
 	Book Book
 	// Proc starts bd and bv; nil refuses the beads trackers.
 	Proc *exec.Runner

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/afero"
 
 	"ralph/memory"
 	"ralph/memory/durable"
@@ -373,23 +374,60 @@ func TestStrange(t *testing.T) {
 	}
 }
 
-// TestReadOnly: without a book the file is read and nothing is written.
-func TestReadOnly(t *testing.T) {
-	root := write(t, map[string]string{markdownFile: one()[markdownFile]})
-	tr, err := Open(t.Context(), Options{Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := load(t, tr); len(p.Tasks) != 3 || p.Tasks[2].Agent != "claude" {
-		t.Errorf("%+v", p.Tasks)
-	}
-	for _, err := range []error{tr.Mark(t.Context(), "T-1", Mark{Status: Done}), second(tr.Release(t.Context(), "ralph/"))} {
-		if !errors.Is(err, ErrReadOnly) {
-			t.Error(err)
+// TestMarkdownOfAnyName: a plan in Markdown of any name and place is kept as
+// RALPH_TASKS.md is, also while others edit it; only the lines of its task change.
+func TestMarkdownOfAnyName(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "PLAN.md")
+	for _, name := range []string{"docs/todo list.md", "PLAN", "notes.txt", outside, markdownFile} {
+		root := write(t, map[string]string{"README": ""})
+		path := name
+		if !filepath.IsAbs(name) {
+			path = filepath.Join(root, name)
 		}
-	}
-	if read(t, root, markdownFile) != one()[markdownFile] {
-		t.Error("it was written")
+		text := "# Title\r\n\r\n- [ ] set up\r\n- [ ] **T-2** go (after ~set-up)\r\n  - [ ] AC-1: goes\r\n"
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o640)); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := Open(t.Context(), Options{Root: root, Path: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := load(t, tr); len(p.Tasks) != 2 || len(p.Tasks[1].Criteria) != 1 || !slices.Equal(p.Tasks[1].After, []string{"~set-up"}) {
+			t.Errorf("%s: %+v", name, p.Tasks)
+		}
+		if err := tr.Mark(t.Context(), "~set-up", Mark{Status: InProgress, Actor: "ralph/s-1"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tr.Mark(t.Context(), "~set-up", Mark{Status: InProgress, Actor: "ralph/s-2"}); !errors.Is(err, ErrTaken) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if ids, err := tr.Release(t.Context(), "ralph/s-1"); err != nil || !slices.Equal(ids, []string{"~set-up"}) {
+			t.Errorf("%s: %v, %v", name, ids, err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { // somebody else adds a line at the same time
+			was, err := os.ReadFile(path)
+			for text := was; err == nil && text != nil; {
+				next := append(slices.Clone(text), "note\r\n"...)
+				if text, err = durable.Swap(afero.NewOsFs(), path, was, next, 0o640); errors.Is(err, durable.ErrChanged) {
+					was, err = os.ReadFile(path)
+					text = was
+				} else {
+					was = next
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		err = tr.Mark(t.Context(), "T-2", Mark{Status: Done})
+		wg.Wait()
+		got, _ := load(t, tr).Find("T-2")
+		data, readErr := os.ReadFile(path)
+		if err != nil || readErr != nil || got.Status != Done ||
+			!strings.Contains(string(data), "\r\n- [x] **T-2** go (after ~set-up)\r\n  - [ ] AC-1: goes\r\nnote\r\n") {
+			t.Errorf("%s: %v %v: %s", name, err, readErr, data)
+		}
 	}
 }
 

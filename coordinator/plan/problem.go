@@ -18,9 +18,6 @@ var ErrNoTask = errors.New("no such task")
 // ErrTaken is matched when a task to be claimed is another's, or done.
 var ErrTaken = errors.New("is taken")
 
-// ErrReadOnly is matched by Mark and Release of a plan that was opened to look.
-var ErrReadOnly = errors.New("was opened to look only")
-
 // Problem is one fault of a plan, or one thing to warn about, and where it is.
 type Problem struct {
 	File   string `json:"file"`

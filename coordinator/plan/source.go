@@ -136,7 +136,6 @@ type form struct {
 type fileTracker struct {
 	place
 	form
-	readOnly bool
 
 	mu    sync.Mutex
 	data  []byte // what was read or written last
@@ -253,9 +252,6 @@ func (f *fileTracker) Mark(ctx context.Context, id string, m Mark) error {
 }
 
 func (f *fileTracker) mark(ctx context.Context, id string, m Mark) error {
-	if f.readOnly {
-		return f.refused(id, ErrReadOnly, "")
-	}
 	if !m.Status.Valid() {
 		return f.refused(id, errors.New("there is no status "+string(m.Status)), "")
 	}

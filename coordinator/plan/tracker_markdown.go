@@ -11,27 +11,75 @@ import (
 	"strings"
 	"sync"
 
+	"ralph/memory/durable"
 	"ralph/memory/markdown"
 )
 
-// markdownTracker keeps a plan in RALPH_TASKS.md, through the book of the
-// project, which merges what the user edits. Without a book it only reads. It is
-// safe for concurrent use.
+// markdownTracker keeps a plan in a Markdown file: RALPH_TASKS.md through the book of
+// the project, which merges what the user edits, any other by itself. It is safe for
+// concurrent use.
 type markdownTracker struct {
 	place
 	book Book
 
 	// mu makes looking at a task and changing it one step.
-	mu    sync.Mutex
-	links links
+	mu     sync.Mutex
+	links  links
+	unread []markdown.Heading // when it was loaded first
+	loaded bool
 }
 
 func openMarkdown(o Options, p place) *markdownTracker {
-	t := &markdownTracker{place: p}
-	if p.rel == markdownFile {
+	t := &markdownTracker{place: p, book: fileBook{p}}
+	if p.rel == markdownFile && o.Book != nil {
 		t.book = o.Book // which is about that file
 	}
 	return t
+}
+
+// fileBook is the Book of a Markdown file that nobody else keeps.
+type fileBook struct{ place }
+
+// Tasks implements Book.
+func (b fileBook) Tasks() ([]markdown.Task, error) {
+	data, err := b.read()
+	if err != nil {
+		return nil, err
+	}
+	return markdown.Parse(data).Tasks(), nil
+}
+
+// SetTask implements Book. What others write meanwhile is kept: the change goes into
+// that text.
+func (b fileBook) SetTask(id string, e markdown.Edit) (markdown.Task, error) {
+	was, err := b.read()
+	if err != nil {
+		return markdown.Task{}, err
+	}
+	text := was
+	for range maxTries {
+		d := markdown.Parse(text)
+		if err := d.Edit(id, e); err != nil {
+			return markdown.Task{}, err
+		}
+		next := d.Bytes()
+		late, err := durable.Swap(b.fs, b.abs, was, next, 0o644)
+		switch {
+		case errors.Is(err, durable.ErrChanged):
+			if was, err = b.read(); err != nil {
+				return markdown.Task{}, err
+			}
+			text = was
+		case late != nil:
+			was, text = next, late
+		case err != nil:
+			return markdown.Task{}, b.fail("mark task in plan", err)
+		default:
+			stored, _ := d.Task(id)
+			return stored, nil
+		}
+	}
+	return markdown.Task{}, durable.ErrChanged
 }
 
 // Name implements Tracker.
@@ -42,18 +90,14 @@ func (t *markdownTracker) tasks(ctx context.Context) ([]markdown.Task, string, e
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	if t.book != nil {
-		tasks, err := t.book.Tasks()
-		if err != nil {
-			return nil, "", t.fail("open plan", err)
-		}
-		return tasks, stampOf(tasks), nil
-	}
-	data, err := t.place.read()
+	tasks, err := t.book.Tasks()
 	if err != nil {
+		var own *Problems
+		if !errors.As(err, &own) {
+			err = t.fail("open plan", err)
+		}
 		return nil, "", err
 	}
-	tasks := markdown.Parse(data).Tasks()
 	return tasks, stampOf(tasks), nil
 }
 
@@ -99,6 +143,9 @@ func (t *markdownTracker) Load(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if data, err := t.place.read(); err == nil && !t.loaded {
+		t.unread, t.loaded = markdown.Parse(data).Unread(), true
+	}
 	// Lines move without a change of the tasks: the plan is made anew each time.
 	p, err := t.read(tasks)
 	if err != nil {
@@ -123,6 +170,13 @@ func (t *markdownTracker) read(tasks []markdown.Task) (*Plan, error) {
 	if len(r.problems) > 0 {
 		return nil, &Problems{Op: "open plan", Path: t.rel, List: inOrder(r.problems), Hint: "put it right and check it with: ralph plan check"}
 	}
+	if n := len(t.unread); n > 0 {
+		ids := make([]string, 0, n)
+		for _, h := range t.unread[:min(n, 20)] {
+			ids = append(ids, clip(h.ID))
+		}
+		r.warn(t.unread[0].Line, "", "%d headings are text and no tasks, as others have ids of stories (US-1, T-1): %s", n, strings.Join(ids, ", ")+more(n-len(ids)))
+	}
 	if !p.work() {
 		return nil, &Problems{Op: "open plan", Path: t.rel, Err: ErrEmpty, Hint: "an empty plan is not taken as done; add tasks (- [ ] **T-1** …), or name another plan with --plan"}
 	}
@@ -143,9 +197,6 @@ func (t *markdownTracker) task(r *reader, m *markdown.Task, folded map[string]st
 	if base, n, again := strings.Cut(m.ID, "~"); again && base != "" && m.Explicit {
 		r.fault(m.Line, 0, base, "task %s: the id is there again (%s times by here)", clip(base), n)
 	}
-	if strings.HasPrefix(strings.ToUpper(m.ID), "EPIC") && out.Kind == "" {
-		out.Kind = "epic"
-	}
 	if same, ok := folded[strings.ToLower(m.Epic)]; ok && m.Epic != "" {
 		out.Epic = same
 	}
@@ -164,6 +215,14 @@ func (t *markdownTracker) task(r *reader, m *markdown.Task, folded map[string]st
 		out.Assignee = ""
 	}
 	return out
+}
+
+// more says how many are not named.
+func more(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
 }
 
 func fromMarkdown(s markdown.Status) Status {
@@ -211,19 +270,11 @@ func withActor(agent, actor string) string {
 func (t *markdownTracker) Mark(ctx context.Context, id string, m Mark) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	tasks, err := t.writable(ctx, id)
+	tasks, _, err := t.tasks(ctx)
 	if err != nil {
 		return err
 	}
 	return t.mark(tasks, id, m)
-}
-
-func (t *markdownTracker) writable(ctx context.Context, id string) ([]markdown.Task, error) {
-	if t.book == nil {
-		return nil, t.refused(id, ErrReadOnly)
-	}
-	tasks, _, err := t.tasks(ctx)
-	return tasks, err
 }
 
 func (t *markdownTracker) refused(id string, err error) error {
@@ -272,7 +323,7 @@ func (t *markdownTracker) mark(tasks []markdown.Task, id string, m Mark) error {
 func (t *markdownTracker) Release(ctx context.Context, actor string) ([]string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	tasks, err := t.writable(ctx, "of "+actor)
+	tasks, _, err := t.tasks(ctx)
 	if err != nil {
 		return nil, err
 	}

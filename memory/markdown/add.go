@@ -12,6 +12,11 @@ import (
 // prefix; an empty status becomes pending.
 func (d *Document) Add(t Task, prefix string) (Task, error) {
 	if t.ID == "" {
+		if n := len(d.other); n > 0 && !d.stories { // with another prefix its headings would be no tasks any more
+			if own := prefixOf(d.other[n-1].ID); !strings.ContainsAny(own, "- ") {
+				prefix = own
+			}
+		}
 		t.ID = d.NextID(prefix)
 	} else if id, _, _ := cutID("**" + t.ID + "**"); id != t.ID {
 		return Task{}, fmt.Errorf("%q is no id of a task", t.ID)

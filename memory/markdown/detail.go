@@ -32,7 +32,7 @@ func (d *Document) describe(n *node) {
 		return
 	}
 	n.described = n.size
-	n.Description, n.Labels, n.Epic, n.Kind = "", nil, "", ""
+	n.Description, n.Labels, n.Epic, n.Kind = "", nil, n.epic, ""
 	if !n.roomy() || n.size < 2 {
 		return
 	}
@@ -90,7 +90,7 @@ func (d *Document) detail(n *node, rest string, text *[]string) bool {
 		}
 		n.Labels = splitList(value)
 	case "epic":
-		if n.Epic != "" || value == "" {
+		if n.Epic != n.epic || value == "" {
 			return false
 		}
 		n.Epic = ""

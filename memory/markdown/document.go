@@ -29,6 +29,9 @@ type Document struct {
 	marks  int              // tasks with a mark other than a tick
 	entry  int              // line of the first heading of level 2, or -1
 
+	stories bool      // headings with ids of stories are tasks, and no others
+	other   []Heading // those with other ids
+
 	open   int    // where a fence or comment begins that never ends, or -1
 	closer string // what would end it
 

@@ -163,7 +163,7 @@ func plain(s string) string {
 // words for "none" are no ids.
 func splitList(s string) []string {
 	var ids []string
-	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ';' || r == '，' || r == '、' }) {
+	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",;，、；", r) }) {
 		if part = strings.TrimSpace(part); plainID(part) {
 			ids = append(ids, part)
 			continue

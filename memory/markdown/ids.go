@@ -19,6 +19,25 @@ var (
 	rowID    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]{1,8}[- ]?\d+(?:[-.]\d+)*$`) })
 )
 
+// storyID matches ids by the prefixes that name a piece of work and nothing else.
+var storyID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?i:US|STORY|EPIC|FEATURE|TASK|T|BUG)[-_ ]?\d`)
+})
+
+// prefixOf returns the part of an id before its number.
+func prefixOf(id string) string { return strings.TrimRight(id, "0123456789.-_ ") }
+
+// isEpic reports whether an id says that it groups tasks.
+func isEpic(id string) bool { return strings.EqualFold(prefixOf(id), "epic") }
+
+// afterRemark matches "(after T-1, T-2)" in the line of a task.
+var afterRemark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\(after:?\s+([^()]*)\)`) })
+
+// dependencyID matches what can be the id of a task in such a remark.
+var dependencyID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[\pL\pN_.-]+-)?(?:[A-Za-z]+ ?)?[\pL\pN_.-]*\d[\pL\pN_.-]*$|^~[\pL\pN-]+(?:~\d+)?$`)
+})
+
 // cutID splits the id from the title behind it.
 func cutID(s string) (id, title string, bold bool) {
 	s = strings.TrimSpace(s)

@@ -57,7 +57,7 @@ func (d *Document) reread(n *node, size int) bool {
 	if !n.Explicit && fresh.Title != n.Title {
 		return false
 	}
-	fresh.ID, fresh.Explicit, fresh.i = n.ID, n.Explicit, n.i
+	fresh.ID, fresh.Explicit, fresh.i, fresh.epic = n.ID, n.Explicit, n.i, n.epic
 	d.marks += fresh.marked() - n.marked()
 	*n = *fresh
 	return true
@@ -65,15 +65,15 @@ func (d *Document) reread(n *node, size int) bool {
 
 // alone reads lines that are one task and returns it, settled, or nil.
 func (d *Document) alone(start, size, parked int) *node {
-	entry := d.entry
+	entry, other := d.entry, d.other
 	s := scan{d: d, parked: parked, slab: make([]node, 1)}
 	s.run(start, start+size)
-	d.entry = entry
+	d.entry, d.other = entry, other
 	if len(s.roots) != 1 {
 		return nil
 	}
 	n := s.roots[0]
-	if n.first != start || n.size != size || n.group() {
+	if n.first != start || n.size != size || n.groups() {
 		return nil
 	}
 	n.settle()
@@ -164,6 +164,9 @@ func (d *Document) adopt(last *node, at, before, n, total int) bool {
 	fresh := d.alone(start, end-start, int(last.parked))
 	if fresh == nil || fresh.width != 0 || fresh.kind != nodeItem {
 		return false
+	}
+	if fresh.epic = last.epic; last.kind == nodeHeading && isEpic(last.raw) {
+		fresh.epic = last.raw
 	}
 	fresh.identify()
 	if d.find(fresh.ID) != nil {

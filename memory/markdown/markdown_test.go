@@ -57,8 +57,14 @@ func dialects() []dialect {
 		{"milestones", "| Id | Name | Status | Days | Note |\n|---|---|---|---|---|\n| M1 | Parser | ✅ Done | 3 | see PR |\n| M2 | Writer | ⏳ | 2 | |\n",
 			[]string{"M1|done|Parser", "M2|pending|Writer"}},
 		{"goals", "## GOAL 2 — Offline mode  [x] DONE\n\n**Acceptance:**\n- works without a network\n## GOAL 3 — Sync [ ]\n", []string{"GOAL 2|done|Offline mode", "GOAL 3|pending|Sync"}},
-		{"leaves", "- [ ] Auth\n  - [x] login form\n  - [ ] reset mail\n", []string{"~login-form|done|login form", "~reset-mail|pending|reset mail"}},
-		{"leaves with tabs", "* [ ] Auth\n\t+ [X] login form\n\t1. [ ] reset mail\n", []string{"~login-form|done|login form", "~reset-mail|pending|reset mail"}},
+		{"nested boxes", "- [ ] Auth\n  - [x] login form\n  - [ ] reset mail\n- [x] Search\n", []string{"~auth|pending|Auth", "~search|done|Search"}},
+		{"nested boxes with tabs", "* [ ] Auth\n\t+ [X] login form\n\t1. [ ] reset mail\n", []string{"~auth|pending|Auth"}},
+		{"epics", "## EPIC-1: Accounts\ntext\n- [ ] **A-1** one\n- [x] sign in\n### US-2: two\n- [ ] AC-1: c\n## US-3: three\n",
+			[]string{"EPIC-1|pending|Accounts", "A-1|pending|one", "~sign-in|done|sign in", "US-2|pending|two", "US-3|pending|three"}},
+		{"epics of items", "- [ ] **EPIC-2** Search\n  - status: pending\n  - [ ] T-4 index\n    - [ ] c\n- [ ] T-5 rank\n", []string{"EPIC-2|pending|Search", "T-4|pending|index", "T-5|pending|rank"}},
+		{"stories among other ids", "## FR-1: fast\ntext\n### US-1: one\n- [ ] **AC-1** a\n- [ ] **T-9** own\n## NFR-2 — small\n## UTF-8: text\n## M1: then\n- [ ] T-3: three\n  - [ ] **T-4** below\n",
+			[]string{"US-1|pending|one", "T-9|pending|own", "T-3|pending|three"}},
+		{"other ids alone", "## FR-1: fast\n## M1: then\n- [ ] **AC-2** c\n", []string{"FR-1|pending|fast", "M1|pending|then"}},
 		{"traps", "text\n- [ ] **T-1** First\n- [2026-01-12] a date\n- [x](http://x) a link\n- [ ]\n\n<!--\n- [ ] **T-2** commented\n-->\n~~~md\n- [ ] **T-3** fenced\n```\n~~~\n" +
 			"see `<!--` here\n- [-] **T-4** dropped\n- [!] T-5: blocked <!-- a\n note -->\n- [ ] Same\n- [ ] Same\n    - [ ]no box\nT-1 is named in prose [ ] here\n# Head\n- [ ] **T-1** twice\n",
 			[]string{"T-1|pending|First", "~task|pending|", "T-4|skipped|dropped", "T-5|blocked|blocked <!-- a", "~same|pending|Same", "~same~2|pending|Same", "T-1~2|pending|twice"}},
@@ -94,6 +100,58 @@ func TestDialects(t *testing.T) {
 				t.Errorf("%s, %s: %s", dl.name, form, diff)
 			}
 		}
+	}
+}
+
+// TestCriteria: boxes below a task are its criteria, whatever they begin with, as they
+// stand there; nothing of the task is lost.
+func TestCriteria(t *testing.T) {
+	steps := []string{"AC-1: shows `a: b`", "**T-2** x (after T-1)", "`make test` passes", "1.1 first", "US-9 — y", "- [ ]", "below"}
+	body := "  - check: make test\n"
+	for _, s := range steps[:6] {
+		body += "  - [ ] " + s + "\n"
+	}
+	body += "    - [x] below\n"
+	for _, head := range []string{"- [ ] **T-1** one", "- [ ] T-1: one", "- [ ] one", "1. [ ] **one**"} {
+		d := Parse([]byte(head + "\n" + body + "- [ ] **T-7** next\n"))
+		tasks := d.Tasks()
+		if len(tasks) != 2 || tasks[0].Check != "make test" || tasks[1].ID != "T-7" {
+			t.Errorf("%s: %+v", head, tasks)
+			continue
+		}
+		var got []string
+		for _, s := range tasks[0].Steps {
+			got = append(got, s.Text)
+		}
+		if diff := cmp.Diff(steps, got); diff != "" || !tasks[0].Steps[6].Done {
+			t.Errorf("%s: %s", head, diff)
+		}
+	}
+	d := Parse(nil)
+	want := Task{ID: "T-1", Title: "one", Status: Pending}
+	for _, s := range steps {
+		want.Steps = append(want.Steps, Step{Text: s})
+	}
+	if got, err := d.Add(want, "T"); err != nil || !cmp.Equal(got.Steps, want.Steps) || len(d.Tasks()) != 1 {
+		t.Errorf("%v: %s", err, d)
+	}
+}
+
+// TestAfterInTheLine: "(after T-1)" in the line of a task is its dependency, which an
+// edit changes in place; other words in parentheses are text.
+func TestAfterInTheLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"- [ ] **T-2** b (after T-1)\n": "b|T-1", "- [ ] T-2 b (after: T-1, US-3; 1.2)\n": "b|T-1,US-3,1.2", "## T-2: b (After Task 3)\n": "b|Task 3", "- [ ] T-2: (after T-1) b\n": "(after T-1) b|T-1",
+		"- [ ] T-2: b (after lunch)\n": "b (after lunch)|", "- [ ] T-2: b (after T-1 and lunch)\n": "b (after T-1 and lunch)|", "- [x] b (after ~set-up) \n": "b|~set-up", "## T-2: b (after T-1) [x]\n": "b|T-1",
+	} {
+		task := Parse([]byte(text)).Tasks()[0]
+		if got := task.Title + "|" + strings.Join(task.After, ","); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+	d := Parse([]byte("- [ ] **T-2** b (after T-1)\n"))
+	if err := d.Edit("T-2", Edit{After: []string{"T-3", "T-4"}, Title: "c"}); err != nil || d.String() != "- [ ] **T-2** c (after T-3, T-4)\n" {
+		t.Errorf("%v: %s", err, d)
 	}
 }
 

@@ -16,16 +16,27 @@ func (d *Document) number(roots []*node) {
 	}
 	var walk func(n *node)
 	walk = func(n *node) {
-		if n.group() {
-			for _, c := range n.children {
-				walk(c) // a group: only its leaves are work
+		children := n.children
+		if n.groups() {
+			n.children = nil
+			if n.size = children[0].first - n.first; n.kind == nodePercent {
+				n = nil // its parts are the work
 			}
-			return
+		} else {
+			children = nil
 		}
-		n.settle()
-		n.i = len(d.tasks)
-		d.tasks, d.starts = append(d.tasks, n), append(d.starts, n.first)
-		d.marks += n.marked()
+		if n != nil {
+			n.settle()
+			n.i = len(d.tasks)
+			d.tasks, d.starts = append(d.tasks, n), append(d.starts, n.first)
+			d.marks += n.marked()
+		}
+		for _, c := range children {
+			if n != nil {
+				c.epic = n.raw
+			}
+			walk(c)
+		}
 	}
 	for _, n := range roots {
 		walk(n)
@@ -48,15 +59,9 @@ func (n *node) identify() {
 	}
 }
 
-// group reports whether only what is below counts as work.
-func (n *node) group() bool {
-	switch {
-	case len(n.children) == 0:
-		return false
-	case n.kind == nodePercent:
-		return true
-	}
-	return n.kind == nodeItem && (n.raw == "" || anyHasID(n.children))
+// groups reports whether the boxes below are tasks, and not criteria of this one.
+func (n *node) groups() bool {
+	return len(n.children) > 0 && (n.kind == nodePercent || isEpic(n.raw))
 }
 
 // marked is 1 for a box with a mark other than a tick.
@@ -67,22 +72,9 @@ func (n *node) marked() int {
 	return 0
 }
 
-func anyHasID(nodes []*node) bool {
-	for _, n := range nodes {
-		if n.raw != "" {
-			return true
-		}
-	}
-	return false
-}
-
 func (n *node) steps(children []*node) {
 	for _, c := range children {
-		text := c.Title
-		if c.raw != "" {
-			text = strings.TrimSpace(c.raw + " " + text)
-		}
-		n.Steps = append(n.Steps, Step{Text: text, Done: c.Status == Done})
+		n.Steps = append(n.Steps, Step{Text: c.label, Done: c.Status == Done})
 		n.steps(c.children)
 	}
 }

@@ -12,17 +12,28 @@ type scan struct {
 	roots  []*node // headings that are tasks, items outside them, rows
 	items  []*node // open list items, outermost first
 	top    *node   // the open heading task
+	epic   *node   // the heading that groups what follows
 	parked int     // level of a heading that defers all below it, or 0
 	log    int     // level of a heading whose section reports what was, or 0
 	slab   []node
+
+	stories bool // there is an id of a story
 }
 
 // findTasks builds the list of tasks.
 func (d *Document) findTasks() {
-	s := scan{d: d}
-	d.entry = -1
-	s.run(0, d.lines.n)
+	s := d.scanned()
+	if d.stories = s.stories && len(d.other) > 0; d.stories {
+		s = d.scanned() // once more, now that it is known what the headings are
+	}
 	d.number(s.roots)
+}
+
+func (d *Document) scanned() *scan {
+	s := &scan{d: d}
+	d.entry, d.other = -1, nil
+	s.run(0, d.lines.n)
+	return s
 }
 
 // run reads the lines from one to another and closes what is open at the end.
@@ -43,6 +54,9 @@ func (s *scan) node(kind nodeKind, i int) *node {
 	n := &s.slab[0]
 	s.slab = s.slab[1:]
 	n.kind, n.first, n.parked = kind, i, int8(s.parked)
+	if s.epic != nil {
+		n.epic = s.epic.raw
+	}
 	return n
 }
 
@@ -111,11 +125,17 @@ func (s *scan) heading(i, level int, title string) {
 	if s.top != nil && level <= int(s.top.level) {
 		s.endTop(i)
 	}
+	if s.epic != nil && level <= int(s.epic.level) {
+		s.epic = nil
+	}
 	if n := s.d.headingTask(s, i, level, title); n != nil {
 		s.endTop(i)
 		s.top = n
 		n.deferIf()
 		s.roots = append(s.roots, n)
+		if isEpic(n.raw) {
+			s.epic = n
+		}
 		return
 	}
 	if st, ok := readStatus(title); ok && st == Skipped && s.parked == 0 {
@@ -149,8 +169,10 @@ func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") 
 
 func (s *scan) item(n *node) {
 	n.deferIf()
-	if s.top != nil && n.bold && n.width == 0 {
-		s.endTop(n.first) // Ralph's own form is never a step of a heading
+	story := n.raw != "" && storyID().MatchString(n.raw)
+	s.stories = s.stories || story && len(s.items) == 0
+	if s.top != nil && n.width == 0 && (isEpic(s.top.raw) || n.bold && (story || strings.EqualFold(prefixOf(n.raw), prefixOf(s.top.raw)))) {
+		s.endTop(n.first) // Ralph's own form is never a step of a heading, and an epic has none
 	}
 	switch {
 	case len(s.items) > 0:
@@ -199,9 +221,11 @@ func (d *Document) itemTask(s *scan, i, width int, rest string) *node {
 	at := len(d.lines.at(i).text) - len(rest)
 	n.box = span{0, at + 1, at + 2}
 	mark, title, _ := cutBox(rest)
+	n.label = trimTitle(title)
 	n.raw, n.Title, n.bold = cutID(title)
 	n.Title = trimTitle(n.Title)
 	n.mark, n.Status = mark, markStatus(mark)
+	d.afterRemark(n)
 	return n
 }
 
@@ -210,6 +234,12 @@ func (d *Document) headingTask(s *scan, i, level int, title string) *node {
 	id, rest, _ := cutID(title)
 	if id == "" || numbered(title) != "" {
 		return nil // "2.1 Overview" is a chapter
+	}
+	story := storyID().MatchString(id)
+	if s.stories = s.stories || story; !story {
+		if d.other = append(d.other, Heading{Line: i + 1, ID: id}); d.stories {
+			return nil
+		}
 	}
 	whole := d.lines.at(i).text
 	n := s.node(nodeHeading, i)
@@ -222,6 +252,7 @@ func (d *Document) headingTask(s *scan, i, level int, title string) *node {
 		rest = rest[:at]
 	}
 	n.Title = trimTitle(rest)
+	d.afterRemark(n)
 	if tail := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(rest), n.Title)); tail != "" && n.inline.none() {
 		if st, ok := readStatus(tail); ok {
 			from := strings.LastIndex(whole, tail)
@@ -229,6 +260,41 @@ func (d *Document) headingTask(s *scan, i, level int, title string) *node {
 		}
 	}
 	return n
+}
+
+// afterRemark reads "(after T-1)" in the line of a task. What it says is no part of
+// the title where it ends that.
+func (d *Document) afterRemark(n *node) {
+	if !strings.Contains(n.Title, "(") {
+		return
+	}
+	whole := d.lines.at(n.first).text
+	m := afterRemark().FindStringSubmatchIndex(whole)
+	if m == nil {
+		return
+	}
+	for _, id := range splitList(whole[m[2]:m[3]]) {
+		if !dependencyID().MatchString(id) {
+			return // "(after lunch)"
+		}
+	}
+	n.set("after", 0, m[2], whole[m[2]:m[3]])
+	n.Title = strings.TrimSpace(strings.TrimSuffix(n.Title, whole[m[0]:m[1]]))
+}
+
+// Heading is a heading with an id.
+type Heading struct {
+	ID   string
+	Line int // from 1
+}
+
+// Unread returns the headings that begin with an id and are no tasks, because others
+// have ids of stories.
+func (d *Document) Unread() []Heading {
+	if !d.stories {
+		return nil
+	}
+	return d.other
 }
 
 // boxIn finds a box within a heading's text.

@@ -77,6 +77,8 @@ type node struct {
 	children  []*node
 	word      string // the value of the status field
 	raw       string // the id as the file has it
+	label     string // of a list item: all that follows its box
+	epic      string // the id of the heading or item that groups it
 	described int    // its size when its details were read, or 0
 }
 
