@@ -199,6 +199,11 @@ func jsonKind(root *tree.Node, name string) string {
 	if len(root.Pairs) == 1 && root.Pairs[0].Value.Kind == tree.Map && root.Get("prd") == nil {
 		root = root.Pairs[0].Value
 	}
+	for _, key := range []string{"userStories", "user_stories", "stories", "features"} {
+		if list := root.Get(key); list != nil && list.Kind == tree.List {
+			return "json"
+		}
+	}
 	for _, key := range []string{"phases", "quality_gates", "circuit_breaker", "decision_engine", "error_recovery", "milestones"} {
 		if root.Get(key) != nil {
 			return "yaml"

@@ -24,6 +24,7 @@ type reader struct {
 	once     map[string]bool // warnings that are told once for the whole plan
 	seen     map[string]bool // keys of no meaning
 	links    *links          // of the plan that was read before; nil: all is checked
+	byPlace  bool            // no task has an id
 }
 
 // maxProblems bounds how many faults of one plan are kept.
@@ -243,7 +244,7 @@ func (o *object) item(n *tree.Node, keys []string) (string, bool) {
 // criteria reads acceptance criteria: texts, texts with a box, or objects with
 // a text and a tick.
 func (o *object) criteria(field string) []Criterion {
-	texts := o.list(field, false, "text", "criterion", "description", "title")
+	texts := o.list(field, false, "text", "criterion", "title", "name", "description")
 	if len(texts) == 0 {
 		return nil
 	}
@@ -262,6 +263,10 @@ func (o *object) criteria(field string) []Criterion {
 				if v := n.Items[i].Get(k); v != nil && v.Kind == tree.Bool && v.Text == "true" {
 					c.Done = true
 				}
+			}
+			if v := n.Items[i].Get("status"); v != nil && v.Kind == tree.String {
+				s, _ := statusOf(v.Text)
+				c.Done = c.Done || s == Done
 			}
 		}
 		out = append(out, c)

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	"ralph/coordinator/plan/tree"
@@ -28,7 +30,7 @@ func prdField(key string) string {
 		return "branchName"
 	case "overview", "summary":
 		return "description"
-	case "user_stories", "stories", "tasks":
+	case "user_stories", "stories", "tasks", "features":
 		return "userStories"
 	case "quality_gates":
 		return "qualityGates"
@@ -40,7 +42,7 @@ func prdField(key string) string {
 func storyField(key string) string {
 	switch key {
 	case "id", "title", "description", "acceptanceCriteria", "priority", "status", "dependsOn", "passes", "notes", "labels",
-		"check", "clean", "agent", "epic", "phase", "type", "effort", "result":
+		"check", "clean", "agent", "epic", "phase", "type", "effort", "result", "steps", "category", "subtasks":
 		return key
 	case "storyId", "story_id", "taskId", "task_id", "key":
 		return "id"
@@ -52,6 +54,8 @@ func storyField(key string) string {
 		return "dependsOn"
 	case "tags":
 		return "labels"
+	case "subTasks", "sub_tasks", "tasks":
+		return "subtasks"
 	case "testCommand", "test_command", "verify":
 		return "check"
 	case "epicId", "epic_id", "parent", "parentId", "parent_id":
@@ -77,6 +81,10 @@ func readPRD(r *reader, t *tree.Tree) (*Plan, []*tree.Node) {
 	if list == nil {
 		return p, nil
 	}
+	if !slices.ContainsFunc(list.Items, hasID) && len(list.Items) > 0 {
+		r.warn(list.Line, "", "the tasks have no ids: T-1, T-2, … name them by their place, which must stay as it is")
+		r.byPlace = true
+	}
 	p.Tasks = make([]Task, 0, len(list.Items))
 	nodes := make([]*tree.Node, 0, len(list.Items))
 	deps := make([]*tree.Node, 0, len(list.Items))
@@ -90,17 +98,18 @@ func readPRD(r *reader, t *tree.Tree) (*Plan, []*tree.Node) {
 	}
 	p.epicsByUse()
 	r.check(p, func(i int, dep string) int { return dependencyLine(deps[i], dep) })
+	r.unreadKeys(p, nodes, storyField)
 	return p, nodes
+}
+
+func hasID(n *tree.Node) bool {
+	return n.Kind != tree.Map || slices.ContainsFunc(n.Pairs, func(p tree.Pair) bool { return storyField(p.Key) == "id" })
 }
 
 // readPRDTop reads what stands around the stories and returns their list.
 func readPRDTop(r *reader, root *tree.Node, p *Plan) *tree.Node {
-	if root.Kind == tree.Map && root.Get("userStories") == nil {
-		if inner := root.Get("prd"); inner != nil {
-			r.warn(inner.Line, "", "the plan is read from the object under %q", "prd")
-			root = inner
-		}
-	}
+	whole := root
+	root = r.inner(root, prdField, "userStories")
 	switch root.Kind {
 	case tree.List:
 		return root
@@ -126,6 +135,10 @@ func readPRDTop(r *reader, root *tree.Node, p *Plan) *tree.Node {
 	case list.Kind != tree.List:
 		r.fault(list.Line, list.Column, "", "%s must be a list, not %s", o.key("userStories"), list.Kind)
 		list = nil
+	default:
+		r.otherLists(whole, o.key("userStories"), func(key string, n *tree.Node) bool {
+			return n == list || n != root && prdField(key) != "" && prdField(key) != "userStories"
+		})
 	}
 	return list
 }
@@ -134,14 +147,25 @@ func readStory(r *reader, n *tree.Node, i int) (Task, *tree.Node) {
 	o := r.object(n, r.who(n, i, storyField, "id"), storyField, storyKeys())
 	task := Task{ID: o.readID("id"), File: r.file, Line: n.Line}
 	o.id = task.ID
-	if p := o.pair("id"); p == nil || p.Value.Kind == tree.Null {
+	if p := o.pair("id"); r.byPlace {
+		task.ID = fmt.Sprintf("T-%d", i+1)
+		o.id = task.ID
+	} else if p == nil || p.Value.Kind == tree.Null {
 		o.fault(n, "has no id")
 	}
-	if task.Title = strings.TrimSpace(o.text("title")); task.Title == "" && !o.broken("title") {
-		o.fault(n, "has no title")
+	task.Title, task.Description = strings.TrimSpace(o.text("title")), o.text("description")
+	if task.Title == "" && !o.broken("title") && !o.broken("description") {
+		if task.Title = firstSentence(task.Description); task.Title == "" {
+			o.fault(n, "has no title")
+		} else {
+			r.warnOnce("title", n.Line, "%s: has no title; it is the first sentence of its description", o.who)
+		}
 	}
-	task.Description, task.Criteria = o.text("description"), o.criteria("acceptanceCriteria")
+	task.Criteria = slices.Concat(o.criteria("acceptanceCriteria"), o.criteria("steps"), o.criteria("subtasks"))
 	task.Priority, task.Labels = o.priority("priority"), o.list("labels", true, "name")
+	if category := strings.TrimSpace(o.text("category")); category != "" && !slices.Contains(task.Labels, category) {
+		task.Labels = append(task.Labels, category)
+	}
 	task.After = dedupe(o.list("dependsOn", true, "id", "task_id", "story"))
 	task.Check, task.Agent, task.Epic, task.Phase = o.text("check"), o.text("agent"), strings.TrimSpace(o.text("epic")), o.text("phase")
 	task.Clean = o.yes("clean")

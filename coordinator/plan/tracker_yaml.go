@@ -124,6 +124,8 @@ func readLoop(r *reader, t *tree.Tree) (*Plan, []*tree.Node) {
 	l.scale()
 	l.p.epicsByUse()
 	l.check(l.p, func(i int, dep string) int { return dependencyLine(l.deps[i], dep) })
+	l.unreadKeys(l.p, l.nodes, loopTaskField)
+	l.otherLists(root, "tasks", func(key string, _ *tree.Node) bool { return loopField(key) != "" })
 	l.phaseNames()
 	l.milestones(o.get("milestones"))
 	readGates(r, o.get("quality_gates"), l.p)
