@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -61,7 +62,7 @@ func (n *node) identify() {
 
 // groups reports whether the boxes below are tasks, and not criteria of this one.
 func (n *node) groups() bool {
-	return len(n.children) > 0 && (n.kind == nodePercent || isEpic(n.raw))
+	return n.kind == nodePercent && len(n.children) > 0 || n.kind == nodeItem && slices.ContainsFunc(n.children, func(c *node) bool { return c.ownIn(n) })
 }
 
 // marked is 1 for a box with a mark other than a tick.

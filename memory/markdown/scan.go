@@ -169,10 +169,10 @@ func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") 
 
 func (s *scan) item(n *node) {
 	n.deferIf()
-	story := n.raw != "" && storyID().MatchString(n.raw)
-	s.stories = s.stories || story && len(s.items) == 0
-	if s.top != nil && n.width == 0 && (isEpic(s.top.raw) || n.bold && (story || strings.EqualFold(prefixOf(n.raw), prefixOf(s.top.raw)))) {
-		s.endTop(n.first) // Ralph's own form is never a step of a heading, and an epic has none
+	n.story = n.raw != "" && storyID().MatchString(n.raw)
+	s.stories = s.stories || n.story && len(s.items) == 0
+	if s.top != nil && n.width == 0 && n.ownIn(s.top) {
+		s.endTop(n.first)
 	}
 	switch {
 	case len(s.items) > 0:
@@ -184,6 +184,15 @@ func (s *scan) item(n *node) {
 		s.roots = append(s.roots, n)
 	}
 	s.items = append(s.items, n)
+}
+
+// ownIn reports whether a box below a heading or an item is a task of its own: Ralph's own
+// form is never a step of a heading, and what has an id is none of an epic.
+func (n *node) ownIn(top *node) bool {
+	if isEpic(top.raw) {
+		return n.story || n.bold
+	}
+	return top.kind == nodeHeading && n.bold && (n.story || strings.EqualFold(prefixOf(n.raw), prefixOf(top.raw)))
 }
 
 // plain finds a task without a box on a line that belongs to no other: a row,

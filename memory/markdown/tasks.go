@@ -63,6 +63,7 @@ type node struct {
 	Task
 	kind      nodeKind
 	bold      bool // Ralph's own form
+	story     bool // its id is that of a story
 	mark      byte // in the box
 	level     int8 // of a heading
 	parked    int8 // level of the heading that defers this task, or 0

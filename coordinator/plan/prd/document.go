@@ -45,7 +45,7 @@ type Story struct {
 	ID, Title   string
 	Description string // Markdown
 	Criteria    []Criterion
-	Priority    int // 0 the most urgent, 4 the least; 2 where the document says nothing
+	Priority    int // 0 the most urgent; 2 where the document says nothing
 	After       []string
 	Labels      []string
 	Epic        string // the id of the heading that it stands under, "" for none
@@ -77,7 +77,7 @@ type Warning struct {
 // there or in a circle.
 func (d Document) Check() []Warning {
 	if len(d.Stories) == 0 {
-		return []Warning{{Line: 1, Text: "no story: a story is a heading of level 2 to 4 with an id, such as \"### US-001: Title\""}}
+		return []Warning{{Line: 1, Text: "no story: a story is a heading of level 2 to 4, or an item of a list, with an id, such as \"### US-001: Title\""}}
 	}
 	var faults []Warning
 	first := map[string]int{}

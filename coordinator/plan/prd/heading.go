@@ -2,8 +2,11 @@ package prd
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
 // heading is one ATX heading.
@@ -14,6 +17,43 @@ type heading struct {
 	title string // what follows the id
 	done  bool   // it has a checked box
 	prio  int    // that stands in the heading, or -1
+	item  bool   // it is an item of a list
+}
+
+// itemLevel is the level of a story that is an item of a list: below every heading.
+const itemLevel = 7
+
+// readItem reads a line as an item of a list that is not within another; level 0 is
+// none.
+func readItem(line string) heading {
+	if indentOf(line) > 3 {
+		return heading{}
+	}
+	text, _, ok := cutItem(strings.TrimSpace(line))
+	if !ok {
+		return heading{}
+	}
+	return heading{level: itemLevel, text: text, prio: -1, item: true}
+}
+
+// underlined returns the level of a heading whose underline is next; 0 is none. Three
+// dashes below a paragraph, a list or a label are a rule, as people mean them.
+func underlined(before, line, next string) int {
+	mark := strings.TrimSpace(next)
+	text := strings.TrimSpace(line)
+	if len(mark) < 3 || indentOf(next) > 3 || indentOf(line) > 3 || strings.TrimSpace(before) != "" || text == "" || len(text) > 120 || strings.ContainsAny(text[:1], "#>|-+=*_`<") {
+		return 0
+	}
+	_, _, listed := cutItem(text)
+	label, _ := readLabel(text)
+	switch {
+	case listed || label != partNone:
+	case strings.Trim(mark, "=") == "":
+		return 1
+	case strings.Trim(mark, "-") == "" && !strings.HasSuffix(text, "."):
+		return 2
+	}
+	return 0
 }
 
 // readHeading reads a line as a heading; level 0 is none.
@@ -67,8 +107,21 @@ func cutID(text string) (id, rest string, form int, ok bool) {
 // without a mark behind the id ("US-001 Title").
 func (h *heading) identify(familiar func(prefix string) bool) {
 	text := h.text
-	if box, rest, ok := cutBox(text); ok {
-		h.done, text = box, rest
+	for {
+		if box, rest, ok := cutBox(text); ok {
+			h.done, text = h.done || box, rest
+			continue
+		}
+		rest, done, ok := cutSign(text)
+		if !ok {
+			break
+		}
+		h.done, text = h.done || done, rest
+	}
+	if rest := chapter().ReplaceAllString(text, ""); rest != text {
+		if id, _, form, ok := cutID(strings.TrimLeft(rest, "*_`[ ")); ok && (form == 0 || storyPrefix(prefixOf(id))) {
+			text = rest
+		}
 	}
 	text = strings.TrimLeft(text, "*_` ")
 	bracket := strings.HasPrefix(text, "[")
@@ -89,6 +142,13 @@ func (h *heading) identify(familiar func(prefix string) bool) {
 	if box, rest, ok := cutBox(title); ok {
 		h.done, title = h.done || box, rest
 	}
+	for {
+		rest, ok := strings.CutSuffix(strings.TrimRight(title, " *_\ufe0f"), "✅")
+		if !ok {
+			break
+		}
+		title, h.done = rest, true
+	}
 	title, h.prio = cutPriority(title)
 	h.id, h.title = id, plain(title)
 	if h.title == "" {
@@ -96,10 +156,23 @@ func (h *heading) identify(familiar func(prefix string) bool) {
 	}
 }
 
+// chapter matches the number of a heading.
+var chapter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+(?:\.[0-9]+)*[.)]?\s+`) })
+
+// cutSign cuts a sign that is no letter, digit or mark of Markdown from the beginning of
+// a heading; done says that it is a tick.
+func cutSign(text string) (rest string, done, ok bool) {
+	r, n := utf8.DecodeRuneInString(text)
+	if n == 0 || r < 0x80 || unicode.IsLetter(r) || unicode.IsNumber(r) {
+		return text, false, false
+	}
+	return strings.TrimLeft(text[n:], " \ufe0f"), strings.ContainsRune("✅☑✔✓", r), true
+}
+
 // cutMark cuts what separates an id from its title.
 func cutMark(s string) (rest string, ok bool) {
 	s = strings.TrimSpace(s)
-	for _, mark := range []string{":", "—", "–", "-", "|", "."} {
+	for _, mark := range []string{":", "：", "—", "–", "-", "|", "."} {
 		if rest, ok := strings.CutPrefix(s, mark); ok {
 			return strings.TrimLeft(strings.TrimSpace(rest), "*_` "), true
 		}
@@ -109,13 +182,18 @@ func cutMark(s string) (rest string, ok bool) {
 
 // prefixOf is the part of an id before its number, in upper case.
 func prefixOf(id string) string {
-	return strings.ToUpper(strings.TrimRight(id, "0123456789.-_abcdefghijklmnopqrstuvwxyz"))
+	for i := 1; i < len(id); i++ {
+		if (id[i-1] == '-' || id[i-1] == '_') && id[i] >= '0' && id[i] <= '9' {
+			return strings.ToUpper(id[:i-1])
+		}
+	}
+	return strings.ToUpper(id)
 }
 
-// commonPrefix says that ids which begin like this are stories without a doubt.
-func commonPrefix(prefix string) bool {
+// storyPrefix reports whether ids that begin like this are stories without a doubt.
+func storyPrefix(prefix string) bool {
 	switch prefix {
-	case "US", "EPIC", "STORY", "FEAT", "FEATURE", "TASK", "BUG", "REQ", "FR", "NFR", "CHORE":
+	case "US", "STORY", "EPIC", "FEATURE", "TASK", "T", "BUG":
 		return true
 	}
 	return false
@@ -169,15 +247,17 @@ func cutPriority(title string) (rest string, prio int) {
 	return title, -1
 }
 
-// readPriority reads P0 to P4, a number or a word.
+// maxPriority is the least urgent priority that a plan may have.
+const maxPriority = 100_000
+
+// readPriority reads P0, P1, …, a number or a word.
 func readPriority(s string) (int, bool) {
 	s = strings.ToLower(strings.Trim(strings.TrimSpace(s), "*_`"))
 	if i := strings.IndexAny(s, " (,;/|—–"); i > 0 {
 		s = s[:i] // "P2 (medium)"
 	}
-	digit := strings.TrimPrefix(s, "p")
-	if len(digit) == 1 && digit[0] >= '0' && digit[0] <= '4' {
-		return int(digit[0] - '0'), true
+	if n, err := strconv.Atoi(strings.TrimPrefix(s, "p")); err == nil && n >= 0 && n <= maxPriority {
+		return n, true
 	}
 	switch s {
 	case "critical", "urgent", "blocker", "highest", "must":

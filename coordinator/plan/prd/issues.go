@@ -3,6 +3,7 @@ package prd
 import (
 	"container/heap"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,10 +42,10 @@ func (d Document) Issues() []Issue {
 			out = append(out, Issue{Ref: s.Epic, Title: s.Epic, Kind: "epic", Priority: 2, Line: s.Line})
 		}
 	}
-	after := d.reduced()
+	after, priority := d.reduced(), d.fifths()
 	for _, i := range d.order() {
 		s := d.Stories[i]
-		issue := Issue{Ref: s.ID, Title: s.Title, Kind: s.Kind, Priority: s.Priority, Description: s.Description, Notes: s.Notes, Parent: s.Epic, Labels: s.Labels, Done: s.Done, Line: s.Line}
+		issue := Issue{Ref: s.ID, Title: s.Title, Kind: s.Kind, Priority: priority(s.Priority), Description: s.Description, Notes: s.Notes, Parent: s.Epic, Labels: s.Labels, Done: s.Done, Line: s.Line}
 		if issue.Kind == "" {
 			issue.Kind = "task"
 		}
@@ -66,6 +67,24 @@ func (d Document) Issues() []Issue {
 		out = append(out, issue)
 	}
 	return out
+}
+
+// fifths gives the priority that bd takes, 0 to 4, for one of the document. Where those
+// go further, they are spread in their order.
+func (d Document) fifths() func(int) int {
+	var all []int
+	for _, s := range d.Stories {
+		all = append(all, s.Priority)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return func(p int) int {
+		if len(all) == 0 || all[len(all)-1] <= 4 {
+			return p
+		}
+		i, _ := slices.BinarySearch(all, p)
+		return i * min(5, len(all)) / len(all)
+	}
 }
 
 // needs lists for each story the places of those that it depends on.

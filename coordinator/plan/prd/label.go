@@ -1,7 +1,9 @@
 package prd
 
 import (
+	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -29,13 +31,13 @@ const (
 // partOf tells a label by its words, in any case.
 func partOf(label string) part {
 	switch strings.ToLower(strings.Join(strings.Fields(label), " ")) {
-	case "description", "user story", "story", "summary", "details", "overview":
+	case "description", "user story", "story", "summary", "details", "overview", "描述", "用户故事":
 		return partDescription
-	case "acceptance criteria", "acceptance", "criteria", "ac", "definition of done", "done when", "acceptance criterion":
+	case "acceptance criteria", "acceptance", "criteria", "ac", "definition of done", "done when", "acceptance criterion", "验收标准", "验收条件":
 		return partCriteria
-	case "priority", "prio":
+	case "priority", "prio", "优先级":
 		return partPriority
-	case "depends on", "dependencies", "dependency", "depends", "blocked by", "after", "requires", "prerequisites", "dependson":
+	case "depends on", "dependencies", "dependency", "depends", "blocked by", "after", "requires", "prerequisites", "dependson", "依赖", "依赖于":
 		return partAfter
 	case "labels", "label", "tags":
 		return partLabels
@@ -43,7 +45,7 @@ func partOf(label string) part {
 		return partEpic
 	case "type", "kind":
 		return partKind
-	case "status", "state":
+	case "status", "state", "状态":
 		return partStatus
 	case "check", "verification", "verify", "test command", "verify with":
 		return partCheck
@@ -70,6 +72,9 @@ func readLabel(line string) (p part, value string) {
 	s = strings.TrimSpace(strings.TrimPrefix(s, ">"))
 	bold := strings.HasPrefix(s, "**") || strings.HasPrefix(s, "__")
 	name, value, ok := strings.Cut(s, ":")
+	if wide, rest, found := strings.Cut(s, "："); found && (!ok || len(wide) < len(name)) {
+		name, value, ok = wide, rest, true
+	}
 	if !ok {
 		// "**Acceptance Criteria**" alone on its line
 		if inner := strings.Trim(s, "*_"); bold && inner != s && (strings.HasSuffix(s, "**") || strings.HasSuffix(s, "__")) {
@@ -132,7 +137,7 @@ func nothing(s string) bool {
 // readAfter reads "US-001 (auth), US-002 and Feature 1.2"; lost is what names no
 // story.
 func readAfter(value string) (ids []string, lost []string) {
-	value = dropParens(value)
+	value = severalIDs().ReplaceAllString(dropParens(value), "$1,$2")
 	for _, piece := range splitList(value) {
 		word := strings.TrimLeft(piece, "*_`[# ")
 		if nothing(word) {
@@ -147,7 +152,7 @@ func readAfter(value string) (ids []string, lost []string) {
 		// "US-001: Auth" and "US-001 Auth" name it and say what it is. A second
 		// id without a comma is one more.
 		for field := range strings.FieldsSeq(rest) {
-			if more, _, form, ok := cutID(strings.Trim(field, "*_`[]:")); ok && form == 0 && commonPrefix(prefixOf(more)) {
+			if more, _, form, ok := cutID(strings.Trim(field, "*_`[]:")); ok && form == 0 && storyPrefix(prefixOf(more)) {
 				ids = append(ids, more)
 			}
 		}
@@ -155,9 +160,14 @@ func readAfter(value string) (ids []string, lost []string) {
 	return ids, lost
 }
 
+// severalIDs matches the bar between two ids.
+var severalIDs = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`([0-9][a-z]?[*_\]]*)\s*[/|]\s*([*_\[]*[A-Za-z]+[-_ ])`)
+})
+
 // splitList splits at commas, semicolons, ampersands and "and".
 func splitList(value string) []string {
-	value = strings.NewReplacer(";", ",", "&", ",", " and ", ",", " AND ", ",", " + ", ",").Replace(value)
+	value = strings.NewReplacer(";", ",", "&", ",", "，", ",", "、", ",", "；", ",", " and ", ",", " AND ", ",", " + ", ",").Replace(value)
 	var out []string
 	for piece := range strings.SplitSeq(value, ",") {
 		if piece = strings.TrimSpace(piece); piece != "" {

@@ -139,7 +139,7 @@ func TestHeadings(t *testing.T) {
 }
 
 func TestPriorities(t *testing.T) {
-	for value, want := range map[string]int{"P0": 0, "P1": 1, "p4": 4, "3": 3, "High": 1, "**critical**": 0, "P2 (medium)": 2, "low": 3, "": 2, "P9": 2, "soon": 2, "-1": 2, "100": 2, "10": 2} {
+	for value, want := range map[string]int{"P0": 0, "P1": 1, "p4": 4, "3": 3, "High": 1, "**critical**": 0, "P2 (medium)": 2, "low": 3, "": 2, "P9": 9, "soon": 2, "-1": 2, "100": 100, "10": 10, "100001": 2} {
 		doc := parse(t, "### US-1: a", "**Priority:** "+value)
 		if got := doc.Stories[0].Priority; got != want {
 			t.Errorf("priority %q is %d, want %d", value, got, want)
@@ -257,7 +257,7 @@ func TestEveryLineIsUsedOrTold(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	doc := parse(t, "### US-1: a", "Depends on: US-1", "### US-2: b", "Depends on: US-9", "### us-1: c", "### A-1: x", "Depends on: A-2", "### A-2: y", "Depends on: A-3", "### A-3: z", "Depends on: A-1",
+	doc := parse(t, "### US-1: a", "Depends on: US-1", "### US-2: b", "Depends on: US-9", "### us-1: c", "### T-1: x", "Depends on: T-2", "### T-2: y", "Depends on: T-3", "### T-3: z", "Depends on: T-1",
 		"## EPIC-1: e", "### US-7: in it", "### US-8: of it", "Depends on: EPIC-1")
 	var got []string
 	for _, w := range doc.Check() {
@@ -265,7 +265,7 @@ func TestCheck(t *testing.T) {
 	}
 	want := []string{
 		"line 2: story US-1: depends on itself", `line 4: story US-2: depends on "US-9", which does not exist`, "line 5: us-1: the id is given to another heading on line 1 already",
-		"line 7: a circle of dependencies: A-1 → A-2 → A-3 → A-1", `line 15: story US-8: depends on "EPIC-1", which only groups stories: name the stories`,
+		"line 7: a circle of dependencies: T-1 → T-2 → T-3 → T-1", `line 15: story US-8: depends on "EPIC-1", which only groups stories: name the stories`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -82,9 +82,6 @@ func harmless(text string) string {
 func (s Story) task() markdown.Task {
 	t := markdown.Task{ID: s.ID, Title: s.Title, Status: markdown.Pending, Priority: strconv.Itoa(s.Priority), After: s.After, Agent: s.Agent, Check: s.Check,
 		Kind: s.Kind, Epic: s.Epic, Labels: s.Labels}
-	if strings.HasPrefix(strings.ToUpper(s.ID), "EPIC") && s.Kind == "" {
-		t.Kind = "task" // its id alone would make it an epic, which is never worked
-	}
 	if s.Done {
 		t.Status = markdown.Done
 	}
