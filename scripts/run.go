@@ -28,6 +28,7 @@ func (inv *invocation) runCommand() *cobra.Command {
 		Short: "work through a plan, task by task, until it is done",
 		Long: "Work through the plan of this project: choose the tasks whose turn it is, have agents work them side by side in trees of their own, run their checks, merge what passes, and go on until nothing is left. " +
 			"The plan is found (.beads/, prd.json, RALPH-LOOP-PLAN.yaml, RALPH_TASKS.md), or named with --plan or --tracker; it may be edited meanwhile.\n" +
+			"In Markdown a task is a line `- [ ] **T-2** Retry the upload`, in a file of any name; below it `  - after: T-1` (or `(after T-1)` in the line) makes it wait, `  - check: make test` proves it, and boxes are its criteria.\n" +
 			"A run that was paused, stopped or cut off goes on exactly where it was with --continue, and --new begins another; on a terminal it is asked. ralph pause, ralph resume and ralph stop work from other terminals, and ralph status says how it stands.\n" +
 			"--dry-run shows the order and why, and changes nothing.\n" +
 			"Exits with 0 when all is done, 1 when tasks failed, 3 when the plan cannot be used, 5 when an answer is needed, 6 when a limit is used up and tasks remain, 8 when another Ralph holds the project, 75 when the endpoint's rate limit outlasts patience, 124 when --timeout is used up.\n" +

@@ -51,7 +51,7 @@ func (e *engine) layPhases() {
 	e.own = len(list) > 0
 	rest := 0
 	if !e.own {
-		for _, id := range []string{planning, implementation, e2eTesting, verification, prReview} {
+		for _, id := range plan.DefaultPhases() {
 			list = append(list, phase{id: id, name: id})
 		}
 		rest = 1

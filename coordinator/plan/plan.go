@@ -209,6 +209,23 @@ func (p *Plan) Find(id string) (*Task, bool) {
 	return &p.Tasks[i], true
 }
 
+// DefaultPhases are the phases of a plan that has none of its own.
+func DefaultPhases() []string {
+	return []string{"planning", "implementation", "e2e_testing", "verification", "pr_review"}
+}
+
+// PhaseNames lists the ids and names of the plan's phases.
+func (p *Plan) PhaseNames() []string {
+	if len(p.Phases) == 0 {
+		return DefaultPhases()
+	}
+	var names []string
+	for _, ph := range p.Phases {
+		names = append(names, ph.ID, ph.Name)
+	}
+	return names
+}
+
 // Mark says what became of a task.
 type Mark struct {
 	// Status is the new state. InProgress claims the task for Actor.

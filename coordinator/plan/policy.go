@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/plan/tree"
+	"ralph/memory/near"
 )
 
 // milestones reads the milestones, names or objects.
@@ -20,7 +21,9 @@ func (l *loopRead) milestones(n *tree.Node) {
 	}
 	for i, item := range n.Items {
 		if item.Kind == tree.String {
-			l.p.Milestones = append(l.p.Milestones, Milestone{Name: item.Text, Line: item.Line})
+			m := Milestone{Name: item.Text, Line: item.Line}
+			l.reachable(m)
+			l.p.Milestones = append(l.p.Milestones, m)
 			continue
 		}
 		if item.Kind != tree.Map {
@@ -49,8 +52,49 @@ func (l *loopRead) milestones(n *tree.Node) {
 				l.fault(dependencyLine(o.get("tasks"), id), 0, "", "milestone %s: has task %q, which does not exist", clip(m.Name), clip(id))
 			}
 		}
+		l.reachable(m)
 		l.p.Milestones = append(l.p.Milestones, m)
 	}
+}
+
+// reachable warns of a milestone that is never reached.
+func (l *loopRead) reachable(m Milestone) {
+	if why := l.unreachable(m); why != "" {
+		l.warn(m.Line, "", "milestone %s: nothing can reach it: %s", clip(m.Name), why)
+	}
+}
+
+// unreachable says why a milestone is never reached, "" when it can be.
+func (l *loopRead) unreachable(m Milestone) string {
+	if len(m.Tasks) == 0 && !slices.ContainsFunc(l.p.PhaseNames(), func(name string) bool { return strings.EqualFold(name, m.Name) || strings.EqualFold(name, m.Target) }) {
+		return "it has no tasks, and no phase has its name"
+	}
+	for _, id := range m.Tasks {
+		t, ok := l.p.Find(id)
+		if !ok {
+			continue // a fault already
+		}
+		if why := t.never(); why != "" {
+			return why
+		}
+		for _, on := range t.After {
+			if b, ok := l.p.Find(on); ok && b.never() != "" {
+				return fmt.Sprintf("task %s waits for it, and %s", clip(id), b.never())
+			}
+		}
+	}
+	return ""
+}
+
+// never says why a task is not done and will not be, "" when it can be.
+func (t *Task) never() string {
+	switch {
+	case t.Status == Skipped || t.Status == Failed:
+		return fmt.Sprintf("task %s is %s", clip(t.ID), t.Status)
+	case t.Kind == "epic" && t.Status.Open():
+		return fmt.Sprintf("%s is an epic, which is never worked", clip(t.ID))
+	}
+	return ""
 }
 
 func gateField(key string) string {
@@ -235,6 +279,19 @@ func (l *loopRead) decisions(n *tree.Node) {
 		return
 	}
 	known := []string{"risk_tolerance", "confidence_threshold", "learning_rate", "human_intervention"}
+	for i := range n.Pairs {
+		if p := &n.Pairs[i]; !slices.Contains(known, p.Key) {
+			if l.seen == nil {
+				l.seen = map[string]bool{}
+			}
+			l.seen[p.Key] = true
+			text := ""
+			if guess := near.Closest(p.Key, known); guess != "" {
+				text = fmt.Sprintf("; was %q meant?", guess)
+			}
+			l.warn(p.Line, "", "decision_engine: the key %q is not used%s (it has %s)", clip(p.Key), text, strings.Join(known, ", "))
+		}
+	}
 	o := l.object(n, "decision_engine", func(key string) string {
 		if slices.Contains(known, key) {
 			return key
