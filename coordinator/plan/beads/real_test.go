@@ -525,3 +525,37 @@ func TestRealPlaces(t *testing.T) {
 		t.Errorf("left behind: %v %v", entries, err)
 	}
 }
+
+// TestRealTypes: an export with types that bd does not know is read whole: an import
+// refuses all of it otherwise.
+func TestRealTypes(t *testing.T) {
+	r := realBD(t)
+	r.run("config", "set", "types.custom", "spike")
+	line := `{"id":"%s","title":"t","status":"open","priority":1,"issue_type":"%s","created_at":"2026-01-02T00:00:00Z","updated_at":"2026-01-02T00:00:00Z"}` + "\n"
+	prefix := strings.TrimRight(strings.TrimRight(r.create("first"), "0123456789abcdefghijklmnopqrstuvwxyz"), "-")
+	file := filepath.Join(r.root, ".beads", "issues.jsonl")
+	text := read(t, file)
+	for i, kind := range []string{"story", "milestone", "agent", "spike", "task"} {
+		text += fmt.Sprintf(line, fmt.Sprintf("%s-n%d", prefix, i), kind)
+	}
+	write(t, file, text, 0o644)
+	s, err := r.open().Snapshot(t.Context())
+	if err != nil || len(s.Issues) != 6 {
+		t.Fatalf("%v: %+v", err, s)
+	}
+	kinds := map[string]string{}
+	for _, i := range s.Issues {
+		kinds[i.ID] = i.Type
+	}
+	if kinds[prefix+"-n0"] != "story" || kinds[prefix+"-n1"] != "milestone" || kinds[prefix+"-n3"] != "spike" {
+		t.Errorf("%v", kinds)
+	}
+	if said := strings.Join(r.warned, "\n"); !strings.Contains(said, "story, milestone") || strings.Contains(said, "spike") {
+		t.Errorf("%q", said)
+	}
+	write(t, file, text+fmt.Sprintf(line, prefix+"-n9", "user story"), 0o644)
+	var bad *beads.DataError
+	if _, err := r.open().Snapshot(t.Context()); !errors.As(err, &bad) || len(bad.Faults) != 1 || bad.Faults[0].Line != 7 {
+		t.Errorf("%v", err)
+	}
+}

@@ -3,11 +3,16 @@ package beads
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -241,6 +246,11 @@ func (c *Client) fresh(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 func (c *Client) takeOver(ctx context.Context, issues []Issue) (*Snapshot, error) {
 	const op = "import the changed issues.jsonl"
 	a, err := c.call(ctx, op, "", "import", "-i", c.data.JSONL)
+	if err == nil && a.exit != 0 && strings.Contains(a.said, "invalid issue type") {
+		if err = c.allowTypes(ctx, issues); err == nil {
+			a, err = c.call(ctx, op, "", "import", "-i", c.data.JSONL)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +267,53 @@ func (c *Client) takeOver(ctx context.Context, issues []Issue) (*Snapshot, error
 	}
 	c.o.Warn(fmt.Sprintf("%s was changed outside bd: imported into its database", c.data.JSONL))
 	return s, nil
+}
+
+// builtinTypes are the types that bd 0.47 takes without being told of them.
+func builtinTypes() []string {
+	return []string{"bug", "feature", "task", "epic", "chore", "message", "merge-request", "molecule", "gate", "agent", "role", "rig", "convoy", "event", "slot"}
+}
+
+// typeName matches what bd takes as a type of the user's own.
+var typeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`) })
+
+// allowTypes makes types of issues that bd does not know types of the user's own: an
+// import refuses the whole file for one of them.
+func (c *Client) allowTypes(ctx context.Context, issues []Issue) error {
+	const op = "make the types of issues.jsonl known to bd"
+	a, err := c.call(ctx, op, "", "config", "get", "types.custom", "--json")
+	if err != nil {
+		return err
+	}
+	var have struct {
+		Value string `json:"value"`
+	}
+	if a.exit != 0 || json.Unmarshal(a.stdout, &have) != nil {
+		return c.unproven(op, a)
+	}
+	all := strings.FieldsFunc(have.Value, func(r rune) bool { return r == ',' || r == ' ' })
+	var fresh []string
+	var faults []Fault
+	for _, i := range issues {
+		switch {
+		case slices.Contains(builtinTypes(), i.Type) || slices.Contains(all, i.Type) || i.Status == "tombstone":
+		case !typeName().MatchString(i.Type):
+			faults = append(faults, Fault{Line: i.Line, Text: fmt.Sprintf("issue %s has the type %q, which bd cannot have", i.ID, clip(i.Type))})
+		default:
+			all, fresh = append(all, i.Type), append(fresh, i.Type)
+		}
+	}
+	if len(faults) > 0 {
+		return &DataError{Path: c.data.JSONL, Faults: faults, Hint: "give the issues a type of letters, digits and dashes"}
+	}
+	if a, err = c.call(ctx, op, "", "config", "set", "types.custom", strings.Join(all, ",")); err != nil {
+		return err
+	}
+	if a.exit != 0 {
+		return c.unproven(op, a)
+	}
+	c.o.Warn(fmt.Sprintf("%s has issues of types that bd does not know (%s): they are in its setting types.custom now", c.data.JSONL, strings.Join(fresh, ", ")))
+	return nil
 }
 
 // behind are the records of issues.jsonl that a snapshot does not know yet. What
