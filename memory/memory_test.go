@@ -248,6 +248,7 @@ func TestStateFiles(t *testing.T) {
 	}
 	must(t, s.Flush())
 	want := "# Tasks\n\nWhat Ralph works on. Edit it at any time; Ralph picks your changes up and keeps your words.\n\n" +
+		"A task is a line like `- [ ] **T-N** Retry the upload`. Below it `  - after: T-M` makes it wait for another, `  - check: make test` proves it, and boxes are its criteria.\n\n" +
 		"- [ ] **T-1** My words about [redacted]\n  - status: in_progress\n  - priority: 1\n  - check: make\n\n- [ ] mine\n- [ ] **T-8** Second\n  - status: pending\n"
 	if got := read(t, path); got != want {
 		t.Errorf("tasks:\n%s", got)

@@ -404,7 +404,7 @@ func header(name string) string {
 		return "# Goals\n\nWhat this project is after. Edit it at any time; Ralph reads it before each task.\n"
 	case TasksFile:
 		return "# Tasks\n\nWhat Ralph works on. Edit it at any time; Ralph picks your changes up and keeps your words.\n\n" +
-			"A task is a line like `- [ ] **T-2** Retry the upload`. Below it `  - after: T-1` makes it wait for another, `  - check: make test` proves it, and boxes are its criteria.\n"
+			"A task is a line like `- [ ] **T-N** Retry the upload`. Below it `  - after: T-M` makes it wait for another, `  - check: make test` proves it, and boxes are its criteria.\n"
 	case TodoFile:
 		return "# Todo\n\nWhat comes next but is no task yet. Edit it at any time.\n"
 	case ProgressFile:
