@@ -218,7 +218,7 @@ func (l *loop) readSummary(data []byte) {
 	if s.Iterations != nil && l.final != nil && *s.Iterations != l.iteration {
 		l.say(".summary.json", "iterations is %d, but .status and .final say %d", *s.Iterations, l.iteration)
 	}
-	if s.ExitCode != nil && l.final != nil && (*s.ExitCode == 0) == (l.word == "failed") {
+	if s.ExitCode != nil && l.final != nil && (*s.ExitCode == 0) == l.failed() {
 		l.say(".summary.json", "exitCode is %d, but .final says %q", *s.ExitCode, clipped(l.word))
 	}
 }
@@ -241,7 +241,7 @@ func (l *loop) contradictions() {
 			l.say(".phases", "%s failed, but .final says %q", p.ID, clipped(l.word))
 		}
 	}
-	if l.final != nil && l.word != "done" && l.word != "already_complete" && l.word != "failed" {
+	if l.final != nil && l.word != "done" && l.word != "already_complete" && !l.failed() {
 		l.say(".final", "unknown word %q; it is imported as interrupted", clipped(l.word))
 	}
 }
@@ -253,11 +253,14 @@ func (l *loop) runWord() string {
 		return "interrupted"
 	case l.word == "done" || l.word == "already_complete":
 		return "completed"
-	case l.word == "failed":
+	case l.failed():
 		return "failed"
 	}
 	return "interrupted"
 }
+
+// failed reports whether the loop gave up: at its work, or at the review of it.
+func (l *loop) failed() bool { return l.word == "failed" || l.word == "review_failed" }
 
 func (s *Source) convertWiggum(name string) error {
 	l, err := readLoop(name, s.files)
@@ -268,7 +271,7 @@ func (s *Source) convertWiggum(name string) error {
 	snap := feature.Snapshot{Version: 1, Status: feature.Status(l.runWord()), Phases: some(l.phases), Iteration: l.iteration, MaxIterations: l.max, Tasks: feature.Count{Completed: l.done, Total: l.total},
 		ActiveTaskIDs: []string{}, SkippedTaskIDs: []string{}, Iterations: []feature.Iteration{}, Tokens: l.tokens,
 		Git:     feature.Git{Baseline: l.baseline, Branch: l.branch, Dirty: []string{}},
-		Agent:   feature.Agent{Plugin: "wiggum"},
+		Agent:   feature.Agent{Plugin: "ralph"}, // the files do not name the program that worked; Ralph's own goes on
 		Tracker: feature.Tracker{Plugin: "markdown", EpicIDs: []string{}, TotalTasks: l.total, Tasks: []feature.Task{}}, UpdatedAt: l.updated}
 	var events []folder.Event
 	for _, p := range l.phases {

@@ -69,7 +69,9 @@ func (x *loopExport) counters() {
 	case "completed":
 		word = "done"
 	case "failed":
-		word = "failed"
+		if word = "failed"; x.was.failed() {
+			word = x.was.word
+		}
 	default:
 		x.out[x.file("status")] = []byte(count + "\n")
 		delete(x.out, x.file("final"))
