@@ -203,9 +203,12 @@ func heldText(got trees.Merge) string {
 func (c *Crew) landed(ctx context.Context, m *member, got trees.Merge) (next *member) {
 	c.set(m, func(a *Agent) {
 		a.Landing = Merged
-		if got.Committed {
+		switch {
+		case got.Committed && got.Commit == "":
+			a.Landing, a.Commit, a.Files = Unchanged, "", nil
+		case got.Committed:
 			a.Commit = got.Commit
-		} else {
+		default:
 			a.Problem = "not committed on your branch: " + got.Why
 		}
 	})

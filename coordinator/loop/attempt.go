@@ -231,6 +231,7 @@ func (e *engine) noteIteration(it feature.Iteration) {
 func (e *engine) settle(ctx context.Context, r result) {
 	w := e.at[r.task]
 	delete(e.at, r.task)
+	e.ended = true
 	e.obey(ctx) // its agent may be known by now
 	rep := r.report
 	e.s.spend(rep)

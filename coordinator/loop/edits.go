@@ -26,6 +26,7 @@ func (e *engine) sync(ctx context.Context) bool {
 	if e.now().Before(e.retryAt) {
 		return false
 	}
+	defer func() { e.ended = false }()
 	stamp, err := e.tracker.Stamp(ctx)
 	if err == nil && stamp == e.p.Stamp && e.unread == nil {
 		return true
@@ -114,6 +115,13 @@ func (e *engine) compare(was, now *plan.Plan) {
 	}
 	for i := range now.Tasks {
 		t := &now.Tasks[i]
+		var old *plan.Task
+		if k, ok := before[t.ID]; ok {
+			old = &was.Tasks[k]
+		}
+		if old != nil && e.tickedByAgent(old, t) {
+			continue
+		}
 		if w := e.at[t.ID]; w != nil {
 			w.task = *t
 			if !t.Status.Open() {
@@ -121,12 +129,35 @@ func (e *engine) compare(was, now *plan.Plan) {
 			}
 			continue
 		}
-		var old *plan.Task
-		if k, ok := before[t.ID]; ok {
-			old = &was.Tasks[k]
-		}
 		e.edited(old, t)
 	}
+}
+
+// tickedByAgent reports whether a task became done in the plan while agents worked
+// that could write there, because nothing confines them. Then it is not done: the
+// plan is told so, and the task is worked and checked.
+func (e *engine) tickedByAgent(old, t *plan.Task) bool {
+	k := e.s.known(t.ID)
+	if t.Status != plan.Done {
+		if k.Ticked {
+			e.s.task(t.ID).Ticked = false
+		}
+		return false
+	}
+	if k.Over == plan.Done || !k.Ticked && (!old.Status.Open() || e.s.Settings.Sandbox != sandboxOff || len(e.at) == 0 && !e.ended) {
+		return false
+	}
+	if slices.ContainsFunc(e.s.Owed, func(o owed) bool { return o.Task == t.ID && o.Mark.Status == plan.Done }) {
+		return false // by this run
+	}
+	if !k.Ticked {
+		e.s.task(t.ID).Ticked = true
+		e.o.Warn(fmt.Sprintf("task %s was marked done in the plan while agents worked without a sandbox: it counts when its work was checked; mark it while nothing is at work", t.ID))
+	}
+	if e.at[t.ID] == nil {
+		e.s.owe(t, e.mark(plan.Pending, ""))
+	}
+	return true
 }
 
 // edited takes what a human has changed about a task that is not at work.

@@ -89,6 +89,7 @@ type engine struct {
 	finished []feature.Iteration
 	ends     []TaskEnd // that are to be told
 	recovery *Recovery
+	ended    bool             // an attempt has, since the plan was looked at last
 	choices  map[string]int   // open decisions of the files, by task
 	failures map[string][]int // open failures of the files, by task
 	trip     int              // the open trip of the files

@@ -222,6 +222,9 @@ func (e *engine) close(ctx context.Context) error {
 	if err != nil {
 		e.o.Warn("the plan does not know yet: " + err.Error())
 	}
+	if p, lost := e.tracker.Load(ctx); lost == nil { // as it is now that it knows
+		_ = e.adopt(p) // what it was before was adopted, so it can only be worse by an edit
+	}
 	e.stale = true
 	e.recount()
 	e.report()

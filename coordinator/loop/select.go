@@ -145,7 +145,7 @@ func (e *engine) standing(t *plan.Task) plan.Status {
 		return plan.InProgress
 	case k.Over != "":
 		return k.Over
-	case t.Status == plan.Skipped && leftOut(t):
+	case t.Status == plan.Skipped && leftOut(t), t.Status == plan.Done && k.Ticked:
 		return plan.Pending
 	}
 	return t.Status

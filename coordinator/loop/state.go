@@ -89,6 +89,10 @@ type taskState struct {
 	Verified bool        `json:"verified,omitempty"`
 	Mine     bool        `json:"mine,omitempty"` // this run has done it
 
+	// Ticked reports that the plan has it as done by somebody who may have been an
+	// agent: that does not count.
+	Ticked bool `json:"ticked,omitempty"`
+
 	Again bool `json:"again,omitempty"` // it was done, and was opened again
 
 	Sure      float64 `json:"sure,omitempty"`     // the confidence with which it was begun

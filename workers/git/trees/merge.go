@@ -103,6 +103,15 @@ func (t *Trees) merge(ctx context.Context, agent, message string) (Merge, error)
 	if err := t.landChain(ctx, q.with(waiter{agent, g.head}), g.user, next, &g.m); err != nil || len(g.m.Conflicts) > 0 {
 		return g.m, err
 	}
+	if next == g.onto { // a commit of somebody else
+		if g.m.Commit = ""; g.m.Committed {
+			if within, err := t.within(ctx, g.head, g.onto); err != nil {
+				return g.m, err
+			} else if within {
+				g.m.Commit = g.head
+			}
+		}
+	}
 	return g.m, t.merged(&g)
 }
 
@@ -286,6 +295,9 @@ func (t *Trees) integrateCommits(ctx context.Context, g *merging) (string, error
 	}
 	if len(x.conflicts) > 0 {
 		return "", t.conflict(g, x, g.onto)
+	}
+	if tree, err := t.treeOf(ctx, g.onto); err != nil || tree == x.tree {
+		return g.onto, err
 	}
 	return t.commitTree(ctx, x.tree, g.message, g.onto, g.head)
 }

@@ -91,7 +91,8 @@ type Conflict struct {
 
 // Merge is what became of the work of an agent.
 type Merge struct {
-	// Commit is the tip of refs/ralph/integration after it, or of the user's branch.
+	// Commit is the tip of refs/ralph/integration after it, or of the user's branch;
+	// "" when the agent changed nothing that was not there already.
 	Commit string
 	// Files are what the agent changed.
 	Files []git.FileChange
