@@ -174,7 +174,10 @@ func (d Data) compareCounts(f *differ) {
 			if rate > 1 {
 				rate /= 100
 			}
-			f.numbers("success_rate", metadataFile, rate, progressFile, float64(n[TaskCompleted])/float64(over), 0.01)
+			// Of tasks as other tools count, or of attempts.
+			if tried := n[TaskCompleted] + max(n[TaskError], d.NFailures()); math.Abs(rate-float64(n[TaskCompleted])/float64(tried)) > 0.01 {
+				f.numbers("success_rate", metadataFile, rate, progressFile, float64(n[TaskCompleted])/float64(over), 0.01)
+			}
 		}
 	}
 	if d.has(metadataFile) && m.Completed > m.Total {

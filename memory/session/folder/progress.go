@@ -347,7 +347,7 @@ func (p *progressFileDoc) count(c *counts) {
 			total += *d
 		}
 	}
-	if n := c.Completed + given; n > 0 {
+	if n := c.Completed + max(given, c.Failures); n > 0 { // a failed attempt counts, whatever came after it
 		c.SuccessRate = math.Round(10000*float64(c.Completed)/float64(n)) / 10000
 	}
 	if timed > 0 {

@@ -227,7 +227,7 @@ type counts struct {
 	Tracked         bool
 	Tasks           int
 	Completed       int
-	SuccessRate     float64 // of the tasks that were completed or given up, 0 to 1
+	SuccessRate     float64 // of the attempts that have ended, 0 to 1
 	AverageDuration time.Duration
 	Phase           string // that is worked on, or was last
 	// The rest counts what was recorded since Open.
