@@ -99,6 +99,9 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 		return nil, planError(err)
 	}
 	c.errands.planned(path)
+	if err := c.onBranch(ctx, tracker, false); err != nil {
+		return nil, err
+	}
 	if name == "" {
 		name = featureName(ctx, tracker)
 		if resume, err = c.takenUp(name, &s); err != nil {

@@ -22,6 +22,9 @@ func (p *piece) preview(ctx context.Context) error {
 	if err != nil {
 		return planError(err)
 	}
+	if err := c.onBranch(ctx, tracker, true); err != nil {
+		return err
+	}
 	files, err := folder.Open(folder.Options{FS: afero.NewMemMapFs(), Dir: "/session", Now: c.now})
 	if err != nil {
 		return err

@@ -38,6 +38,8 @@ func addFlags(fs *pflag.FlagSet, keys []config.Key, scope config.Scope) {
 		f := fs.VarPF(&flagValue{kind: k.Kind}, k.Flag, k.Short, k.Help)
 		if k.Kind == config.KindBool {
 			f.NoOptDefVal = "true"
+		} else if k.Bare != "" {
+			f.NoOptDefVal = k.Bare
 		}
 	}
 }

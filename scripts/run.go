@@ -34,6 +34,10 @@ func (inv *invocation) runCommand() *cobra.Command {
 			"Exits with 0 when all is done, 1 when tasks failed, 3 when the plan cannot be used, 5 when an answer is needed, 6 when a limit is used up and tasks remain, 8 when another Ralph holds the project, 75 when the endpoint's rate limit outlasts patience, 124 when --timeout is used up.\n" +
 			"Example: ralph run --dry-run\nExample: ralph run --parallel 4 --epic auth --check 'make test'\nExample: ralph run --continue",
 		Args: func(c *cobra.Command, args []string) error {
+			// The name of a branch may stand behind --branch as a word of its own.
+			if f, ok := c.Flags().Lookup("branch").Value.(*flagValue); ok && len(args) == 1 && len(f.values) == 1 && f.values[0] == config.PlansBranch {
+				f.values[0], args = args[0], nil
+			}
 			if len(args) > 0 {
 				return usage("ralph run works through a plan: --plan FILE names one; ralph \"task\" does one task"+asTask(c, args), "ralph run takes no %q", args[0])
 			}

@@ -47,6 +47,7 @@ type Key struct {
 	Default string   // as a user would write it
 	Arg     string   // the name of the value in usage lines: FILE, N, …
 	Help    string   // one line, no full stop
+	Bare    string   // what the flag means without a value; empty: it needs one
 	Scope   Scope
 	Project bool // may stand in project config, where it can only narrow or propose
 	Secret  bool // never shown
@@ -91,6 +92,13 @@ func (k Key) mayLower() Key {
 	}
 	return k
 }
+
+// PlansBranch is the value of `branch` that means the one that the plan names; git has no
+// branch of that name.
+const PlansBranch = "."
+
+// bare makes value what the flag means when it has none.
+func (k Key) bare(value string) Key { k.Bare = value; return k }
 
 // mayBe lets project config set one of some values.
 func (k Key) mayBe(values ...string) Key {
@@ -209,6 +217,7 @@ func runKeys() []Key {
 		key("new", KindBool, "false", "", "begin a new run", func(s *Settings) *bool { return &s.Run.New }),
 		key("retry", KindList, "", "TASK", "work this task anew, whatever became of it, or take it over from nobody; may be repeated", func(s *Settings) *[]string { return &s.Run.Retry }),
 		key("retry_failed", KindBool, "false", "", "work anew what failed or was skipped", func(s *Settings) *bool { return &s.Run.RetryFailed }),
+		key("branch", KindString, "", "[NAME]", "work on the branch NAME, or without a name on that of the plan (branchName), which is made when it is not there", func(s *Settings) *string { return &s.Run.Branch }).bare(PlansBranch),
 		key("parallel", KindInt, "0", "N", "tasks worked side by side, 0 for as many as max_agents allows", func(s *Settings) *int { return &s.Run.Parallel }).mayLower(),
 		key("max_iterations", KindInt, "300", "N", "iterations of the loop, 0 for no limit", func(s *Settings) *int { return &s.Run.MaxIterations }).mayLower(),
 		key("confidence_threshold", KindFloat, "0.7", "X", "confidence from which Ralph acts without asking", func(s *Settings) *float64 { return &s.Run.ConfidenceThreshold }).between(0, 1),

@@ -103,6 +103,7 @@ type RunSettings struct {
 	FallbackAgent       string
 	OnError             string // empty = by the kind of the error
 	RequireCheck        bool
+	Branch              string // to work on; PlansBranch is the plan's, "" the one that is checked out
 	Select              string // an expression
 	SessionDir          string
 	Feature             string
