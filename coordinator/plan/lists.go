@@ -66,7 +66,7 @@ func taskLike(n *tree.Node) bool {
 			return p.Value.Kind == tree.Bool
 		case "title", "description":
 			titled = true
-		case "acceptanceCriteria", "steps", "dependsOn":
+		case "acceptanceCriteria", "steps", "verification", "dependsOn":
 			work = true
 		}
 	}

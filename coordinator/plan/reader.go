@@ -96,6 +96,17 @@ func (r *reader) object(n *tree.Node, who string, names func(key string) string,
 			if other.Key == p.Key {
 				continue // told as a fault of the grammar
 			}
+			if f == "title" && (other.Key == f || p.Key == f) { // a name beside the title is a short one
+				r.warnOnce("name beside title", p.Line, "%s: has both %q and %q: the title counts", who, other.Key, p.Key)
+				if p.Key == f {
+					for k := range o.fields {
+						if o.fields[k].field == f {
+							o.fields[k].pair = p
+						}
+					}
+				}
+				continue
+			}
 			r.fault(p.Line, p.Column, "", "%s: has both %q (line %d) and %q: keep one", who, other.Key, other.Line, p.Key)
 			continue
 		}
@@ -421,7 +432,7 @@ func (o *object) word(field string, words ...string) string {
 func statusOf(word string) (Status, bool) {
 	word = strings.ToLower(strings.TrimSpace(word))
 	switch strings.NewReplacer(" ", "_", "-", "_").Replace(word) {
-	case "", "open", "todo", "to_do", "pending", "not_started", "ready", "backlog", "planned", "new", "queued":
+	case "", "open", "todo", "to_do", "pending", "not_started", "ready", "backlog", "planned", "new", "queued", "partial", "failing", "not_done", "incomplete":
 		return Pending, true
 	case "in_progress", "inprogress", "doing", "started", "active", "wip", "working", "running", "claimed":
 		return InProgress, true
@@ -429,7 +440,7 @@ func statusOf(word string) (Status, bool) {
 		return Interrupted, true
 	case "blocked", "waiting", "on_hold":
 		return Blocked, true
-	case "done", "complete", "completed", "closed", "finished", "passed", "merged", "resolved":
+	case "done", "complete", "completed", "closed", "finished", "passed", "passing", "merged", "resolved", "verified", "implemented", "shipped":
 		return Done, true
 	case "failed", "error", "given_up":
 		return Failed, true

@@ -42,7 +42,7 @@ func prdField(key string) string {
 func storyField(key string) string {
 	switch key {
 	case "id", "title", "description", "acceptanceCriteria", "priority", "status", "dependsOn", "passes", "notes", "labels",
-		"check", "clean", "agent", "epic", "phase", "type", "effort", "result", "steps", "category", "subtasks":
+		"check", "clean", "agent", "epic", "phase", "type", "effort", "result", "steps", "category", "subtasks", "verification":
 		return key
 	case "storyId", "story_id", "taskId", "task_id", "key":
 		return "id"
@@ -161,7 +161,7 @@ func readStory(r *reader, n *tree.Node, i int) (Task, *tree.Node) {
 			r.warnOnce("title", n.Line, "%s: has no title; it is the first sentence of its description", o.who)
 		}
 	}
-	task.Criteria = slices.Concat(o.criteria("acceptanceCriteria"), o.criteria("steps"), o.criteria("subtasks"))
+	task.Criteria = slices.Concat(o.criteria("acceptanceCriteria"), o.criteria("steps"), o.criteria("verification"), o.criteria("subtasks"))
 	task.Priority, task.Labels = o.priority("priority"), o.list("labels", true, "name")
 	if category := strings.TrimSpace(o.text("category")); category != "" && !slices.Contains(task.Labels, category) {
 		task.Labels = append(task.Labels, category)
