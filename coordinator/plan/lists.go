@@ -124,3 +124,18 @@ func firstSentence(text string) string {
 	}
 	return text
 }
+
+// retitle takes the title of an object that has a short name besides; it reports false
+// when neither key is that of a title.
+func (o *object) retitle(other, p *tree.Pair) bool {
+	if other.Key != "title" && p.Key != "title" {
+		return false
+	}
+	o.r.warnOnce("name beside title", p.Line, "%s: has both %q and %q: the title counts", o.who, other.Key, p.Key)
+	for k := range o.fields {
+		if o.fields[k].field == "title" && p.Key == "title" {
+			o.fields[k].pair = p
+		}
+	}
+	return true
+}

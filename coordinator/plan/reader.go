@@ -96,15 +96,7 @@ func (r *reader) object(n *tree.Node, who string, names func(key string) string,
 			if other.Key == p.Key {
 				continue // told as a fault of the grammar
 			}
-			if f == "title" && (other.Key == f || p.Key == f) { // a name beside the title is a short one
-				r.warnOnce("name beside title", p.Line, "%s: has both %q and %q: the title counts", who, other.Key, p.Key)
-				if p.Key == f {
-					for k := range o.fields {
-						if o.fields[k].field == f {
-							o.fields[k].pair = p
-						}
-					}
-				}
+			if f == "title" && o.retitle(other, p) {
 				continue
 			}
 			r.fault(p.Line, p.Column, "", "%s: has both %q (line %d) and %q: keep one", who, other.Key, other.Line, p.Key)

@@ -41,7 +41,7 @@ func (d *Document) describe(n *node) {
 	skip := -1 // width of a step whose lines are passed over
 	for rel := 1; rel < n.size && start+rel < d.lines.n; rel++ {
 		l := d.lines.at(start + rel)
-		if n.fieldOn(rel) || l.kind == lineComment {
+		if n.fieldOn(rel) || l.kind == lineComment || rel == 1 && n.kind == nodeHeading && n.lastField > 0 && isUnderline(l) {
 			continue
 		}
 		width, body := indent(l.text)

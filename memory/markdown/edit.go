@@ -3,6 +3,7 @@ package markdown
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -83,11 +84,25 @@ func (d *Document) setStatus(n *node, s Status) {
 		d.replace(n, n.inline, restyleRemark(d.part(n, n.inline), s))
 	case has:
 		d.replace(n, field, restyle(n.word, s))
+		if !n.inline.none() {
+			d.setInline(n, s)
+		}
 	case !n.inline.none():
-		d.replace(n, n.inline, restyle(d.part(n, n.inline), s))
+		d.setInline(n, s)
 	default:
 		d.addField(n, "status", string(s))
 	}
+}
+
+// setInline writes a status in the line of a heading or a row. A sign before the id of a
+// heading stays one sign: with a word it would be another heading.
+func (d *Document) setInline(n *node, s Status) {
+	old := d.part(n, n.inline)
+	if n.kind == nodeHeading && slices.ContainsFunc(statusEmoji(), func(e statusWord) bool { return e.word == old }) {
+		d.replace(n, n.inline, emojiFor(s))
+		return
+	}
+	d.replace(n, n.inline, restyle(old, s))
 }
 
 // setPercent writes what a percentage can say as one, else a field.

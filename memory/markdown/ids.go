@@ -10,10 +10,10 @@ import (
 // something sets apart from text: bold, a colon, a dash.
 var (
 	knownID = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?i:(T|TASK|US|GOAL|G|ISSUE|BUG|FEAT|FEATURE|STORY)[- ]?\d+(?:[-.]\d+)*)(?:[^\pL\pN]|$)`)
+		return regexp.MustCompile(`^(?i:(T|TASK|US|GOAL|G|ISSUE|BUG|FEAT|FEATURE|STORY)[- ]?\d+(?:[-.][A-Za-z]{0,4}\d+)*)(?:[^\pL\pN]|$)`)
 	})
 	anyID = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]{0,15}(?:-[A-Za-z0-9]{1,16}){0,3}[- ]?\d+(?:[-.]\d+)*)(?:[^\pL\pN]|$)`)
+		return regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]{0,15}(?:-[A-Za-z0-9]{1,16}){0,3}[- ]?\d+(?:[-.][A-Za-z]{0,4}\d+)*)(?:[^\pL\pN]|$)`)
 	})
 	numberID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+(?:\.\d+)+)[.:)]?(?:\s|$)`) })
 	rowID    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]{1,8}[- ]?\d+(?:[-.]\d+)*$`) })
@@ -25,7 +25,32 @@ var storyID = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // prefixOf returns the part of an id before its number.
-func prefixOf(id string) string { return strings.TrimRight(id, "0123456789.-_ ") }
+func prefixOf(id string) string {
+	if i := strings.IndexAny(id, "0123456789"); i >= 0 {
+		id = id[:i]
+	}
+	return strings.TrimRight(id, "-_ ")
+}
+
+// chapter matches the number of a heading.
+var chapter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+(?:\.\d+)*[.)]?\s+`) })
+
+// storyHeading takes a sign and a chapter number off a heading that names a story behind
+// them; another one stays as it is.
+func storyHeading(title string) (rest, sign string) {
+	rest = title
+	for _, e := range statusEmoji() {
+		if after, ok := strings.CutPrefix(rest, e.word); ok {
+			rest, sign = strings.TrimLeft(after, "\ufe0f "), e.word
+			break
+		}
+	}
+	rest = chapter().ReplaceAllString(rest, "")
+	if storyID().MatchString(strings.TrimLeft(rest, "*_`[ ")) {
+		return rest, sign
+	}
+	return title, ""
+}
 
 // isEpic reports whether an id says that it groups tasks.
 func isEpic(id string) bool { return strings.EqualFold(prefixOf(id), "epic") }

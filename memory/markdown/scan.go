@@ -87,6 +87,10 @@ func (s *scan) line(i int, l *line) {
 			return
 		}
 	}
+	if s.d.underlined(i, width, body) {
+		s.heading(i, 2, body)
+		return
+	}
 	s.endItems(width+1, i)
 	bullet, rest := cutBullet(body)
 	if bullet != "" {
@@ -109,6 +113,21 @@ func (s *scan) line(i int, l *line) {
 		owner = s.items[n-1]
 	}
 	s.d.field(owner, i, text)
+}
+
+// underlined reports whether a line is a heading that names a story, of which the next line
+// is the underline.
+func (d *Document) underlined(i, width int, body string) bool {
+	if width > 3 || i == 0 || i+1 >= d.lines.n || !isUnderline(d.lines.at(i+1)) {
+		return false
+	}
+	rest, _ := storyHeading(body)
+	return storyID().MatchString(strings.TrimLeft(rest, "*_`[ "))
+}
+
+func isUnderline(l *line) bool {
+	text := strings.TrimSpace(l.text)
+	return l.kind == lineText && len(text) >= 3 && (strings.Trim(text, "-") == "" || strings.Trim(text, "=") == "")
 }
 
 func (s *scan) heading(i, level int, title string) {
@@ -240,6 +259,7 @@ func (d *Document) itemTask(s *scan, i, width int, rest string) *node {
 
 // headingTask makes a task of a heading that begins with an id, or returns nil.
 func (d *Document) headingTask(s *scan, i, level int, title string) *node {
+	title, sign := storyHeading(title)
 	id, rest, _ := cutID(title)
 	if id == "" || numbered(title) != "" {
 		return nil // "2.1 Overview" is a chapter
@@ -253,12 +273,20 @@ func (d *Document) headingTask(s *scan, i, level int, title string) *node {
 	whole := d.lines.at(i).text
 	n := s.node(nodeHeading, i)
 	n.raw, n.level, n.Status = id, int8(level), Pending
+	if !strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(whole, bom), " "), "#") {
+		n.lastField = 1 // what is put below it comes behind its underline
+	}
 	// A box in a heading carries the status, and a word behind it does too.
 	if at := boxIn(rest); at >= 0 {
 		from := strings.LastIndex(whole, rest[at:])
 		n.inline = span{0, from, from + len(rest[at:])}
 		n.Status, _ = readStatus(rest[at:])
 		rest = rest[:at]
+	}
+	if sign != "" && n.inline.none() {
+		from := strings.Index(whole, sign)
+		n.inline = span{0, from, from + len(sign)}
+		n.Status, _ = readStatus(sign)
 	}
 	n.Title = trimTitle(rest)
 	d.afterRemark(n)

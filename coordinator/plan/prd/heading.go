@@ -78,7 +78,7 @@ func readHeading(line string) heading {
 var idForms = sync.OnceValue(func() [2]*regexp.Regexp {
 	return [2]*regexp.Regexp{
 		// US-001, EPIC-1, US-2.1, AUTH-LOGIN-3, US_7, us-1a
-		regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z][A-Za-z0-9]*)*[-_][0-9]+(?:[.-][0-9]+)*[a-z]?)(?:$|[^A-Za-z0-9_])`),
+		regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z][A-Za-z0-9]*)*[-_][0-9]+(?:[.-][A-Za-z]{0,4}[0-9]+)*[a-z]?)(?:$|[^A-Za-z0-9_])`),
 		// Feature 1.2, User Story 3, Epic 4
 		regexp.MustCompile(`(?i)^(user story|feature|story|epic|task|requirement|bug|chore)\s+#?([0-9]+(?:\.[0-9]+)*)(?:$|[^A-Za-z0-9_])`),
 	}
