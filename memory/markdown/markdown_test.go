@@ -66,6 +66,7 @@ func dialects() []dialect {
 			[]string{"US-1|pending|one", "T-9|pending|own", "T-3|pending|three"}},
 		{"signs, numbers and underlines", "#### ✅ US-001: 初始化\n- **状态**: completed\n- **依赖**: -\n- **验收标准**:\n  - [x] a\n#### 🔄 US-2: b\n- [ ] c\n### 1. US-3: c\n### 2.1 **T-4** d\nUS-5: e\n-------\n- [ ] f\n### ✅ Done\n### US-001-T1: part\ntext\n---\n",
 			[]string{"US-001|done|初始化", "US-2|in_progress|b", "US-3|pending|c", "T-4|pending|d", "US-5|pending|e", "US-001-T1|pending|part"}},
+		{"optional boxes", "- [ ] 3. Auth\n  - [ ]* 3.2 tests\n- [ ]* 4. Later\n- [x]* bold*\n- [ ]*no*\n", []string{"~3-auth|pending|3. Auth", "~4-later|pending|4. Later", "~bold|done|bold*"}},
 		{"other ids alone", "## FR-1: fast\n## M1: then\n- [ ] **AC-2** c\n", []string{"FR-1|pending|fast", "M1|pending|then"}},
 		{"traps", "text\n- [ ] **T-1** First\n- [2026-01-12] a date\n- [x](http://x) a link\n- [ ]\n\n<!--\n- [ ] **T-2** commented\n-->\n~~~md\n- [ ] **T-3** fenced\n```\n~~~\n" +
 			"see `<!--` here\n- [-] **T-4** dropped\n- [!] T-5: blocked <!-- a\n note -->\n- [ ] Same\n- [ ] Same\n    - [ ]no box\nT-1 is named in prose [ ] here\n# Head\n- [ ] **T-1** twice\n",

@@ -209,7 +209,7 @@ func (s *scan) item(n *node) {
 // form is never a step of a heading, and what has an id is none of an epic.
 func (n *node) ownIn(top *node) bool {
 	if isEpic(top.raw) {
-		return n.story || n.bold
+		return (n.story || n.bold) && !isEpic(n.raw)
 	}
 	return top.kind == nodeHeading && n.bold && (n.story || strings.EqualFold(prefixOf(n.raw), prefixOf(top.raw)))
 }

@@ -125,6 +125,9 @@ func cutBox(s string) (mark byte, rest string, ok bool) {
 	if len(s) < 3 || s[0] != '[' || s[2] != ']' || !strings.ContainsRune(" xX~!-/>Rr", rune(s[1])) {
 		return 0, s, false
 	}
+	if len(s) > 4 && s[3] == '*' && s[4] == ' ' {
+		return s[1], s[4:], true // an optional one
+	}
 	if len(s) > 3 && s[3] != ' ' && s[3] != '\t' {
 		return 0, s, false // a link, or a reference
 	}
