@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -171,7 +170,7 @@ func (f *fileTracker) Load(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	p := *f.plan
-	p.Tasks = slices.Clone(p.Tasks)
+	p.detach()
 	p.Stamp = f.stamp
 	return &p, nil
 }
