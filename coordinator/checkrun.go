@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/crew"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
 	"ralph/workers/accesspolicy"
@@ -16,6 +17,7 @@ import (
 	"ralph/workers/buildcache"
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/git/trees"
 )
 
 // What a check looks at, in the words of CheckResult.Tree.
@@ -28,19 +30,52 @@ const (
 type checked struct {
 	exec.Result
 	Where string // treeWork or treeClean
+	// LeftOut names what the check did not see because no commit of the work holds
+	// it, each with the reason; files that git ignores are not among it.
+	LeftOut []string
 }
 
 // prove runs a check on whose result something depends. Background commands that
 // could write to the tree meanwhile are ended before.
 func (c *Coordinator) prove(ctx context.Context, st *station, check plan.Check, emit func(agent.Event)) (checked, error) {
-	ended, err := c.stations.stopJobs(ctx, st.root)
-	if err != nil {
-		return checked{}, fmt.Errorf("end background commands before a check: %w", err)
-	}
-	if len(ended) > 0 {
-		c.warn(fmt.Sprintf("%s was ended before the check %q, because it could change what is checked", strings.Join(ended, ", "), clipRunes(firstLine(check.Command), maxQuote)))
+	if err := c.endJobsIn(ctx, st.root, check.Command); err != nil {
+		return checked{}, err
 	}
 	return c.runCheck(ctx, st, check, emit)
+}
+
+// endJobsIn ends the background commands that could write to a tree, before a check.
+func (c *Coordinator) endJobsIn(ctx context.Context, root, check string) error {
+	ended, err := c.stations.stopJobs(ctx, root)
+	if err != nil {
+		return fmt.Errorf("end background commands before a check: %w", err)
+	}
+	if len(ended) > 0 {
+		c.warn(fmt.Sprintf("%s was ended before the check %q, because it could change what is checked", strings.Join(ended, ", "), clipRunes(firstLine(check), maxQuote)))
+	}
+	return nil
+}
+
+// openProof opens the tree of an agent for the checks of its work. Until it is
+// closed the tree holds what a commit of the work holds, and what git ignores;
+// without git, all that the agents left in the one tree.
+func (c *Coordinator) openProof(ctx context.Context, a crew.Agent, check string) (st *station, err error) {
+	root, linked := c.crew.Place(a.ID)
+	if c.trees == nil {
+		return c.openStation(a.ID, root, linked...)
+	}
+	if err := c.endJobsIn(ctx, root, check); err != nil {
+		return nil, err
+	}
+	work, release, err := c.trees.Isolate(ctx, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	if st, err = c.openStation(a.ID, root, linked...); err != nil {
+		return nil, errors.Join(err, release())
+	}
+	st.proves, st.release = &work, release
+	return st, nil
 }
 
 // runCheck is the only place in which a check runs: on the tree of an agent or on
@@ -56,10 +91,13 @@ func (c *Coordinator) runCheck(ctx context.Context, st *station, check plan.Chec
 	began := time.Now()
 	if check.Clean || c.cfg.CheckClean {
 		res.Where = treeClean
-		res.Result, err = c.checkCheckout(ctx, st, check.Command)
+		res.Result, res.LeftOut, err = c.checkCheckout(ctx, st, check.Command)
 	} else {
 		res.Where = treeWork
 		res.Result, err = c.checkTree(ctx, st, check.Command)
+	}
+	if st.proves != nil {
+		res.LeftOut = st.proves.LeftOut
 	}
 	if ctx.Err() != nil {
 		return res, context.Cause(ctx) // and not what the stop did to the check
@@ -120,37 +158,41 @@ func (c *Coordinator) runIn(ctx context.Context, cage *accesspolicy.Sandbox, dir
 // errNoCommit says that there is nothing to check out.
 var errNoCommit = errors.New("a clean check needs a git repository with a commit")
 
-// checkCheckout runs a check, after its set-up command, on a fresh checkout of
-// what git would commit of the files that an agent works on.
-func (c *Coordinator) checkCheckout(ctx context.Context, st *station, command string) (res exec.Result, err error) {
+// checkCheckout runs a check, after its set-up command, on a fresh checkout of the
+// commit that holds the work of an agent, or the files of the user's tree as they
+// are. leftOut names what that commit does not hold.
+func (c *Coordinator) checkCheckout(ctx context.Context, st *station, command string) (res exec.Result, leftOut []string, err error) {
 	caches := st.cage.Caches()
-	if st.repo == nil || caches == nil {
-		return res, errNoCommit
+	if st.repo == nil || c.trees == nil || caches == nil {
+		return res, nil, errNoCommit
 	}
-	commit, err := st.repo.Head(ctx)
-	if err != nil || commit == "" {
-		return res, errors.Join(errNoCommit, err)
+	var work trees.Recorded
+	if st.proves != nil {
+		work = *st.proves
+	} else if work, err = c.trees.Record(ctx); err != nil {
+		return res, nil, err
+	}
+	if work.Commit == "" {
+		return res, nil, errNoCommit
 	}
 	dir, remove, err := caches.Checkout()
 	if err != nil {
-		return res, err
+		return res, nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if _, err = st.repo.Checkout(ctx, commit, dir); err != nil {
-		return res, err
-	}
-	if err = st.repo.CopyChanges(ctx, dir); err != nil {
-		return res, err
+	if _, err = c.repo.Checkout(ctx, work.Commit, dir); err != nil {
+		return res, nil, err
 	}
 	cage, root, err := c.openCheckout(st, dir, caches, false)
 	if err != nil {
-		return res, err
+		return res, nil, err
 	}
 	var commands []string
 	if set := c.setUp(root); set != "" {
 		commands = append(commands, set)
 	}
-	return c.runAndClose(ctx, cage, root, append(commands, command)...)
+	res, err = c.runAndClose(ctx, cage, root, append(commands, command)...)
+	return res, work.LeftOut, err
 }
 
 // openCheckout opens a sandbox for a checkout of the repository of st in dir. root

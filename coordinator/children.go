@@ -150,19 +150,20 @@ func (c *Coordinator) ofChild(id string, emit func(agent.Event)) func(agent.Even
 func (c *Coordinator) mayHelp(depth int) bool { return c.cfg.MaxDepth == 0 || depth < c.cfg.MaxDepth }
 
 // proveWork runs the check that a child's work has to pass, in its tree: its own, or
-// that of the whole work. What passes is taken if the child is sure of it.
-func (c *Coordinator) proveWork(ctx context.Context, a crew.Agent, end agent.End) (failed string, err error) {
-	if failed, err = c.checkWork(ctx, a, end); failed != "" || err != nil {
-		return failed, err
+// that of the whole work. What passes is taken if the child is sure of it. tree is
+// what was proven, "" for nothing.
+func (c *Coordinator) proveWork(ctx context.Context, a crew.Agent, end agent.End) (failed, tree string, err error) {
+	if failed, tree, err = c.checkWork(ctx, a, end); failed != "" || err != nil {
+		return failed, tree, err
 	}
-	return "", c.sure(ctx, a.ID, end.Finish)
+	return "", tree, c.sure(ctx, a.ID, end.Finish)
 }
 
-func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End) (failed string, err error) {
+func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End) (failed, tree string, err error) {
 	if a.Errand != "" {
 		e := c.errands.find(a.Errand)
 		if e == nil {
-			return "", errNoErrand
+			return "", "", errNoErrand
 		}
 		return c.proveErrand(ctx, e, a, end)
 	}
@@ -172,28 +173,28 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 		command, err = c.ownCheck(ctx)
 	}
 	if command == "" || err != nil {
-		return "", err
+		return "", "", err
 	}
-	root, linked := c.crew.Place(a.ID)
-	st, err := c.openStation(a.ID, root, linked...)
+	st, err := c.openProof(ctx, a, command)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 	if own { // an agent chose it
 		v := c.gate.permitCommand(ctx, st.asks(), command)
 		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
+			return "", "", context.Cause(ctx)
 		}
 		if v.Denied != "" {
-			return fmt.Sprintf("the check %q was not run: %s", command, v.Text), nil
+			return fmt.Sprintf("the check %q was not run: %s", command, v.Text), "", nil
 		}
 	}
 	res, err := c.prove(ctx, st, plan.Check{Command: command}, c.events.emit)
 	if err != nil || res.ExitCode == 0 && !res.TimedOut {
-		return "", err
+		return "", st.proven(), err
 	}
-	return c.failedCheck(command, res.Result)
+	failed, err = c.failedCheck(command, res)
+	return failed, "", err
 }
 
 // childInbox delivers what the human said to a child, up to a class.

@@ -19,7 +19,6 @@ import (
 	"ralph/coordinator/prompt/work"
 	"ralph/memory/session/iteration"
 	"ralph/workers/agent"
-	"ralph/workers/exec"
 	"ralph/workers/external"
 	"ralph/workers/git/trees"
 )
@@ -234,7 +233,7 @@ const urge = noteTitle + "\nYou ended without calling finish, so the task does n
 
 // proveErrand says whether the work of a task of the plan is complete by evidence:
 // its agent declared it, and every check passes in its tree.
-func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, end agent.End) (failed string, err error) {
+func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, end agent.End) (failed, tree string, err error) {
 	e.ended(a.ID, end)
 	silent := e.works(a.ID) && end.Finish == nil
 	e.mu.Lock()
@@ -243,35 +242,35 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 	e.mu.Unlock()
 	switch {
 	case silent && foreign != nil && foreign.Uncounted != "":
-		return "", fmt.Errorf("%w: its %s does not count: %s", errUndeclared, work.Promise, foreign.Uncounted)
+		return "", "", fmt.Errorf("%w: its %s does not count: %s", errUndeclared, work.Promise, foreign.Uncounted)
 	case silent && (urged || foreign != nil):
-		return "", errUndeclared
+		return "", "", errUndeclared
 	case silent:
-		return urge, nil
+		return urge, "", nil
 	case len(e.order.Checks) == 0:
-		return "", nil
+		return "", "", nil
 	}
-	root, linked := c.crew.Place(a.ID)
-	st, err := c.openStation(a.ID, root, linked...)
+	st, err := c.openProof(ctx, a, e.order.Checks[0].Command)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 	for _, check := range e.order.Checks {
 		command := check.Command
 		res, why, err := c.checkFor(ctx, st, check, c.events.emit)
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		if why != "" {
-			return fmt.Sprintf("the check %q was not run: %s", command, why), nil
+			return fmt.Sprintf("the check %q was not run: %s", command, why), "", nil
 		}
-		e.checked(command, res.Result)
+		e.checked(command, res)
 		if res.ExitCode != 0 || res.TimedOut {
-			return c.failedCheck(command, res.Result)
+			failed, err = c.failedCheck(command, res)
+			return failed, "", err
 		}
 	}
-	return "", nil
+	return "", st.proven(), nil
 }
 
 // checkFor runs a check that a plan asks for. why says that it was not run.
@@ -296,7 +295,7 @@ func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Chec
 }
 
 // checked keeps what a check said last.
-func (e *errand) checked(command string, res exec.Result) {
+func (e *errand) checked(command string, res checked) {
 	run := checkRun(command, res)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -306,12 +305,12 @@ func (e *errand) checked(command string, res exec.Result) {
 	}
 }
 
-func checkRun(command string, res exec.Result) loop.CheckRun {
+func checkRun(command string, res checked) loop.CheckRun {
 	out := string(res.Stdout.Head)
 	if res.Stdout.Truncated() {
 		out += "\n[…]\n"
 	}
-	return loop.CheckRun{Command: command, Output: out + string(res.Stdout.Tail), ExitCode: res.ExitCode, TimedOut: res.TimedOut, Took: res.Duration}
+	return loop.CheckRun{Command: command, Output: out + string(res.Stdout.Tail), ExitCode: res.ExitCode, TimedOut: res.TimedOut, Took: res.Duration, Where: res.Where, LeftOut: res.LeftOut}
 }
 
 // inspect names what in the changes of an agent makes a check or a test prove

@@ -15,7 +15,6 @@ import (
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/workers/agent"
-	"ralph/workers/exec"
 )
 
 // maxSchemaRetries bounds how often an answer that does not fit is sent back.
@@ -209,7 +208,7 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 	if err != nil {
 		return "", err
 	}
-	p.out.Check = &CheckResult{Command: command, ExitCode: res.ExitCode, Tree: res.Where}
+	p.out.Check = &CheckResult{Command: command, ExitCode: res.ExitCode, Tree: res.Where, LeftOut: res.LeftOut}
 	if res.ExitCode == 0 && !res.TimedOut {
 		p.mended(kindCheck)
 		return "", nil
@@ -224,7 +223,7 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 		p.out.Status = StatusFailed
 		return "", nil
 	}
-	return p.c.failedCheck(command, res.Result)
+	return p.c.failedCheck(command, res)
 }
 
 // provenBy are the checks that a job has to pass by the configuration; those of a
@@ -237,8 +236,11 @@ func (c *Coordinator) provenBy(j Job) []string {
 }
 
 // failedCheck is what a model is told of a failed check.
-func (c *Coordinator) failedCheck(command string, res exec.Result) (string, error) {
-	told := prompt.Check{Command: command, ExitCode: res.ExitCode, TimedOut: res.TimedOut,
+func (c *Coordinator) failedCheck(command string, res checked) (string, error) {
+	if len(res.LeftOut) > 0 {
+		c.warn(fmt.Sprintf("the check %q failed, and did not see what no commit of the work holds: %s", clipRunes(firstLine(command), maxQuote), strings.Join(res.LeftOut, ", ")))
+	}
+	told := prompt.Check{Command: command, ExitCode: res.ExitCode, TimedOut: res.TimedOut, LeftOut: res.LeftOut,
 		Output: c.redactor.String(string(res.Stdout.Head)), Bytes: res.Stdout.Bytes}
 	if rest := c.redactor.String(string(res.Stdout.Tail)); res.Stdout.Truncated() {
 		told.Rest = rest

@@ -98,6 +98,8 @@ type CheckResult struct {
 	// Tree is worktree, the files as the agent left them, ignored ones included, or
 	// clean, a fresh checkout of what git would commit of them.
 	Tree string `json:"tree"`
+	// LeftOut names what no commit holds and the check did not see.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // Failure explains an outcome that is not completed.

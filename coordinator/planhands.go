@@ -142,7 +142,7 @@ func (h planHands) kept(ctx context.Context, e *errand, a crew.Agent) bool {
 		if err != nil || why != "" {
 			return false
 		}
-		e.checked(check.Command, res.Result)
+		e.checked(check.Command, res)
 	}
 	e.mu.Lock()
 	e.kept = true
@@ -303,7 +303,7 @@ func (h planHands) Check(ctx context.Context, check plan.Check) loop.CheckRun {
 		return loop.CheckRun{Command: command, Output: "not run: " + why, ExitCode: -1}
 	}
 	h.c.book.validated(command)
-	run := checkRun(command, res.Result)
+	run := checkRun(command, res)
 	run.Tree = tree
 	return run
 }

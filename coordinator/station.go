@@ -16,6 +16,7 @@ import (
 	"ralph/workers/accesspolicy"
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/git/trees"
 	"ralph/workers/tools"
 )
 
@@ -32,11 +33,23 @@ type station struct {
 	// output is the directory for outputs too long to show.
 	output string
 	closed func() // called by close; may be nil
+	// proves is what a check here has to prove, nil for the tree as it is. release,
+	// which close calls last, gives the tree back to its agent.
+	proves  *trees.Recorded
+	release func() error
 }
 
 // asks is the station's agent as one that asks for permissions.
 func (s *station) asks() asker {
 	return asker{name: s.name, root: s.root, resolve: s.work.Resolve, guarded: s.cage.Guarded}
+}
+
+// proven is the git tree that its checks look at, "" for none.
+func (s *station) proven() string {
+	if s.proves == nil {
+		return ""
+	}
+	return s.proves.Tree
 }
 
 // close gives back what the station has open.
@@ -50,6 +63,9 @@ func (s *station) close() error {
 	}
 	if s.work != nil {
 		errs = append(errs, s.work.Close())
+	}
+	if s.release != nil {
+		errs = append(errs, s.release())
 	}
 	return errors.Join(errs...)
 }

@@ -39,9 +39,10 @@ type Options struct {
 	// Equip makes what an agent works with. Its tree is there already.
 	Equip func(ctx context.Context, a Agent) (*Gear, error)
 	// Prove runs the checks that an agent's work has to pass, in its tree, and says
-	// what a failed one said; "" when all passed, or there are none. The error is
-	// why that is not known. end is how its last words came.
-	Prove func(ctx context.Context, a Agent, end agent.End) (failed string, err error)
+	// what a failed one said; "" when all passed, or there are none. tree is the git
+	// tree that they looked at, "" for none: nothing else is merged. The error is why
+	// that is not known. end is how its last words came.
+	Prove func(ctx context.Context, a Agent, end agent.End) (failed, tree string, err error)
 	// Inspect names what in the changes of an agent makes a check or a test prove
 	// less; nil: that is not looked for.
 	Inspect func(ctx context.Context, a Agent) ([]string, error)
@@ -112,6 +113,7 @@ type member struct {
 	files   []string
 	mends   string        // the agent whose conflict it resolves
 	early   bool          // that conflict is of what waited before; its work comes after it
+	proven  string        // the git tree that its checks passed on last; "" for none
 	tries   int           // of resolving what does not fit
 	news    []prompt.Said // that it was not told yet
 	untold  bool          // its end was not told to its parent

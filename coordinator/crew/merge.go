@@ -110,6 +110,9 @@ func (c *Crew) hand(ctx context.Context, m *member) error {
 		return fmt.Errorf("commit the work of %s: %w", m.ID, err)
 	}
 	c.leftOut(m, work.LeftOut)
+	if m.proven != "" && m.proven != work.Tree {
+		return fmt.Errorf("merge the work of %s: its files changed after they were checked", m.ID)
+	}
 	if err = c.merge(ctx, m); !errors.Is(err, git.ErrNothingToCommit) {
 		return err
 	}

@@ -92,6 +92,10 @@ type CheckRun struct {
 	Took     time.Duration `json:"took_ns,omitempty"`
 	// Tree names what it looked at; "" where that is not known.
 	Tree string `json:"tree,omitempty"`
+	// Where is worktree or clean; "" where it did not run.
+	Where string `json:"where,omitempty"`
+	// LeftOut names what no commit holds and the check did not see.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // Failed says that the check did not pass.

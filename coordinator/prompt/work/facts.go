@@ -87,6 +87,8 @@ type Check struct {
 	TimedOut     bool
 	Output, Rest string
 	Bytes        int64 // of the whole output
+	// LeftOut names what the check did not see because no commit holds it.
+	LeftOut []string
 }
 
 // Criterion is one acceptance criterion.

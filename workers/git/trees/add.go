@@ -290,6 +290,11 @@ func (t *Trees) fill(ctx context.Context, r record) (record, error) {
 	if err := t.giveIndex(r); err != nil {
 		return r, err
 	}
+	if _, err := os.Lstat(t.filledMark(r)); err != nil {
+		if err := os.WriteFile(t.filledMark(r), nil, 0o600); err != nil {
+			return r, err
+		}
+	}
 	t.at("ready")
 	r.Ready, r.Maker = true, ""
 	return r, save(t.recordPath(r.Agent), r)

@@ -40,6 +40,9 @@ func (t *Trees) commit(ctx context.Context, agent, message string) (Work, error)
 	if err != nil {
 		return Work{}, err
 	}
+	if err := t.reunite(r); err != nil {
+		return Work{}, err
+	}
 	g, err := t.gather(ctx, r)
 	if err != nil {
 		return Work{}, err
@@ -48,6 +51,9 @@ func (t *Trees) commit(ctx context.Context, agent, message string) (Work, error)
 	head, err := t.join(ctx, r, &g, withTrailer(message, agent))
 	w := Work{Hash: head, LeftOut: bounded(g.leftOut)}
 	if err != nil {
+		return w, err
+	}
+	if w.Tree, err = t.treeOf(ctx, head); err != nil {
 		return w, err
 	}
 	if head == r.Head {
@@ -412,14 +418,9 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 		}
 		paths = append(paths, c.path)
 	}
-	sizes := map[string]int64{}
-	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objectname) %(objectsize)"}, Stdin: []byte(strings.Join(blobs, "\n") + "\n")})
+	sizes, err := blobSizes(ctx, p, blobs)
 	if err != nil {
 		return nil, err
-	}
-	for line := range strings.Lines(string(out)) {
-		hash, size, _ := strings.Cut(strings.TrimSpace(line), " ")
-		sizes[hash], _ = strconv.ParseInt(size, 10, 64) // "missing" is 0, and write-tree says so
 	}
 	targets, err := linkTargets(ctx, p, links, sizes)
 	if err != nil {
@@ -450,6 +451,20 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 		}
 	}
 	return why, nil
+}
+
+// blobSizes gives the sizes of objects by their hashes. One that is not there has none.
+func blobSizes(ctx context.Context, p git.Plumbing, blobs []string) (map[string]int64, error) {
+	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objectname) %(objectsize)"}, Stdin: []byte(strings.Join(blobs, "\n") + "\n")})
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[string]int64{}
+	for line := range strings.Lines(string(out)) {
+		hash, size, _ := strings.Cut(strings.TrimSpace(line), " ")
+		sizes[hash], _ = strconv.ParseInt(size, 10, 64) // "missing" is 0, and write-tree says so
+	}
+	return sizes, nil
 }
 
 // linkTargets reads where symlinks lead; one that is too long leads out of the tree.

@@ -104,15 +104,8 @@ func (t *Trees) commitTree(ctx context.Context, tree, message string, parents ..
 // settle keeps the index, as the last commit is, and puts the clone on its branch.
 func (t *Trees) settle(ctx context.Context, r record, g *gathered, tree, head string) error {
 	p := t.child(r).Plumbing()
-	if tree != g.tree {
-		// Files that were left out may stand in the way; they stay then.
-		_, code, err := p.Run(ctx, git.Call{Args: []string{"read-tree", "-m", "-u", g.tree, tree}, Index: g.index, Allow: []int{1, 128}})
-		if err == nil && code != 0 {
-			_, _, err = p.Run(ctx, git.Call{Args: []string{"read-tree", tree}, Index: g.index})
-		}
-		if err != nil {
-			return err
-		}
+	if err := t.follow(ctx, p, g, tree); err != nil {
+		return err
 	}
 	if err := os.Rename(g.index, filepath.Join(t.admin(r.Admin), "index")); err != nil {
 		return fmt.Errorf("keep index: %w", err)
@@ -123,6 +116,19 @@ func (t *Trees) settle(ctx context.Context, r record, g *gathered, tree, head st
 	}
 	defer unlock()
 	return t.writeClone(ctx, r, head)
+}
+
+// follow brings the files and the index that were gathered to a tree.
+func (t *Trees) follow(ctx context.Context, p git.Plumbing, g *gathered, tree string) error {
+	if tree == g.tree {
+		return nil
+	}
+	// Files that were left out may stand in the way; they stay then.
+	_, code, err := p.Run(ctx, git.Call{Args: []string{"read-tree", "-m", "-u", g.tree, tree}, Index: g.index, Allow: []int{1, 128}})
+	if err == nil && code != 0 {
+		_, _, err = p.Run(ctx, git.Call{Args: []string{"read-tree", tree}, Index: g.index})
+	}
+	return err
 }
 
 // Diff is what differs between the base of an agent and its worktree as it is, by

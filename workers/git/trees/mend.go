@@ -78,6 +78,9 @@ func (t *Trees) mend(ctx context.Context, r record) (record, error) {
 	}
 	info, err := os.Lstat(t.dir(r.Agent))
 	if r.Ready && err == nil && info.IsDir() {
+		if err := t.reunite(r); err != nil {
+			return r, err
+		}
 		return r, t.mendAdmin(ctx, r, head)
 	}
 	if err := t.dropDead(r.Agent); err != nil {

@@ -49,7 +49,8 @@ func (t *Trees) own(p string) bool {
 	p = strings.TrimSuffix(p, "/")
 	rel, below := strings.CutPrefix(p, t.prefix)
 	for _, name := range []string{p, rel} {
-		if name == ".ralph" || strings.HasPrefix(name, ".ralph/") || stateFile(name) && (below || name == p) {
+		top, _, _ := strings.Cut(name, "/")
+		if top == ".ralph" || stateFile(top) && (below || name == p) {
 			return true
 		}
 	}
@@ -86,5 +87,6 @@ const (
 	whyFilter  = "its content goes through a filter that is not run"
 	whyOutside = "a link that leads out of the tree"
 	whyIgnored = "ignored"
+	whyDiffers = "not as a commit gives it"
 	whyRefused = "git refuses it: " // with the identifier of git-fsck(1)
 )

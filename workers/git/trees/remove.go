@@ -256,7 +256,7 @@ func (t *Trees) rinse(ctx context.Context, r record) error {
 	}
 	p := t.child(r).Plumbing()
 	// All files are read: an agent can set the times of what it changed.
-	if err := removeFile(filepath.Join(admin, "index")); err != nil {
+	if err := errors.Join(removeFile(filepath.Join(admin, "index")), removeAll(t.aside(r))); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"read-tree", r.Head}, {"update-index", "-q", "--refresh"}} {

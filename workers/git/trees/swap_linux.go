@@ -2,7 +2,10 @@ package trees
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,4 +41,14 @@ func moveOut(at place, old string) error {
 		return &os.LinkError{Op: "rename", Old: at.full, New: old, Err: err}
 	}
 	return nil
+}
+
+// statusTime is when content or status of a file changed last, which no command can
+// set.
+func statusTime(info fs.FileInfo) time.Time {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return time.Unix(1<<40, 0)
+	}
+	return time.Unix(st.Ctim.Unix())
 }

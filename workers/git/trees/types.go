@@ -78,6 +78,7 @@ type AddOptions struct {
 // Work is what Commit recorded.
 type Work struct {
 	Hash  string // the head of the branch
+	Tree  string // of Hash
 	Files []git.FileChange
 	// LeftOut names the changes that were not recorded, each with the reason.
 	LeftOut []string
