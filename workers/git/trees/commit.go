@@ -418,9 +418,14 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 		}
 		paths = append(paths, c.path)
 	}
-	sizes, err := blobSizes(ctx, p, blobs)
+	sizes := map[string]int64{}
+	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objectname) %(objectsize)"}, Stdin: []byte(strings.Join(blobs, "\n") + "\n")})
 	if err != nil {
 		return nil, err
+	}
+	for line := range strings.Lines(string(out)) {
+		hash, size, _ := strings.Cut(strings.TrimSpace(line), " ")
+		sizes[hash], _ = strconv.ParseInt(size, 10, 64) // "missing" is 0, and write-tree says so
 	}
 	targets, err := linkTargets(ctx, p, links, sizes)
 	if err != nil {
@@ -451,20 +456,6 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 		}
 	}
 	return why, nil
-}
-
-// blobSizes gives the sizes of objects by their hashes. One that is not there has none.
-func blobSizes(ctx context.Context, p git.Plumbing, blobs []string) (map[string]int64, error) {
-	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objectname) %(objectsize)"}, Stdin: []byte(strings.Join(blobs, "\n") + "\n")})
-	if err != nil {
-		return nil, err
-	}
-	sizes := map[string]int64{}
-	for line := range strings.Lines(string(out)) {
-		hash, size, _ := strings.Cut(strings.TrimSpace(line), " ")
-		sizes[hash], _ = strconv.ParseInt(size, 10, 64) // "missing" is 0, and write-tree says so
-	}
-	return sizes, nil
 }
 
 // linkTargets reads where symlinks lead; one that is too long leads out of the tree.
