@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // git-sparse-checkout(1), gitrepository-layout(5), by what the index can hold, and
 // by what Ralph leaves out of a commit. The check of each passes where it was made.
 func unmerged() []unmergedCase {
-	return []unmergedCase{
+	list := []unmergedCase{
 		{"nested repository", "git init -q sub && echo x > sub/proof && git -C sub add -A && git -C sub commit -qm x", "test -s sub/proof"},
 		{"nested repository without a commit", "git init -q sub && echo x > sub/proof", "test -s sub/proof"},
 		{"nested repository deep", "mkdir -p a/b && git init -q a/b/c && echo x > a/b/c/proof", "test -s a/b/c/proof"},
@@ -72,6 +73,15 @@ func unmerged() []unmergedCase {
 		{"committed", "echo x > .env && git add -f .env && git commit -qm x", "test -s .env"},
 		{"committed elsewhere", "git checkout -q -b other && echo x > .env && git add -f .env && git commit -qm x && git checkout -q -", "git show other:.env"},
 	}
+	if testing.Short() {
+		list = slices.DeleteFunc(list, func(c unmergedCase) bool { return !slices.Contains(unmergedShort(), c.name) })
+	}
+	return list
+}
+
+// unmergedShort names the cases that are run with -short: one of each kind.
+func unmergedShort() []string {
+	return []string{"nested repository", "learnings", "big file", "skip worktree", "line ends of an unchanged blob", "file of the repository"}
 }
 
 type unmergedCase struct{ name, command, check string }
