@@ -54,7 +54,8 @@ type statusDocument struct {
 
 	// Run is the run of a plan that goes on, or the last one.
 	Run *loop.View `json:"run"`
-	// Question waits for a human at the terminal of the running Ralph; nil for none.
+	// Question waits for a human at the terminal of the running Ralph, or for the
+	// paused run to go on; nil for none.
 	Question *loop.Question  `json:"question"`
 	Last     *statusLast     `json:"last"`
 	Recovery *statusRecovery `json:"recovery"`

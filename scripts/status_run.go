@@ -28,6 +28,9 @@ func (inv *invocation) planRun(d *statusDocument, alive bool) {
 		if d.Run == nil {
 			v := loop.Seen(l.Snapshot)
 			d.Run = &v
+			if d.Question == nil && !d.Live {
+				d.Question = v.Question
+			}
 		}
 		if d.Run.Feature == l.Name && !d.Live {
 			inv.ranLast(d, l, alive)

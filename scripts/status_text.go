@@ -31,7 +31,7 @@ func statusReport(d statusDocument, now time.Time) string {
 	if d.Task != nil {
 		add("task", "%s", oneLine(*d.Task, 120))
 	}
-	if d.Question != nil {
+	if d.Question != nil && (d.Run == nil || d.Run.Question == nil) {
 		add("asks", "%s", questionText(*d.Question, now))
 	}
 	if a := d.About; a != nil {

@@ -229,6 +229,9 @@ func TestLowConfidence(t *testing.T) {
 			if out.Question == nil || out.Question.Kind != askConfidence || out.Question.TaskID != "A" {
 				t.Fatalf("question: %+v", out.Question)
 			}
+			if q := Seen(r.last()).Question; q == nil || q.TaskID != "A" || q.Text != out.Question.Text {
+				t.Errorf("the snapshot asks %+v", q)
+			}
 			want(t, "worked", r.worked(), "")
 			want(t, "help", r.folder.Counts().HelpRequests, 1)
 			r.o.Settings.HumanIntervention = AskNever

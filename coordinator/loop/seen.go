@@ -15,6 +15,9 @@ func Seen(s feature.Snapshot) View {
 	v := View{Feature: s.Feature, Status: s.Status, Reason: s.ExitReason, Phase: s.Phase, Iteration: s.Iteration, MaxIterations: s.MaxIterations,
 		Tracker: s.Tracker.Plugin, Plan: s.Tracker.PlanPath, Epics: epics, Active: []Row{}, Next: []Row{}, Recent: []Row{},
 		Tokens: int(s.Tokens.Input + s.Tokens.Output), StartedAt: s.StartedAt, Counts: Counts{Total: s.Tasks.Total, Done: s.Tasks.Completed}}
+	if st, _, err := restored(&s); err == nil && s.Status == feature.Paused {
+		v.Question = st.Question
+	}
 	for _, t := range s.Tracker.Tasks {
 		switch {
 		case slices.Contains(s.SkippedTaskIDs, t.ID), t.Status == saidSkipped:
