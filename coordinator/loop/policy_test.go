@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,15 +200,15 @@ func TestLimitWhileAtWork(t *testing.T) {
 		r := newRig(t, st("A"), st("B"), st("C"), st("D"), st("E"), st("F"))
 		r.o.Settings.Parallel = 2
 		used := &agent.LimitError{What: limitTurns, Used: "3", Max: "3", Flag: "--max-turns"}
-		out := false
+		var out atomic.Bool
 		r.o.Exhausted = func() error {
-			if out {
+			if out.Load() {
 				return used
 			}
 			return nil
 		}
 		r.acts["A"] = []act{func(context.Context, Order) Report {
-			out = true
+			out.Store(true)
 			return Report{Status: saidFailed, Problem: used.Error(), Err: used, Turns: 1}
 		}}
 		r.acts["B"] = r.acts["A"]
@@ -217,7 +218,8 @@ func TestLimitWhileAtWork(t *testing.T) {
 		want(t, "begun", r.worked(), "A/1 B/1")
 		want(t, "open", len(got.Open), 6)
 		want(t, "errors", len(r.data().Failures), 0)
-		out, r.acts = false, map[string][]act{}
+		out.Store(false)
+		r.acts = map[string][]act{}
 		got = r.resume()
 		want(t, "status after more is given", got.Status, feature.Completed)
 		want(t, "attempts", r.worked(), "A/1 B/1 A/1 B/1 C/1 D/1 E/1 F/1")
