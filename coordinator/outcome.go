@@ -99,7 +99,7 @@ type CheckResult struct {
 	// clean, a fresh checkout of what git would commit of them.
 	Tree string `json:"tree"`
 	// LeftOut names what no commit holds and the check did not see.
-	LeftOut []string `json:"left_out,omitempty"`
+	LeftOut []string `json:"left_out"`
 }
 
 // Failure explains an outcome that is not completed.

@@ -253,6 +253,11 @@ func (r *Result) encode() ([]byte, error) {
 	d.StateFiles, d.Files, d.Commands = orEmpty(d.StateFiles), orEmpty(d.Files), orEmpty(d.Commands)
 	d.Commits, d.Denials, d.Children = orEmpty(d.Commits), orEmpty(d.Denials), orEmpty(d.Children)
 	d.Messages, d.Warnings = orEmpty(d.Messages), orEmpty(d.Warnings)
+	if d.Check != nil {
+		check := *d.Check
+		check.LeftOut = orEmpty(check.LeftOut)
+		d.Check = &check
+	}
 	d.Structured = validJSON(d.Structured)
 	denials := make([]coordinator.Denial, len(d.Denials))
 	for i, x := range d.Denials {
