@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 	} else if part != "" {
 		play(context.Background(), part)
 		return
+	}
+	if signal.Ignored(syscall.SIGHUP) { // under nohup(1), what a command without namespaces inherits
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	goleak.VerifyTestMain(m)
 }
