@@ -45,12 +45,12 @@ endif
 	$(GO) test $(RACE) -short -p 4 -timeout 30m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %))
 	$(GO) test $(RACE) -short -timeout 30m -p 1 $$($(GO) list ./... | grep -xF $(ALONE:%=-e %))
 
-# The tests that look at -short, whole; two do so in a helper.
+# The tests that look at -short, whole; some do so in a helper.
 SHORTENED = $$(grep -rl --include='*_test.go' 'testing\.Short()' .)
 long:
 	@names="$$(awk '/^func / {f = ""} /^func Test/ {f = $$2; sub(/\(.*/, "", f)} /testing\.Short\(\)/ && f {print f}' $(SHORTENED) | sort -u | paste -sd'|' -)" && \
 	dirs="$$(for f in $(SHORTENED); do dirname "./$$f"; done | sort -u)" && set -x && \
-	$(GO) test -p 1 -timeout 30m -run "^($$names|TestCorpus|TestRandomHistories)$$" $$dirs
+	$(GO) test -p 1 -timeout 30m -run "^($$names|TestCorpus|TestRandomHistories|TestWhatIsVerifiedIsMerged|TestACleanCheckIsOfACommit)$$" $$dirs
 
 check:
 	@out="$$(gofmt -l $$(git ls-files '*.go'))"; test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
