@@ -95,9 +95,9 @@ func (c *Coordinator) runCheck(ctx context.Context, st *station, check plan.Chec
 	} else {
 		res.Where = treeWork
 		res.Result, err = c.checkTree(ctx, st, check.Command)
-	}
-	if st.proves != nil {
-		res.LeftOut = st.proves.LeftOut
+		if st.proves != nil {
+			res.LeftOut = st.proves.LeftOut
+		}
 	}
 	if ctx.Err() != nil {
 		return res, context.Cause(ctx) // and not what the stop did to the check

@@ -95,8 +95,9 @@ type Denial struct {
 type CheckResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
-	// Tree is worktree, the files as the agent left them, ignored ones included, or
-	// clean, a fresh checkout of what git would commit of them.
+	// Tree is worktree or clean. In the worktree of an agent a check sees what a commit
+	// of the work holds and what git ignores, in that of the user all files; clean is a
+	// fresh checkout of the commit.
 	Tree string `json:"tree"`
 	// LeftOut names what no commit holds and the check did not see.
 	LeftOut []string `json:"left_out"`

@@ -134,8 +134,8 @@ func (e *engine) compare(was, now *plan.Plan) {
 }
 
 // tickedByAgent reports whether a task became done in the plan while agents worked
-// that could write there, because nothing confines them. Then it is not done: the
-// plan is told so, and the task is worked and checked.
+// that could write there, because nothing confines them. Such a task is opened again
+// in the plan, worked and checked.
 func (e *engine) tickedByAgent(old, t *plan.Task) bool {
 	k := e.s.known(t.ID)
 	if t.Status != plan.Done {
@@ -144,7 +144,7 @@ func (e *engine) tickedByAgent(old, t *plan.Task) bool {
 		}
 		return false
 	}
-	if k.Over == plan.Done || !k.Ticked && (!old.Status.Open() || e.s.Settings.Sandbox != sandboxOff || len(e.at) == 0 && !e.ended) {
+	if k.Over == plan.Done || !k.Ticked && (!old.Status.Open() || !e.s.Settings.unconfined() || len(e.at) == 0 && !e.ended) {
 		return false
 	}
 	if slices.ContainsFunc(e.s.Owed, func(o owed) bool { return o.Task == t.ID && o.Mark.Status == plan.Done }) {

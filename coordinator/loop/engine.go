@@ -428,7 +428,7 @@ func (e *engine) usedUp() *ending {
 	return nil
 }
 
-// timeLeft returns what is left of --timeout, which bounds the work of one process.
+// timeLeft returns what this process has left of the time that --timeout gives each.
 func (e *engine) timeLeft() (left time.Duration, bound bool) {
 	t := e.s.Settings.Timeout
 	return t - (e.worked() - e.s.Worked), t > 0

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"ralph/memory/feature"
 )
@@ -37,7 +36,7 @@ var ErrNewChecks = errors.New("the plan has checks that it did not have when the
 // sandbox because it was begun so, and its plan names checks that the user has not
 // seen run. Options.Settings.SandboxKept says which case it is.
 func (e *engine) agreed() error {
-	if !e.o.Settings.SandboxKept || e.s.Settings.Sandbox != sandboxOff {
+	if !e.o.Settings.SandboxKept || !e.s.Settings.unconfined() {
 		return nil
 	}
 	var known []string
@@ -47,24 +46,14 @@ func (e *engine) agreed() error {
 	var list []string
 	for _, c := range e.planned() {
 		if !slices.Contains(known, c) {
-			list = append(list, strconv.Quote(clip(c, maxShownCheck)))
+			list = append(list, strconv.Quote(clip(c, 200)))
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	more := ""
-	if n := len(list) - maxShownChecks; n > 0 {
-		list, more = list[:maxShownChecks], fmt.Sprintf(" and %d more", n)
-	}
-	return fmt.Errorf("%w: %s%s", ErrNewChecks, strings.Join(list, ", "), more)
+	return fmt.Errorf("%w: %s", ErrNewChecks, few(list))
 }
-
-const (
-	sandboxOff     = "off"
-	maxShownCheck  = 200 // bytes of a command in a message
-	maxShownChecks = 5
-)
 
 // kept are the settings that a snapshot can give back: what a run works on, and
 // how it is divided. Nothing in it lets a run do more than a new one would.
@@ -123,7 +112,7 @@ func (e *engine) granted() Granted {
 			g.Gates = append(g.Gates, name)
 		}
 	}
-	if e.s.Settings.Sandbox == sandboxOff {
+	if e.s.Settings.unconfined() {
 		g.Checks = e.planned()
 		if e.kept != nil {
 			g.Checks = append(g.Checks, e.kept.Checks...)

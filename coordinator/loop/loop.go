@@ -54,8 +54,8 @@ type Options struct {
 	// why; its order has no prompt and no more of its task than id and title. nil:
 	// nobody is told.
 	Left func(o Order, why string)
-	// Exhausted returns a *agent.LimitError when something is used up that bounds the
-	// whole run, counting what is at work; nil: only what has ended is counted.
+	// Exhausted returns a *agent.LimitError when a limit of the whole run is used up,
+	// with what running attempts have used so far. nil counts ended attempts only.
 	Exhausted func() error
 	// Features counts what the run has discovered and documented; nil: nothing.
 	Features func() (discovered, documented int)

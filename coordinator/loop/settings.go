@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ralph/coordinator/plan"
+	"ralph/coordinator/policy"
 )
 
 // Settings are what a face or a plan sets of a run. They are kept in its snapshot,
@@ -51,6 +52,9 @@ type Settings struct {
 	Timeout    time.Duration `json:"timeout,omitempty"`      // of the work of one process; 0: no bound
 	SessionDir string        `json:"session_dir,omitempty"`
 }
+
+// unconfined reports whether commands run without a sandbox.
+func (s Settings) unconfined() bool { return s.Sandbox == string(policy.SandboxOff) }
 
 // Order is one attempt at a task, for the hands that work it.
 type Order struct {

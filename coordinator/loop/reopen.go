@@ -9,9 +9,9 @@ import (
 	"ralph/coordinator/plan"
 )
 
-// giveBack pays what the plan is owed, and opens what a session of ours had claimed
-// that is over: in this order, so that what is open and was being worked when its
-// mark was made was opened by a human.
+// giveBack writes the marks into the plan that it lacks, then opens the tasks that an
+// ended session of Ralph still claims, and those that the settings name. After that
+// order an open task for which a mark is still due was opened by a human.
 func (e *engine) giveBack(ctx context.Context) error {
 	e.overtaken()
 	if err := e.pay(ctx); err != nil {
