@@ -165,6 +165,9 @@ func (d *Document) adopt(last *node, at, before, n, total int) bool {
 	if fresh == nil || fresh.width != 0 || fresh.kind != nodeItem {
 		return false
 	}
+	if fresh.story && !d.stories && len(d.other) > 0 {
+		return false // the first story decides what the headings are
+	}
 	if fresh.epic = last.epic; last.kind == nodeHeading && isEpic(last.raw) {
 		fresh.epic = last.raw
 	}

@@ -103,6 +103,18 @@ func TestLocalEditsAreFullEdits(t *testing.T) {
 	})
 }
 
+// TestItemThatIsTheFirstStory adds an item whose id makes the other headings
+// sections, and no tasks.
+func TestItemThatIsTheFirstStory(t *testing.T) {
+	d := Parse([]byte("## GOAL 2 — a [x] DONE\n## GOAL 3 — b [ ]\n\n## To do\n\n- [ ] plain\n"))
+	if err := d.AddItem("T-3: like an id"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := same(d); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
 // TestLocalEditsOfManyTasks: the quick way is taken where it should be, and in
 // a file of many leaves.
 func TestLocalEditsOfManyTasks(t *testing.T) {
