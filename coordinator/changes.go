@@ -97,6 +97,30 @@ func (c *changes) begin(ctx context.Context) {
 	}
 }
 
+// start returns the checkpoint from before the first change of the run that is under
+// way, and the commit that was checked out then; ok is false when nothing was changed.
+func (c *changes) start() (cp git.Checkpoint, head string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.before, c.head, c.begun
+}
+
+// changed lists the paths that the run which is under way changed until now.
+func (c *changes) changed(ctx context.Context) ([]string, error) {
+	before, _, ok := c.start()
+	if !ok {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
+	defer cancel()
+	files, err := c.points.Since(ctx, before)
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	return paths, err
+}
+
 // id names the checkpoint before or after the present run.
 func (c *changes) id(mark string) string { return fmt.Sprintf("%s/%d%s", c.run, c.n, mark) }
 

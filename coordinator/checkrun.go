@@ -33,7 +33,17 @@ type checked struct {
 	// LeftOut names what the check did not see because no commit of the work holds
 	// it, each with the reason; files that git ignores are not among it.
 	LeftOut []string
+	// Baseline is the exit code of a detected check on the state before the work, nil
+	// where it did not run there; Excused says why it does not count that it failed.
+	Baseline *int
+	Excused  string
 }
+
+// passed reports whether the check proves the work.
+func (c checked) passed() bool { return c.ExitCode == 0 && !c.TimedOut }
+
+// failed reports whether the check did not pass, and that counts.
+func (c checked) failed() bool { return !c.passed() && c.Excused == "" }
 
 // prove runs a check on whose result something depends. Background commands that
 // could write to the tree meanwhile are ended before.
@@ -91,10 +101,10 @@ func (c *Coordinator) runCheck(ctx context.Context, st *station, check plan.Chec
 	began := time.Now()
 	if check.Clean || c.cfg.CheckClean {
 		res.Where = treeClean
-		res.Result, res.LeftOut, err = c.checkCheckout(ctx, st, check.Command)
+		res.Result, res.LeftOut, err = c.checkCheckout(ctx, st, check)
 	} else {
 		res.Where = treeWork
-		res.Result, err = c.checkTree(ctx, st, check.Command)
+		res.Result, err = c.checkTree(ctx, st, check)
 		if st.proves != nil {
 			res.LeftOut = st.proves.LeftOut
 		}
@@ -121,20 +131,20 @@ func (c *Coordinator) runCheck(ctx context.Context, st *station, check plan.Chec
 }
 
 // checkTree runs a check among the files that an agent works on.
-func (c *Coordinator) checkTree(ctx context.Context, st *station, command string) (exec.Result, error) {
+func (c *Coordinator) checkTree(ctx context.Context, st *station, check plan.Check) (exec.Result, error) {
 	cage, err := st.cage.Fresh()
 	if err != nil {
 		return exec.Result{}, err
 	}
-	return c.runAndClose(ctx, cage, st.root, command)
+	return c.runAndClose(ctx, cage, st.root, checkEnv(check), check.Command)
 }
 
-// runAndClose runs commands one after the other until one fails, notes what they
-// had to build, and closes the sandbox.
-func (c *Coordinator) runAndClose(ctx context.Context, cage *accesspolicy.Sandbox, dir string, commands ...string) (res exec.Result, err error) {
+// runAndClose runs commands one after the other until one fails, with env added to
+// the environment of commands, notes what they had to build, and closes the sandbox.
+func (c *Coordinator) runAndClose(ctx context.Context, cage *accesspolicy.Sandbox, dir string, env []string, commands ...string) (res exec.Result, err error) {
 	defer func() { err = errors.Join(err, cage.Close()) }()
 	for _, command := range commands {
-		if res, err = c.runIn(ctx, cage, dir, command); err != nil || res.ExitCode != 0 || res.TimedOut {
+		if res, err = c.runIn(ctx, cage, dir, command, env...); err != nil || res.ExitCode != 0 || res.TimedOut {
 			break
 		}
 	}
@@ -146,8 +156,8 @@ func (c *Coordinator) runAndClose(ctx context.Context, cage *accesspolicy.Sandbo
 
 // runIn runs a command line as an agent could: with the network only where a rule
 // allows it.
-func (c *Coordinator) runIn(ctx context.Context, cage *accesspolicy.Sandbox, dir, command string) (exec.Result, error) {
-	sp := exec.Spec{Argv: []string{exec.Shell(), "-c", command}, Dir: dir, Timeout: c.cfg.CheckTimeout, MaxBytes: maxCheckBytes}
+func (c *Coordinator) runIn(ctx context.Context, cage *accesspolicy.Sandbox, dir, command string, env ...string) (exec.Result, error) {
+	sp := exec.Spec{Env: env, Argv: []string{exec.Shell(), "-c", command}, Dir: dir, Timeout: c.cfg.CheckTimeout, MaxBytes: maxCheckBytes}
 	res, rep, err := cage.Run(ctx, sp, accesspolicy.Call{Network: c.gate.network(command)})
 	for _, r := range rep.Reverted {
 		c.warn(fmt.Sprintf("after %q: %s", head(command, maxToldBytes), r))
@@ -161,7 +171,7 @@ var errNoCommit = errors.New("a clean check needs a git repository with a commit
 // checkCheckout runs a check, after its set-up command, on a fresh checkout of the
 // commit that holds the work of an agent, or the files of the user's tree as they
 // are. leftOut names what that commit does not hold.
-func (c *Coordinator) checkCheckout(ctx context.Context, st *station, command string) (res exec.Result, leftOut []string, err error) {
+func (c *Coordinator) checkCheckout(ctx context.Context, st *station, check plan.Check) (res exec.Result, leftOut []string, err error) {
 	caches := st.cage.Caches()
 	if st.repo == nil || c.trees == nil || caches == nil {
 		return res, nil, errNoCommit
@@ -191,24 +201,27 @@ func (c *Coordinator) checkCheckout(ctx context.Context, st *station, command st
 	if set := c.setUp(root); set != "" {
 		commands = append(commands, set)
 	}
-	res, err = c.runAndClose(ctx, cage, root, append(commands, command)...)
+	res, err = c.runAndClose(ctx, cage, root, checkEnv(check), append(commands, check.Command)...)
 	return res, work.LeftOut, err
 }
 
-// openCheckout opens a sandbox for a checkout of the repository of st in dir. root
-// is the directory in it that is the project.
+// openCheckout opens a sandbox for a checkout of the repository of st in dir, or for
+// a copy of the files of a project without one. root is the directory in it that is
+// the project.
 func (c *Coordinator) openCheckout(st *station, dir string, caches *buildcache.Store, fill bool) (cage *accesspolicy.Sandbox, root string, err error) {
-	loc, err := git.Find(dir)
-	if err != nil {
+	var at *git.Location
+	if loc, err := git.Find(dir); err == nil {
+		at = &loc
+	} else if !errors.Is(err, git.ErrNoRepository) {
 		return nil, "", err
 	}
 	root = dir
-	if at, err := git.Find(st.root); err == nil {
-		if rel, err := filepath.Rel(at.Root, st.root); err == nil && filepath.IsLocal(rel) {
+	if of, err := git.Find(st.root); err == nil {
+		if rel, err := filepath.Rel(of.Root, st.root); err == nil && filepath.IsLocal(rel) {
 			root = filepath.Join(dir, rel)
 		}
 	}
-	o := c.sandboxOptions("check", root, &loc)
+	o := c.sandboxOptions("check", root, at)
 	o.Caches, o.Fill = caches, fill
 	cage, err = accesspolicy.Open(o)
 	return cage, root, err
@@ -250,6 +263,8 @@ func (c *Coordinator) fillCaches(ctx context.Context, command string) {
 	if base == "" {
 		return
 	}
+	c.events.emit(agent.Event{Type: agent.EventDecision, Status: "check", Text: "the build cache of checks is filled first",
+		Reason: "by one run of the check on the commit that you began with; later checks build only what changed"})
 	if err := c.fillFrom(ctx, caches, base, command); err != nil && ctx.Err() == nil {
 		c.warn("the build caches of checks were not filled: " + err.Error())
 	}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,8 +67,8 @@ func (c *Coordinator) projectChecks() (commands []string, proposed bool) {
 	if own := c.agreedChecks(); len(own) > 0 {
 		return own, false
 	}
-	if c.cfg.ProposedCheck != "" {
-		return []string{c.cfg.ProposedCheck}, true
+	if proposed := c.proposedCheck(); proposed != "" {
+		return []string{proposed}, true
 	}
 	found := c.Project().Commands
 	for _, root := range []bool{true, false} {
@@ -88,13 +89,45 @@ func (c *Coordinator) projectChecks() (commands []string, proposed bool) {
 	return commands, true
 }
 
+// chosenCheck is the check that the user named, "" for none.
+func (c *Coordinator) chosenCheck() string {
+	if c.cfg.Check == checkNone {
+		return ""
+	}
+	return c.cfg.Check
+}
+
+// proposedCheck is the check that the project's configuration names and the user does
+// not, "" for none. A repository cannot switch checks off.
+func (c *Coordinator) proposedCheck() string {
+	if c.cfg.Check != "" || c.cfg.ProposedCheck == checkNone {
+		return ""
+	}
+	return c.cfg.ProposedCheck
+}
+
+// checkSource says where the command of a check comes from, in the words of
+// CheckResult.Source.
+func (c *Coordinator) checkSource(check plan.Check) string {
+	from := c.cfg.Origin("check").Source
+	switch {
+	case check.Detected:
+		return "detected"
+	case check.Command == c.chosenCheck() && (strings.HasPrefix(from, "flag") || strings.HasPrefix(from, "env")):
+		return "flag"
+	case slices.Contains(c.agreedChecks(), check.Command):
+		return "config"
+	}
+	return "plan"
+}
+
 // ownCheck returns the check that the user chose: by a flag, the environment, their
 // configuration, or by agreeing to what the project's configuration proposes, which
 // is asked once. It is "" for none. The error is the cause of ctx.
 func (c *Coordinator) ownCheck(ctx context.Context) (string, error) {
-	proposed := c.cfg.ProposedCheck
-	if c.cfg.Check != "" || proposed == "" {
-		return c.cfg.Check, nil
+	proposed := c.proposedCheck()
+	if proposed == "" {
+		return c.chosenCheck(), nil
 	}
 	c.proposal.Lock()
 	defer c.proposal.Unlock()
@@ -121,9 +154,10 @@ type proposal struct {
 
 // agreedChecks are what ownCheck returns as far as that is known without a question.
 func (c *Coordinator) agreedChecks() []string {
-	switch proposed := c.cfg.ProposedCheck; {
-	case c.cfg.Check != "":
-		return []string{c.cfg.Check}
+	chosen := c.chosenCheck()
+	switch proposed := c.proposedCheck(); {
+	case chosen != "":
+		return []string{chosen}
 	case proposed != "" && c.gate.agreed(proposed):
 		return []string{proposed}
 	}

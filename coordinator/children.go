@@ -172,7 +172,7 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 	if !own { // that of the whole may need the work of others
 		command, err = c.ownCheck(ctx)
 	}
-	if command == "" || err != nil {
+	if _, _, found := c.detected(); command == "" && !found || err != nil {
 		return "", "", err
 	}
 	st, err := c.openProof(ctx, a, command)
@@ -180,6 +180,17 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 		return "", "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
+	changed, before, err := c.since(ctx, st)
+	if err != nil {
+		return "", "", err
+	}
+	check := plan.Check{Command: command}
+	if found, ok := c.ownTests(changed); ok && command == "" {
+		check = found
+	}
+	if check.Command == "" {
+		return "", "", nil
+	}
 	if own { // an agent chose it
 		v := c.gate.permitCommand(ctx, st.asks(), command)
 		if ctx.Err() != nil {
@@ -189,11 +200,19 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 			return fmt.Sprintf("the check %q was not run: %s", command, v.Text), "", nil
 		}
 	}
-	res, err := c.prove(ctx, st, plan.Check{Command: command}, c.events.emit)
-	if err != nil || res.ExitCode == 0 && !res.TimedOut {
+	var res checked
+	if check.Detected {
+		var why string
+		if res, why, err = c.checkFor(ctx, st, check, before, c.events.emit); why != "" {
+			return "", "", err
+		}
+	} else {
+		res, err = c.prove(ctx, st, check, c.events.emit)
+	}
+	if err != nil || !res.failed() {
 		return "", st.proven(), err
 	}
-	failed, err = c.failedCheck(command, res)
+	failed, err = c.failedCheck(check.Command, res)
 	return failed, "", err
 }
 

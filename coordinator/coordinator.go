@@ -51,6 +51,8 @@ type Coordinator struct {
 	stations *stations
 	filling  sync.Mutex // held while the caches of checks are filled
 	proposal proposal
+	// detection is of the project's own tests, which are the check where none is named.
+	detection detection
 	// userState returns the user's directory for Ralph's state, which is tried once.
 	userState func() string
 	// unguarded warns of checks without a sandbox.

@@ -29,7 +29,9 @@ type errands struct {
 	mu   sync.Mutex
 	open map[string]*errand // by the name that their agents carry
 	last map[string]string  // who worked on a task last, by the task
-	plan string             // the plan's file, relative to the root
+	// proofs are the checks that ran last for each task, the newest at the end.
+	proofs []proof
+	plan   string // the plan's file, relative to the root
 }
 
 // errand is one attempt at a task.
@@ -49,6 +51,42 @@ type errand struct {
 	final   string
 	context int64            // tokens of the largest request
 	foreign *external.Result // of the program that worked on it
+}
+
+// proof is the check that ran last for a task.
+type proof struct {
+	task string
+	run  loop.CheckRun
+}
+
+// noteProof keeps the last check of an attempt.
+func (s *errands) noteProof(task string, checks []loop.CheckRun) {
+	if len(checks) == 0 {
+		return
+	}
+	run := checks[len(checks)-1]
+	run.Output = "" // the iteration's file has it
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proofs = append(slices.DeleteFunc(s.proofs, func(p proof) bool { return p.task == task }), proof{task, run})
+}
+
+// result is the check that says most of a run: the newest that failed, else the newest;
+// nil for none.
+func (s *errands) result() *CheckResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.proofs) == 0 {
+		return nil
+	}
+	run := s.proofs[len(s.proofs)-1].run
+	for _, p := range slices.Backward(s.proofs) {
+		if p.run.Failed() {
+			run = p.run
+			break
+		}
+	}
+	return &CheckResult{Command: run.Command, ExitCode: run.ExitCode, Source: run.Source, BaselineExitCode: run.Baseline, Tree: run.Where, LeftOut: run.LeftOut}
 }
 
 func newErrands() *errands { return &errands{open: map[string]*errand{}, last: map[string]string{}} }
@@ -247,25 +285,36 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 		return "", "", errUndeclared
 	case silent:
 		return urge, "", nil
-	case len(e.order.Checks) == 0:
+	}
+	checks := e.order.Checks
+	if _, _, ok := c.detected(); !ok && len(checks) == 0 {
 		return "", "", nil
 	}
-	st, err := c.openProof(ctx, a, e.order.Checks[0].Command)
+	st, err := c.openProof(ctx, a, strings.Join(plan.Commands(checks), "; "))
 	if err != nil {
 		return "", "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	for _, check := range e.order.Checks {
+	changed, before, err := c.since(ctx, st)
+	if err != nil {
+		return "", "", err
+	}
+	if check, ok := c.ownTests(changed); ok && len(checks) == 0 {
+		checks = []plan.Check{check}
+	}
+	for _, check := range checks {
 		command := check.Command
-		res, why, err := c.checkFor(ctx, st, check, c.events.emit)
-		if err != nil {
+		res, why, err := c.checkFor(ctx, st, check, before, c.events.emit)
+		switch {
+		case err != nil:
 			return "", "", err
-		}
-		if why != "" {
+		case why != "" && check.Detected:
+			return "", "", nil
+		case why != "":
 			return fmt.Sprintf("the check %q was not run: %s", command, why), "", nil
 		}
-		e.checked(command, res)
-		if res.ExitCode != 0 || res.TimedOut {
+		e.checked(c.checkRun(check, res))
+		if res.failed() {
 			failed, err = c.failedCheck(command, res)
 			return failed, "", err
 		}
@@ -273,8 +322,9 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 	return "", st.proven(), nil
 }
 
-// checkFor runs a check that a plan asks for. why says that it was not run.
-func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Check, emit func(agent.Event)) (res checked, why string, err error) {
+// checkFor runs a check that a plan asks for, or the detected one. before is the state
+// before the work, for the detected one. why says that it was not run.
+func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Check, before state, emit func(agent.Event)) (res checked, why string, err error) {
 	command := check.Command
 	if !slices.Contains(c.agreedChecks(), command) {
 		d := c.gate.judges(command)
@@ -287,30 +337,35 @@ func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Chec
 			}
 		}
 		if why != "" {
+			if check.Detected {
+				c.warn(fmt.Sprintf("the check %q was not run: %s", command, why))
+			}
 			return res, why, nil
 		}
 	}
-	res, err = c.prove(ctx, st, check, emit)
-	return res, "", err
+	if res, err = c.prove(ctx, st, check, emit); err != nil {
+		return res, "", err
+	}
+	return res, "", c.excuse(ctx, st, check, &res, before)
 }
 
 // checked keeps what a check said last.
-func (e *errand) checked(command string, res checked) {
-	run := checkRun(command, res)
+func (e *errand) checked(run loop.CheckRun) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.checks = append(slices.DeleteFunc(e.checks, func(x loop.CheckRun) bool { return x.Command == command }), run)
+	e.checks = append(slices.DeleteFunc(e.checks, func(x loop.CheckRun) bool { return x.Command == run.Command }), run)
 	if e.page != nil {
 		e.page.Check(iteration.Check{Command: run.Command, Output: run.Output, ExitCode: run.ExitCode, TimedOut: run.TimedOut, Took: run.Took})
 	}
 }
 
-func checkRun(command string, res checked) loop.CheckRun {
+func (c *Coordinator) checkRun(check plan.Check, res checked) loop.CheckRun {
 	out := string(res.Stdout.Head)
 	if res.Stdout.Truncated() {
 		out += "\n[…]\n"
 	}
-	return loop.CheckRun{Command: command, Output: out + string(res.Stdout.Tail), ExitCode: res.ExitCode, TimedOut: res.TimedOut, Took: res.Duration, Where: res.Where, LeftOut: res.LeftOut}
+	return loop.CheckRun{Command: check.Command, Output: out + string(res.Stdout.Tail), ExitCode: res.ExitCode, TimedOut: res.TimedOut, Took: res.Duration, Where: res.Where, LeftOut: res.LeftOut,
+		Source: c.checkSource(check), Baseline: res.Baseline, Excused: res.Excused}
 }
 
 // inspect names what in the changes of an agent makes a check or a test prove
@@ -382,7 +437,7 @@ func findingText(f tamper.Finding) string {
 // checksOf are the commands that the work of an agent has to pass.
 func (c *Coordinator) checksOf(a crew.Agent) []string {
 	if e := c.errands.find(a.Errand); a.Errand != "" && e != nil {
-		return plan.Commands(e.order.Checks)
+		return c.commandsOf(e.order)
 	}
 	var list []string
 	if own, _ := c.crew.Asked(a.ID); own != "" {

@@ -190,9 +190,10 @@ func (p *piece) judgeSchema(context.Context) (again string, err error) {
 	return prompt.SchemaMismatch(problem.Error(), p.schema.text)
 }
 
-// judgeCheck runs --check.
+// judgeCheck runs the check of the work: the one that is named, or the detected tests
+// where files changed.
 func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
-	if p.job.DryRun || p.job.Chat || p.c.cfg.Check+p.c.cfg.ProposedCheck == "" {
+	if p.job.DryRun || p.job.Chat {
 		return "", nil
 	}
 	step, release := ctx, func() {}
@@ -200,17 +201,23 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 		step, release = p.c.mail.queue.Step(ctx, p.c.box())
 	}
 	defer release()
-	command, err := p.c.ownCheck(step)
+	check, before, err := p.check(step)
+	command := check.Command
 	if command == "" || err != nil {
 		return "", err
 	}
-	res, err := p.c.prove(step, p.c.station, plan.Check{Command: command}, p.c.events.emit)
-	if err != nil {
+	res, why, err := p.c.checkFor(step, p.c.station, check, before, p.c.events.emit)
+	if err != nil || why != "" { // only a detected check may not be allowed
 		return "", err
 	}
-	p.out.Check = &CheckResult{Command: command, ExitCode: res.ExitCode, Tree: res.Where, LeftOut: res.LeftOut}
-	if res.ExitCode == 0 && !res.TimedOut {
+	p.out.Check = &CheckResult{Command: command, ExitCode: res.ExitCode, Source: p.c.checkSource(check), BaselineExitCode: res.Baseline, Tree: res.Where, LeftOut: res.LeftOut}
+	switch {
+	case res.passed():
 		p.mended(kindCheck)
+		return "", nil
+	case !res.failed():
+		p.mended(kindCheck)
+		p.out.Verified = false
 		return "", nil
 	}
 	how := fmt.Sprintf("exited with %d", res.ExitCode)
@@ -224,6 +231,25 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 		return "", nil
 	}
 	return p.c.failedCheck(command, res)
+}
+
+// check returns the check that the work has to pass now, whose command is "" for
+// none, and the state before the work.
+func (p *piece) check(ctx context.Context) (plan.Check, state, error) {
+	command, err := p.c.ownCheck(ctx)
+	if command != "" || err != nil {
+		return plan.Check{Command: command}, state{}, err
+	}
+	if _, _, ok := p.c.detected(); !ok {
+		return plan.Check{}, state{}, nil
+	}
+	changed, before, err := p.c.since(ctx, p.c.station)
+	if err != nil {
+		p.c.warn("whether the work changed files is not known, so nothing checked it: " + err.Error())
+		return plan.Check{}, before, nil
+	}
+	check, _ := p.c.ownTests(changed)
+	return check, before, nil
 }
 
 // provenBy are the checks that a job has to pass by the configuration; those of a

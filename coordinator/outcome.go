@@ -91,10 +91,15 @@ type Denial struct {
 	Rule string          `json:"rule"`
 }
 
-// CheckResult is what --check said the last time it ran.
+// CheckResult is what the check of the work said the last time it ran.
 type CheckResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
+	// Source is flag (also a variable of the environment), plan, config or detected.
+	Source string `json:"source"`
+	// BaselineExitCode is how a detected check that failed ended on the state before
+	// the work, nil where it did not run there.
+	BaselineExitCode *int `json:"baseline_exit_code"`
 	// Tree is worktree or clean. In the worktree of an agent a check sees what a commit
 	// of the work holds and what git ignores, in that of the user all files; clean is a
 	// fresh checkout of the commit.

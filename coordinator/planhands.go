@@ -60,6 +60,7 @@ func (h planHands) Do(ctx context.Context, o loop.Order) loop.Report {
 	}
 	r := e.report(c, a, before)
 	r.Took = c.now().Sub(began)
+	c.errands.noteProof(o.Task.ID, r.Checks)
 	if a.State == crew.Done && a.Landing == crew.Merged {
 		h.shelve(ctx, o.Task.ID, id)
 	}
@@ -137,12 +138,22 @@ func (h planHands) kept(ctx context.Context, e *errand, a crew.Agent) bool {
 		}
 	}
 	e.is(a.ID)
-	for _, check := range e.order.Checks {
-		res, why, err := c.checkFor(ctx, c.station, check, c.events.emit)
-		if err != nil || why != "" {
+	checks := e.order.Checks
+	if check, ok := c.ownTests(a.Files); ok && len(checks) == 0 {
+		checks = []plan.Check{check}
+	}
+	for _, check := range checks {
+		res, why, err := c.checkFor(ctx, c.station, check, state{}, c.events.emit)
+		if err != nil || why != "" && !check.Detected {
 			return false
 		}
-		e.checked(check.Command, res)
+		if check.Detected && res.failed() { // it had not failed for this work alone
+			res.Excused = "it fails among what is merged"
+		}
+		if why != "" {
+			continue
+		}
+		e.checked(c.checkRun(check, res))
 	}
 	e.mu.Lock()
 	e.kept = true
@@ -206,7 +217,7 @@ func (e *errand) report(c *Coordinator, a, before crew.Agent) loop.Report {
 		}
 	}
 	r.Declared = (r.Declared || e.kept) && a.State == crew.Done
-	r.Verified = a.State == crew.Done && len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, loop.CheckRun.Failed)
+	r.Verified = a.State == crew.Done && len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(x loop.CheckRun) bool { return !x.Passed() })
 	if e.foreign != nil {
 		r.Final = e.foreign.Final // with the promise, which is the evidence
 	}
@@ -292,7 +303,7 @@ func (c *Coordinator) leftBehind(o loop.Order, why string) {
 func (h planHands) Check(ctx context.Context, check plan.Check) loop.CheckRun {
 	command, tree := check.Command, ""
 	// The gate itself is what the session's files tell of.
-	res, why, err := h.c.checkFor(ctx, h.c.station, check, func(e agent.Event) {
+	res, why, err := h.c.checkFor(ctx, h.c.station, check, state{}, func(e agent.Event) {
 		tree = e.Ref
 		h.c.events.emitFiled(e)
 	})
@@ -303,7 +314,7 @@ func (h planHands) Check(ctx context.Context, check plan.Check) loop.CheckRun {
 		return loop.CheckRun{Command: command, Output: "not run: " + why, ExitCode: -1}
 	}
 	h.c.book.validated(command)
-	run := checkRun(command, res)
+	run := h.c.checkRun(check, res)
 	run.Tree = tree
 	return run
 }
@@ -406,7 +417,7 @@ func (c *Coordinator) workPrompt(o loop.Order) (string, error) {
 		c.warn("state: " + err.Error())
 	}
 	f := work.Of(o.Whole, o.Task)
-	f.Iteration, f.Attempt, f.LastProblem, f.Checks, f.Guidance = o.Iteration, o.Attempt, o.Feedback, plan.Commands(o.Checks), o.Guidance
+	f.Iteration, f.Attempt, f.LastProblem, f.Checks, f.Guidance = o.Iteration, o.Attempt, o.Feedback, c.commandsOf(o), o.Guidance
 	f.Progress, f.Learned = c.redactor.String(progress), c.redactor.String(learned)
 	f.External, f.OwnTree = !builtin(o.Agent), c.loc != nil
 	f.Dependencies = nil

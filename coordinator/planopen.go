@@ -102,6 +102,9 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 	if err := c.onBranch(ctx, tracker, false); err != nil {
 		return nil, err
 	}
+	if check, source, ok := c.detected(); ok && s.Check == "" {
+		c.showDetected(check, source)
+	}
 	if name == "" {
 		name = featureName(ctx, tracker)
 		if resume, err = c.takenUp(name, &s); err != nil {

@@ -221,7 +221,7 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 	}
 	o := &p.out
 	p.planned = &TaskCount{Done: out.Counts.Done, Failed: out.Counts.Failed, Skipped: out.Counts.Skipped, Open: out.Counts.Open}
-	o.Answer, o.Reason, o.Verified = runAnswer(out), out.Reason, out.Verified
+	o.Answer, o.Reason, o.Verified, o.Check = runAnswer(out), out.Reason, out.Verified, p.c.errands.result()
 	remain := hintRunGoesOn
 	switch {
 	case out.Status == feature.Completed:

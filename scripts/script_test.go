@@ -80,7 +80,7 @@ func whole() Result {
 		SessionID: &text, ProjectRoot: &text, StateFiles: []string{"a"}, Model: &text, Provider: &text, StartedAt: time.Unix(1, 0), DurationMS: 7, APIMS: 3, Turns: 2,
 		Usage: agent.Usage{Total: 12, Estimated: true}, CostUSD: &cost, ToolCalls: coordinator.ToolCount{Total: 1}, Files: []FileChange{{"a.go", "added", 1, -1}},
 		Commands: []Command{{"ls", 0, 5, false}}, Commits: []string{"c"}, Denials: []coordinator.Denial{{Tool: "shell", Args: json.RawMessage(`{"x":1}`), Rule: "r"}},
-		Children: []Child{{ID: "fix", Result: &text}}, Messages: []Message{{"m-1", "steer", "delivered"}}, Check: &coordinator.CheckResult{Command: "make", ExitCode: 2, Tree: "worktree"},
+		Children: []Child{{ID: "fix", Result: &text}}, Messages: []Message{{"m-1", "steer", "delivered"}}, Check: &coordinator.CheckResult{Command: "make", ExitCode: 2, Source: "flag", Tree: "worktree"},
 		Error: &Failure{Kind: "io", Message: "m", HTTPStatus: &code, RetryAfter: &after}, Warnings: []string{"w"}, LogFile: &text,
 	}
 }

@@ -100,10 +100,19 @@ type CheckRun struct {
 	Where string `json:"where,omitempty"`
 	// LeftOut names what no commit holds and the check did not see.
 	LeftOut []string `json:"left_out,omitempty"`
+	// Source is flag, plan, config or detected; Baseline is the exit code on the state
+	// before the work, nil where it did not run there.
+	Source   string `json:"source,omitempty"`
+	Baseline *int   `json:"baseline_exit_code,omitempty"`
+	// Excused says why it does not count that it did not pass; "" when it counts.
+	Excused string `json:"excused,omitempty"`
 }
 
-// Failed says that the check did not pass.
-func (c CheckRun) Failed() bool { return c.ExitCode != 0 || c.TimedOut }
+// Passed reports whether the check proves the work.
+func (c CheckRun) Passed() bool { return c.ExitCode == 0 && !c.TimedOut }
+
+// Failed reports whether the check did not pass, and that counts.
+func (c CheckRun) Failed() bool { return !c.Passed() && c.Excused == "" }
 
 // The modes in which a human is asked.
 const (

@@ -126,6 +126,9 @@ type Check struct {
 	// Clean runs it in a fresh checkout of what git would commit, and not among the
 	// ignored files of the agent's tree.
 	Clean bool
+	// Detected says that nobody named it: Ralph found the project's own tests. It may
+	// fail where it failed before the work.
+	Detected bool
 }
 
 // Commands are the commands of checks.

@@ -169,7 +169,7 @@ func commonKeys() []Key {
 		deny,
 		key("on_ask", KindEnum, "ask", "", "what to do where permission is needed", func(s *Settings) *string { return &s.OnAsk }).
 			enum("ask", "deny", "fail").mayBe("deny", "fail"),
-		key("check", KindString, "", "CMD", "command that proves the work; Ralph runs it (from project config it is only proposed)",
+		key("check", KindString, "", "CMD", "command that proves the work; Ralph runs it (from project config it is only proposed). By default the project's own tests; none switches them off",
 			func(s *Settings) *string { return &s.Check }).proposes(),
 		key("check_clean", KindBool, "false", "", "run checks in a fresh checkout, without the files that git ignores", func(s *Settings) *bool { return &s.CheckClean }).mayBe("true"),
 		key("check_setup", KindString, "", "CMD", "command that makes the fresh checkout of check_clean ready; by default what its lock file calls for, such as npm ci",

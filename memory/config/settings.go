@@ -38,7 +38,8 @@ type Settings struct {
 	MaxDepth            int
 	MaxChildrenPerAgent int
 
-	// Check is the command that proves the work; empty means none was set.
+	// Check is the command that proves the work; empty means that none was set, "none"
+	// that nothing is to be checked which names no check of its own.
 	Check          string
 	CheckTimeout   time.Duration
 	CheckClean     bool

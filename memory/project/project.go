@@ -73,15 +73,29 @@ type Instruction struct {
 	Truncated bool
 }
 
-// Check returns the command that would prove the work: the root's first test
-// command, or "".
-func (p Project) Check() string {
+// maxParts bounds the parts of a project whose tests are run as one command.
+const maxParts = 8
+
+// Tests returns the shell command that runs the project's tests, to be run in its
+// root: the root's first, or where the root has none, those of its parts one after
+// the other. source names the files from which it was derived; both are "" for none.
+func (p Project) Tests() (command, source string) {
+	var lines, sources []string
+	seen := map[string]bool{}
 	for _, c := range p.Commands {
-		if c.Kind == "test" && c.Dir == "." {
-			return c.Text
+		switch {
+		case c.Kind != "test" || seen[c.Dir]:
+			continue
+		case c.Dir == ".":
+			return c.Text, c.Source
+		case len(lines) == maxParts:
+			continue
 		}
+		seen[c.Dir] = true
+		lines = append(lines, "(cd '"+strings.ReplaceAll(c.Dir, "'", `'\''`)+"' && "+c.Text+")")
+		sources = append(sources, c.Source)
 	}
-	return ""
+	return strings.Join(lines, " && "), strings.Join(sources, ", ")
 }
 
 // detector is the state of one Detect.

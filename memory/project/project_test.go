@@ -90,8 +90,9 @@ func TestSummary(t *testing.T) {
 	if got := p.Summary(); got != want {
 		t.Errorf("%s", got)
 	}
-	if len(p.Instructions) != 1 || len(p.Instructions[0].Text) != maxInstructions || p.Check() != "go test ./..." {
-		t.Errorf("%d instructions, check %q", len(p.Instructions), p.Check())
+	tests, _ := p.Tests()
+	if len(p.Instructions) != 1 || len(p.Instructions[0].Text) != maxInstructions || tests != "go test ./..." {
+		t.Errorf("%d instructions, check %q", len(p.Instructions), tests)
 	}
 	sub := detect(t, filepath.Join(root, "cmd"))
 	if !sub.Git || sub.Branch != "feature/a" || !strings.HasPrefix(sub.Summary(), "A directory of no known kind, git") {

@@ -212,6 +212,34 @@ func (c *Checkpoints) filter() filter {
 	return f
 }
 
+// Export writes the files of a checkpoint below dir, where they have the paths that
+// they have in the work tree, with line ends as the user's git makes them.
+func (c *Checkpoints) Export(ctx context.Context, cp Checkpoint, dir string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.export(ctx, cp, dir); err != nil {
+		return fmt.Errorf("export checkpoint %q: %w", cp.ID, err)
+	}
+	return nil
+}
+
+func (c *Checkpoints) export(ctx context.Context, cp Checkpoint, dir string) error {
+	x, err := newIndex(c.gitDir, "")
+	if err != nil {
+		return err
+	}
+	defer x.remove()
+	read := []string{"read-tree"}
+	if c.prefix != "" {
+		read = append(read, "--prefix="+c.prefix)
+	}
+	if _, err := c.run(ctx, call{args: append(read, cp.Commit), env: x.env()}); err != nil {
+		return err
+	}
+	_, err = c.run(ctx, call{args: []string{"checkout-index", "--all", "--prefix=" + dir + "/", "--ignore-skip-worktree-bits"}, env: x.env()})
+	return err
+}
+
 // List gives the checkpoints, newest first.
 func (c *Checkpoints) List(ctx context.Context) ([]Checkpoint, error) {
 	if !isGitDir(c.gitDir) {
@@ -265,6 +293,17 @@ func (c *Checkpoints) Changes(ctx context.Context, from, to Checkpoint) ([]FileC
 		return nil, fmt.Errorf("compare checkpoints: %w", err)
 	}
 	return fileChanges(entries), nil
+}
+
+// Since lists what differs between a checkpoint and the files as they are now.
+func (c *Checkpoints) Since(ctx context.Context, from Checkpoint) ([]FileChange, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	tree, err := c.snapshot(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compare with checkpoint %q: %w", from.ID, err)
+	}
+	return c.Changes(ctx, from, Checkpoint{Commit: tree})
 }
 
 // Blobs lists the same as Changes, with the ids of the content; a submodule has

@@ -23,6 +23,11 @@ type Recorded struct {
 	// LeftOut names what the agent's tree holds beside it, each with the reason;
 	// what git ignores is not among it.
 	LeftOut []string
+	// Base and BaseTree are the commit that the work began with and its tree, Changed
+	// the paths that differ from it, relative to the root of the repository. Record
+	// leaves them empty.
+	Base, BaseTree string
+	Changed        []string
 }
 
 // releaseTime bounds how long the files of an agent may take to come back.
@@ -87,6 +92,9 @@ func (t *Trees) isolate(ctx context.Context, agent string) (rec Recorded, releas
 			return rec, nil, err
 		}
 	}
+	if err = t.since(ctx, r.Base, &rec); err != nil {
+		return rec, nil, err
+	}
 	s := stripping{t: t, r: r, p: p, index: g.index}
 	away, err := s.strip(ctx, t.aside(r), true)
 	if err == nil {
@@ -103,6 +111,44 @@ func (t *Trees) isolate(ctx context.Context, agent string) (rec Recorded, releas
 		_, err := s.strip(ctx, made, false)
 		return errors.Join(err, removeAll(made), t.reunite(r))
 	}, nil
+}
+
+// since notes what differs between a commit and what was recorded.
+func (t *Trees) since(ctx context.Context, base string, rec *Recorded) (err error) {
+	rec.Base = base
+	if rec.BaseTree, err = t.treeOf(ctx, base); err != nil {
+		return err
+	}
+	changes, err := t.changed(ctx, base, rec.Tree)
+	for _, c := range changes {
+		rec.Changed = append(rec.Changed, c.path)
+	}
+	return err
+}
+
+// LinkDependencies links the ignored directories of dependencies of the user's tree
+// into dir, a checkout of the repository, as Add does for an agent, and returns the
+// links, relative to dir.
+func (t *Trees) LinkDependencies(ctx context.Context, dir string) ([]string, error) {
+	ignored, err := t.ignored(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("link dependencies: %w", err)
+	}
+	var links []string
+	for _, path := range ignored {
+		name := strings.TrimSuffix(path, "/")
+		target := filepath.Join(t.loc.Root, filepath.FromSlash(name))
+		if info, err := os.Lstat(target); !dependencies(name) || err != nil || !info.IsDir() {
+			continue
+		}
+		err := os.Symlink(target, filepath.Join(dir, filepath.FromSlash(name)))
+		if err == nil {
+			links = append(links, name)
+		} else if !errors.Is(err, os.ErrExist) && !errors.Is(err, os.ErrNotExist) {
+			return links, fmt.Errorf("link dependencies: %w", err)
+		}
+	}
+	return links, nil
 }
 
 // Record makes a commit of the user's files as they are, as Commit would of an
