@@ -30,7 +30,7 @@ func full() coordinator.Outcome {
 		Commands:     []agent.CommandRun{{Command: "go test ./...", ExitCode: 1, Duration: 2 * time.Second, TimedOut: true}},
 		Commits:      []string{"0123456789012345678901234567890123456789"},
 		Denials:      []coordinator.Denial{{Tool: "shell", Args: json.RawMessage(`{"command":`), Rule: "no"}, {Tool: "fetch", Args: json.RawMessage("{\"url\":\"\xff\"}"), Rule: "x"}},
-		Check: &coordinator.CheckResult{Command: "make test", ExitCode: 0, Source: "flag", Tree: "worktree"}, Tasks: coordinator.TaskCount{Done: 1, Open: 2},
+		Check:        &coordinator.CheckResult{Command: "make test", ExitCode: 0, Source: "flag", Tree: "worktree"}, Tasks: coordinator.TaskCount{Done: 1, Open: 2},
 		Warnings: []string{"careful"}, StateFiles: []string{"RALPH_TASKS.md"}, LogFile: ".ralph/sessions/x/journal.jsonl", SessionID: "session-001-x",
 	}
 }
