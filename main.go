@@ -99,7 +99,7 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 	out, _ := o.Stdout.(*os.File)
 	errs, _ := o.Stderr.(*os.File)
 	return repl.Run(context.WithoutCancel(ctx), repl.Options{
-		In: in, Out: out, Err: errs, Getenv: o.Getenv, Version: o.Version, Theme: o.Config.Theme, Notify: o.Config.Notify, Opening: o.Opening,
+		In: in, Out: out, Err: errs, Getenv: o.Getenv, Version: o.Version, Theme: o.Config.Theme, Notify: o.Config.Notify, Opening: o.Opening, First: o.First,
 		Plain: o.Config.Plain, EditMode: o.Config.EditMode, Script: (*repl.Script)(o.Script), Past: o.Past, Choose: o.Choose,
 		History: config.HistoryFile(o.Getenv, o.Root), Draft: config.DraftFile(o.Getenv, o.Root),
 		Open: func(ctx context.Context, l repl.Link) (repl.Mind, error) {

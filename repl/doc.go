@@ -244,6 +244,8 @@ type Options struct {
 	Script *Script
 	// Opening is a first task that the shell gives by itself, once it has greeted.
 	Opening string
+	// First is a line that is acted on as if it were typed, once the shell has greeted.
+	First string
 	// Version is shown in the greeting.
 	Version string
 

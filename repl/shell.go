@@ -179,6 +179,9 @@ func (s *Shell) converse() (exitCode int, err error) {
 		s.note(render.Brief(text))
 		s.turn(text)
 	}
+	if s.o.First != "" {
+		s.do(s.o.First)
+	}
 	s.next()
 	s.loop()
 	s.reader.Show(line.Prompt{})

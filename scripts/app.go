@@ -90,7 +90,10 @@ type ChatOptions struct {
 	Script *ChatScript
 	// Opening is what Ralph itself tells the model before the user says anything,
 	// so that it speaks first; "" for nothing.
-	Opening        string
+	Opening string
+	// First is a line that the user gave with the command, as if it were typed once
+	// the chat has greeted; "" for none.
+	First          string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
@@ -118,8 +121,8 @@ type invocation struct {
 	stamped bool
 	warned  map[string]bool
 
-	parsed bool   // the flags could be parsed
-	stray  string // a flag that the task ends with, "" for none
+	parsed  bool // the flags could be parsed
+	version bool // --version was given
 
 	cfg  *config.Config // nil until loaded
 	dir  string         // where the user works, absolute, symlinks resolved

@@ -18,10 +18,13 @@ func TestTaskText(t *testing.T) {
 	}{
 		{"one argument", []string{"fix --this"}, "fix --this"},
 		{"words are joined", []string{"fix", "the", "bug"}, "fix the bug"},
-		{"first word ends the flags", []string{"fix", "the", "--bug"}, "fix the --bug"},
-		{"also known flags", []string{"-m", "x", "explain", "--json", "--help", "-C", "/nowhere"}, "explain --json --help -C /nowhere"},
+		{"flags before, among and after the words", []string{"-m", "x", "fix", "--quiet", "the", "bug", "--max-turns", "3"}, "fix the bug"},
+		{"a value with an equals sign", []string{"fix", "the bug", "--max-turns=3", "-mx"}, "fix the bug"},
+		{"a text that begins with a dash", []string{"- a list's item", "--json means what?"}, "- a list's item --json means what?"},
 		{"also a command further on", []string{"explain", "version"}, "explain version"},
-		{"dashes later are text", []string{"fix", "--", "this"}, "fix -- this"},
+		{"dashes among the words end the flags", []string{"fix", "--quiet", "--", "the", "--bug"}, "fix the --bug"},
+		{"a word of the chat after dashes", []string{"--", "goals"}, "goals"},
+		{"a word of the chat quoted with more", []string{"tasks are slow"}, "tasks are slow"},
 		{"after dashes", []string{"--", "run"}, "run"},
 		{"after dashes, flags", []string{"--quiet", "--", "--json", "means", "what?"}, "--json means what?"},
 		{"near miss after dashes", []string{"--", "statsu"}, "statsu"},
@@ -60,7 +63,7 @@ func TestUsageErrors(t *testing.T) {
 		{"empty task", []string{""}, []string{"no task given"}},
 		{"blank task", []string{" \n\t "}, []string{"no task given"}},
 		{"near miss", []string{"statsu"}, []string{`"statsu"`, `"ralph status"`, "ralph -- statsu"}},
-		{"near miss with a flag", []string{"docter", "--json"}, []string{`did you mean "ralph doctor"?`, "ralph -- docter --json"}},
+		{"near miss with a flag", []string{"docter", "--json"}, []string{`did you mean "ralph doctor"?`, "ralph -- docter"}},
 		{"near miss with what it takes", []string{"shcema", "result"}, []string{`"ralph schema"`}},
 		{"a beginning", []string{"ver"}, []string{`"ralph version"`}},
 		{"upper case", []string{"Chat"}, []string{`"ralph chat"`}},
@@ -72,8 +75,14 @@ func TestUsageErrors(t *testing.T) {
 		{"bad duration", []string{"--timeout", "10", "x"}, []string{"--timeout", "unit"}},
 		{"contradiction", []string{"--json", "--output", "text", "x"}, []string{"--json contradicts"}},
 		{"json of what", []string{"--json=maybe", "x"}, []string{`--json: "maybe"`}},
-		{"version as a flag", []string{"--version"}, []string{"unknown flag --version", "ralph version prints the version"}},
-		{"version as a letter", []string{"-v"}, []string{"unknown flag -v", "ralph version prints the version"}},
+		{"an unknown flag after the task", []string{"fix", "it", "--bug"}, []string{"unknown flag --bug", "ralph -- "}},
+		{"an unknown letter after the task", []string{"add", "-1", "to", "x"}, []string{"unknown flag -1", "ralph -- "}},
+		{"a word of the chat", []string{"goals"}, []string{`"goals"`, "RALPH_GOALS.md", "ralph -- goals"}},
+		{"a word of the chat with more", []string{"tasks", "are", "slow"}, []string{`"tasks"`, "ralph plan show", "ralph -- tasks are slow"}},
+		{"a word of the chat with its slash", []string{"/why", "T-1"}, []string{`"/why"`, "ralph -- /why T-1"}},
+		{"a word of another agent", []string{"login"}, []string{`"login"`, "OPENAI_API_KEY"}},
+		{"a word of another agent behind a flag", []string{"--quiet", "Review"}, []string{`"Review"`, "ralph chat"}},
+		{"an alias with what its command does not take", []string{"setup", "this", "machine"}, []string{`takes no "this"`}},
 		{"directory", []string{"-C", "nowhere", "x"}, []string{"no such file or directory", "nowhere"}},
 		{"dash with words", []string{"version", "now"}, []string{`takes no "now"`}},
 		{"schema of what", []string{"schema", "reslt"}, []string{`did you mean "result"?`}},
@@ -84,7 +93,7 @@ func TestUsageErrors(t *testing.T) {
 		{"one that has to be quoted", []string{"init", "it", "for $HOME"}, []string{`takes no "it"`, "ralph -- init …"}},
 		{"sessions that are words", []string{"compare", "two", "parsers"}, []string{"no such session", "ralph -- compare two parsers"}},
 		{"an unknown flag of a command", []string{"init", "--bogus"}, []string{"unknown flag --bogus", "ralph init --help"}},
-		{"chat words", []string{"chat", "hello"}, []string{`takes no "hello"`}},
+		{"an empty message", []string{"chat", " "}, []string{"the message is empty"}},
 		{"help", []string{"help", "reports"}, []string{`unknown command "reports"`}},
 		{"no glob match", []string{"--files", "*.nope", "x"}, []string{"matches no file"}},
 		{"glob outside", []string{"--files", "../*", "x"}, []string{"outside the project"}},
@@ -137,7 +146,7 @@ func TestFormOfEarlyErrors(t *testing.T) {
 		{[]string{"--bogus"}, "json", 1},
 		{[]string{"--bogus", "--", "--json"}, "", 0},
 		{[]string{"--output", "yaml", "x"}, "", 0},
-		{[]string{"-C", "nowhere", "fix", "--json"}, "", 0},
+		{[]string{"-C", "nowhere", "fix", "--json"}, "", 1},
 		// Whoever writes --json reads JSON, whatever else is wrong.
 		{[]string{"--json", "--output", "text", "x"}, "", 1},
 		{[]string{"--output", "xml", "--json", "x"}, "", 1},
@@ -254,4 +263,38 @@ func FuzzFirstWord(f *testing.F) {
 			t.Errorf("%q: words %q, the parser has %q (dashed %v)", args, got, want, dashed)
 		}
 	})
+}
+
+// TestOtherWords runs every word that stands for something else: as a command, or as a
+// usage error that names one; never as a task. No command of Ralph is among them.
+func TestOtherWords(t *testing.T) {
+	commands := newInvocation(App{}).tree()
+	for word, m := range otherWords() {
+		if isCommand(commands, word) {
+			t.Errorf("%s is a command", word)
+		}
+		if m.run != nil {
+			if c, _, err := commands.Find(m.run); err != nil || c == commands {
+				t.Errorf("%s stands for %q, which is no command: %v", word, m.run, err)
+			}
+			continue
+		}
+		for _, args := range [][]string{{word}, {strings.ToUpper(word)}, {"/" + word, "x"}, {"--quiet", word, "the", "thing"}} {
+			b := newBench(t)
+			if code := b.run(args...); code != 2 || b.fake.opened > 0 {
+				t.Errorf("%q: exit %d, opened %d times", args, code, b.fake.opened)
+			}
+			b.wantErr("is no command of ralph", "ralph -- ")
+		}
+	}
+}
+
+// TestVersionFlag prints the version wherever the flag is.
+func TestVersionFlag(t *testing.T) {
+	for _, args := range [][]string{{"--version"}, {"-v"}, {"--json", "-v"}, {"--version", "--output", "json"}} {
+		b := newBench(t)
+		if code := b.run(args...); code != 0 || !strings.Contains(b.out.String(), "ralph") && !strings.Contains(b.out.String(), `"version"`) || b.fake.opened > 0 {
+			t.Errorf("%q: exit %d: %s%s", args, code, b.out.String(), b.err.String())
+		}
+	}
 }

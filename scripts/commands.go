@@ -135,23 +135,26 @@ func (inv *invocation) versionCommand() *cobra.Command {
 		Short: "print the version",
 		Long:  "Print the version, the commit and the day of the build, and what it was built with and for.\nExample: ralph version --json",
 		Args:  wordsOf(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := inv.flags(c); err != nil {
-				return err
-			}
-			d := versionDocument{"version", inv.Version, inv.Commit, inv.Date, runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			if inv.form != outputText {
-				return inv.out.printJSON(d)
-			}
-			var extra []string
-			if d.Commit != "" {
-				extra = append(extra, "commit "+d.Commit)
-			}
-			if d.Date != "" {
-				extra = append(extra, d.Date)
-			}
-			extra = append(extra, fmt.Sprintf("%s %s/%s", d.Go, d.OS, d.Arch))
-			return inv.out.print(fmt.Sprintf("ralph %s (%s)\n", orWord(d.Version, "unknown"), strings.Join(extra, ", ")))
-		},
+		RunE:  func(c *cobra.Command, _ []string) error { return inv.printVersion(c) },
 	}
+}
+
+// printVersion prints the version, as text or as a document.
+func (inv *invocation) printVersion(c *cobra.Command) error {
+	if _, err := inv.flags(c); err != nil {
+		return err
+	}
+	d := versionDocument{"version", inv.Version, inv.Commit, inv.Date, runtime.Version(), runtime.GOOS, runtime.GOARCH}
+	if inv.form != outputText {
+		return inv.out.printJSON(d)
+	}
+	var extra []string
+	if d.Commit != "" {
+		extra = append(extra, "commit "+d.Commit)
+	}
+	if d.Date != "" {
+		extra = append(extra, d.Date)
+	}
+	extra = append(extra, fmt.Sprintf("%s %s/%s", d.Go, d.OS, d.Arch))
+	return inv.out.print(fmt.Sprintf("ralph %s (%s)\n", orWord(d.Version, "unknown"), strings.Join(extra, ", ")))
 }

@@ -115,6 +115,13 @@ func TestChatCommand(t *testing.T) {
 			t.Errorf("%q: %+v", c.args, got)
 		}
 	}
+	for want, args := range map[string][]string{"fix it now": {"chat", "fix it", "now"}, "go on": {"chat", "--new", "go on"}} {
+		b, first := newBench(t), ""
+		b.chat = func(_ context.Context, o ChatOptions) (int, error) { first = o.First; return 0, nil }
+		if code := b.run(args...); code != 0 || first != want {
+			t.Errorf("%q: exit %d, the first line is %q", args, code, first)
+		}
+	}
 	b := newBench(t)
 	b.chat = func(context.Context, ChatOptions) (int, error) {
 		return 0, &coordinator.Error{Op: "open", Path: "p", Err: errors.New("held"), Status: coordinator.StatusLocked}
@@ -130,7 +137,7 @@ func TestChatCommand(t *testing.T) {
 // Without an ID --resume asks which session; where nobody can be asked it says so.
 func TestChatAsksWhichSession(t *testing.T) {
 	for _, args := range [][]string{{"chat", "--resume"}, {"chat", "--resume", "--new"}, {"chat", "--resume", "--continue"}, {"chat", "--resume="}, {"chat", "--resume", " "}, {"chat", "--resume", "1", "2"},
-		{"chat", "--resume=1", "2"}, {"chat", "1"}, {"chat", "--resume", "nope"}, {"chat", "--resume=nope"}} {
+		{"chat", "--resume=1", "2"}, {"chat", "--resume", "nope"}, {"chat", "--resume=nope"}} {
 		b := newBench(t)
 		b.chat = func(context.Context, ChatOptions) (int, error) { return 0, nil }
 		if code := b.run(args...); code != 2 {

@@ -92,24 +92,58 @@ func givenJSON(fs *pflag.FlagSet, out map[string][]string) error {
 // nor the value of one, or len(args), and whether "--" stands before it.
 func firstWord(args []string, fs *pflag.FlagSet) (index int, dashed bool) {
 	for i := 0; i < len(args); i++ {
-		arg := args[i]
 		switch {
-		case arg == "--":
+		case args[i] == "--":
 			return i + 1, true
-		case !strings.HasPrefix(arg, "-") || arg == "-":
+		case !isFlag(args[i]):
 			return i, false
-		case strings.HasPrefix(arg, "--"):
-			name, _, hasValue := strings.Cut(arg[2:], "=")
-			if f := fs.Lookup(name); f != nil && !hasValue && f.NoOptDefVal == "" {
-				i++
-			}
-		default:
-			if takesNext(arg[1:], fs) {
-				i++
-			}
+		case takesValue(args[i], fs):
+			i++
 		}
 	}
 	return len(args), false
+}
+
+// separate splits arguments into the flags with their values and the words. What
+// follows "--" is a word; dashed says that it stands before all of them.
+func separate(args []string, fs *pflag.FlagSet) (flags, words []string, dashed bool) {
+	for len(args) > 0 {
+		at, cut := firstWord(args, fs)
+		at = min(at, len(args)) // the value of the last flag is missing
+		if cut {
+			return append(flags, args[:at-1]...), append(words, args[at:]...), len(words) == 0
+		}
+		flags = append(flags, args[:at]...)
+		if at == len(args) {
+			break
+		}
+		words, args = append(words, args[at]), args[at+1:]
+	}
+	return flags, words, false
+}
+
+// isFlag reports whether an argument is a flag: it begins with a dash and is no text.
+// A text is what has a blank in place of a flag's name, such as a list's item.
+func isFlag(arg string) bool {
+	if len(arg) < 2 || arg[0] != '-' {
+		return false
+	}
+	name, _, _ := strings.Cut(arg, "=")
+	if strings.HasPrefix(arg, "--") {
+		return !strings.ContainsAny(name, " \t\n")
+	}
+	return !strings.ContainsAny(name[1:2], " \t\n")
+}
+
+// takesValue reports whether the value of a flag is the argument behind it.
+func takesValue(arg string, fs *pflag.FlagSet) bool {
+	long, ok := strings.CutPrefix(arg, "--")
+	if !ok {
+		return takesNext(arg[1:], fs)
+	}
+	name, _, hasValue := strings.Cut(long, "=")
+	f := fs.Lookup(name)
+	return f != nil && !hasValue && f.NoOptDefVal == ""
 }
 
 // takesNext says whether the last letter of a cluster of short flags is one
@@ -150,13 +184,11 @@ func flagFault(err error, c *cobra.Command) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
-	all := "ralph --help lists the flags; flags stand before the task"
+	all := "ralph --help lists the flags; -- ends them: ralph -- \"-x is what fails\""
 	if c.HasParent() {
 		all = c.CommandPath() + " --help lists the flags; -- stands before a word that begins with a dash"
 	}
 	switch {
-	case errors.As(err, &unknown) && slices.Contains([]string{"version", "V", "v"}, unknown.GetSpecifiedName()):
-		return usage("ralph version prints the version", "unknown flag %s", dashed(unknown.GetSpecifiedName()))
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		return usage(all, "unknown flag -%s", unknown.GetSpecifiedName())
 	case errors.As(err, &unknown):
@@ -174,31 +206,6 @@ func flagFault(err error, c *cobra.Command) error {
 		return usage(all, "flag --%s: %q is not valid", invalid.GetFlag().Name, invalid.GetValue())
 	}
 	return usage(all, "%s", fmt.Sprint(err))
-}
-
-// dashed writes a flag's name as it is typed.
-func dashed(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
-}
-
-// strayFlag returns the first of the flags that a task ends with, or "". They
-// are part of its text, and most likely were not meant to be.
-func strayFlag(words []string, fs *pflag.FlagSet) string {
-	for i := 1; i < len(words); i++ {
-		name, _, _ := strings.Cut(words[i], "=")
-		long, ok := strings.CutPrefix(name, "--")
-		known := ok && fs.Lookup(long) != nil || len(name) == 2 && name[0] == '-' && fs.ShorthandLookup(name[1:]) != nil
-		if !known {
-			continue
-		}
-		if end, _ := firstWord(words[i:], fs); i+end >= len(words) {
-			return name
-		}
-	}
-	return ""
 }
 
 // guessFlag finds the value of a flag in arguments that cannot be parsed.

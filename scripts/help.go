@@ -105,14 +105,14 @@ func (inv *invocation) rootHelp(root *cobra.Command) string {
 	b.WriteString(`Ralph works on the project around the current directory, with a model.
 
 Usage:
-  ralph [flags] "task"     do one task; several words are joined by spaces
-  ralph [flags] -          read the task from standard input
-  ralph chat               talk with Ralph
+  ralph "task" [flags]     do one task; several words are joined by spaces
+  ralph - [flags]          read the task from standard input
+  ralph                    talk with Ralph, on a terminal; also: ralph chat
   ralph COMMAND [flags]
 
-  Flags stand before the task: its first word ends them. What is piped into
+  Flags may stand before and after the task; "--" ends them. What is piped into
   ralph "task" goes along as context (< /dev/null: nothing). A task that looks
-  like a command follows "--": ralph -- status
+  like a command or a flag follows "--": ralph -- status
 
 Examples:
   ralph "the upload test fails now and then; find out why and fix it"
@@ -137,6 +137,7 @@ Examples:
 		}
 	}
 	entry(&b, "-h, --help", "show this help")
+	entry(&b, "-v, --version", "print the version")
 	b.WriteString(`
   Each flag has a RALPH_ variable (--max-turns: RALPH_MAX_TURNS) and a key in
   the configuration (max_turns); "ralph config" shows all values and where they

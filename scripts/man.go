@@ -34,7 +34,7 @@ func (inv *invocation) manual(root *cobra.Command) string {
 	m.section("DESCRIPTION")
 	m.paragraphs(`Ralph works on the project around the current directory, with a language model: one coordinator, which has agents work side by side, and a human who always has the last word.`,
 		`ralph "task" does one task and says in its exit code and in one document what came of it; ralph chat is the shell in which one talks with Ralph; ralph run works through a plan.`,
-		`Flags stand before the task: its first word ends them. Several words are joined by spaces. What is piped into ralph "task" goes along as context (< /dev/null: nothing), and - reads the task itself from standard input. A task that looks like a command follows --: ralph -- status.`,
+		`Flags may stand before and after the words of the task, which are joined by spaces; -- ends the flags. What is piped into ralph "task" goes along as context (< /dev/null: nothing), and - reads the task itself from standard input. A task that looks like a command follows --: ralph -- status.`,
 		`Standard output carries the answer (text), one result document (--json) or one event a line (--output jsonl), and nothing else; progress, warnings and errors go to standard error. The document comes on every way out.`)
 	inv.manualCommands(m, root)
 	inv.manualOptions(m)

@@ -13,7 +13,6 @@ import (
 // the commands with the words that they take.
 func guardTask(words []string, known map[string][]string) error {
 	first := words[0]
-	asTask := "ralph -- " + strings.Join(words, " ")
 	// A word that comes with a flag, or with what the command takes, was meant
 	// as a command too: task text does not begin like that.
 	lone := len(words) == 1 || strings.HasPrefix(words[1], "-")
@@ -29,7 +28,7 @@ func guardTask(words []string, known map[string][]string) error {
 	if !lone && !(len(words) == 2 && slices.Contains(known[best], words[1])) {
 		return nil
 	}
-	return usage("to pass it as a task: "+asTask, "unknown command %q; did you mean %q?", first, "ralph "+best)
+	return usage("to pass it as a task: "+taskLine(words), "unknown command %q; did you mean %q?", first, "ralph "+best)
 }
 
 // asTask is the end of a hint for words that do not fit a command and may be a task
@@ -38,11 +37,16 @@ func asTask(c *cobra.Command, args []string) string {
 	if len(args) < 2 || c.Parent() == nil || c.Parent().HasParent() {
 		return ""
 	}
-	text := c.Name() + " " + strings.Join(args, " ")
+	return "; to pass it as a task: " + taskLine(append([]string{c.Name()}, args...))
+}
+
+// taskLine is the command line that takes words as the text of a task.
+func taskLine(words []string) string {
+	text := strings.Join(words, " ")
 	if len(text) > 60 || strings.ContainsFunc(text, func(r rune) bool { return strings.ContainsRune("'\"`\\$&|;<>()*?#~!", r) || r < ' ' }) {
-		text = c.Name() + " …" // it has to be quoted again
+		text = words[0] + " …" // it has to be quoted again
 	}
-	return "; to pass it as a task: ralph -- " + text
+	return "ralph -- " + text
 }
 
 // nearest returns the candidate that word is most likely a slip of, or "": one

@@ -179,9 +179,6 @@ func (inv *invocation) oneShot(ctx context.Context, c *cobra.Command, words []st
 	if err := inv.targets(); err != nil {
 		return err
 	}
-	if inv.stray != "" {
-		inv.warning(fmt.Sprintf("%s is part of the task's text: flags stand before the task, and -- before it says that this is meant", inv.stray))
-	}
 	job, err := inv.job(ctx, words)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
@@ -358,4 +359,21 @@ func spelled(text string) string {
 		i += n
 	}
 	return b.String()
+}
+
+// strayFlag returns the first of the flags that a task ends with, or "". They
+// are part of its text, and most likely were not meant to be.
+func strayFlag(words []string, fs *pflag.FlagSet) string {
+	for i := 1; i < len(words); i++ {
+		name, _, _ := strings.Cut(words[i], "=")
+		long, ok := strings.CutPrefix(name, "--")
+		known := ok && fs.Lookup(long) != nil || len(name) == 2 && name[0] == '-' && fs.ShorthandLookup(name[1:]) != nil
+		if !known {
+			continue
+		}
+		if end, _ := firstWord(words[i:], fs); i+end >= len(words) {
+			return name
+		}
+	}
+	return ""
 }

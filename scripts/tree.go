@@ -19,19 +19,22 @@ func (inv *invocation) dispatch(ctx context.Context, args []string) error {
 	inv.form = guessOutput(nil, inv.Getenv)
 	inv.out.resultFile = inv.Getenv("RALPH_RESULT_FILE")
 	root := inv.tree()
-	index, dashed := firstWord(args, root.PersistentFlags())
-	words := args[index:]
+	flags, words, dashed := separate(args, root.PersistentFlags())
 	if len(words) > 0 && isCompletion(words[0]) {
 		inv.complete(root)
 	}
-	err := inv.guard(root, words, dashed)
-	if err == nil {
-		parse := args
-		if !dashed && len(words) > 0 && !isCommand(root, words[0]) {
-			inv.stray = strayFlag(words, root.PersistentFlags())
-			// "--" keeps cobra from looking for a command further on.
-			parse = slices.Concat(args[:index], []string{"--"}, words)
+	parse, err := args, error(nil)
+	switch {
+	case len(words) == 0 || !dashed && isCommand(root, words[0]):
+	case dashed:
+		parse = slices.Concat(flags, []string{"--"}, words)
+	default:
+		if parse, err = inv.guard(root, args, words); parse == nil && err == nil {
+			// "--" keeps cobra from looking for a command among the words.
+			parse = slices.Concat(flags, []string{"--"}, words)
 		}
+	}
+	if err == nil {
 		root.SetArgs(parse)
 		err = root.ExecuteContext(ctx)
 	}
@@ -42,16 +45,25 @@ func (inv *invocation) dispatch(ctx context.Context, args []string) error {
 	return err
 }
 
-// guard refuses what looks like a command and is none.
-func (inv *invocation) guard(root *cobra.Command, words []string, dashed bool) error {
-	if dashed || len(words) == 0 || words[0] == "-" || isCommand(root, words[0]) {
-		return nil
+// guard returns the arguments with the command for which their first word, which is
+// none, stands; nil for a task. What was most likely meant as a command is an error.
+func (inv *invocation) guard(root *cobra.Command, args, words []string) ([]string, error) {
+	if words[0] == "-" {
+		return nil, nil
+	}
+	if in, err := meant(words[:1]); in != nil || err != nil {
+		if err != nil {
+			_, err = meant(words) // with the whole text in its hint
+			return nil, err
+		}
+		at, _ := firstWord(args, root.PersistentFlags())
+		return slices.Concat(args[:at], in, args[at+1:]), nil
 	}
 	known := map[string][]string{"help": nil}
 	for _, c := range root.Commands() {
 		known[c.Name()] = c.ValidArgs
 	}
-	return guardTask(words, known)
+	return nil, guardTask(words, known)
 }
 
 // isCompletion says whether a word is what the completion scripts ask with.
@@ -77,6 +89,12 @@ func (inv *invocation) tree() *cobra.Command {
 		Args:              cobra.ArbitraryArgs,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(c *cobra.Command, words []string) error {
+			if inv.version {
+				return inv.printVersion(c)
+			}
+			if len(words) == 0 && isTerminal(inv.Stdin) && isTerminal(inv.Stdout) {
+				return inv.chat(c.Context(), c, ChatOptions{})
+			}
 			return inv.oneShot(c.Context(), c, words)
 		},
 	}
@@ -87,8 +105,7 @@ func (inv *invocation) tree() *cobra.Command {
 	addFlags(root.PersistentFlags(), inv.keys, config.ScopeCommon)
 	json := root.PersistentFlags().VarPF(&flagValue{kind: config.KindBool}, "json", "", "the same as --output json")
 	json.NoOptDefVal = "true"
-	// The first word ends the flags of a task: its text is never parsed.
-	root.Flags().SetInterspersed(false)
+	root.Flags().BoolVarP(&inv.version, "version", "v", false, "print the version")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagFault(err, c) })
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { inv.help(c) })
 	root.SetHelpCommand(inv.helpCommand())
@@ -134,18 +151,12 @@ func (inv *invocation) chatCommand() *cobra.Command {
 	var goOn, fresh bool
 	var resume string
 	c := &cobra.Command{
-		Use:   "chat [--continue | --resume [ID] | --new]",
+		Use:   "chat [MESSAGE] [--continue | --resume [ID] | --new]",
 		Short: "talk with Ralph",
 		Long: "Talk with Ralph. Without a flag it begins a new session, or goes on with the newest when that was interrupted or cut off; " +
 			"without a terminal it does not guess then: --continue or --new has to say it.\n" +
-			"What you type while Ralph works is delivered at the next boundary; Ctrl-C stops everything. /help in the chat lists what can be typed there.\n" +
+			"MESSAGE is what you say first; several words are joined. What you type while Ralph works is delivered at the next boundary; Ctrl-C stops everything. /help in the chat lists what can be typed there.\n" +
 			"Example: ralph chat\nExample: ralph chat --continue\nExample: ralph chat --resume\nExample: ralph chat --new -m gpt-5 --edit-mode vi",
-		Args: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("resume") && resume == whichSession {
-				return wordsOf(0, 1)(c, args)
-			}
-			return wordsOf(0, 0)(c, args)
-		},
 	}
 	c.Flags().BoolVar(&goOn, "continue", false, "go on with the newest session")
 	c.Flags().StringVar(&resume, "resume", "", "go on with the session `ID`, a unique prefix of one or a name; without ID it asks which")
@@ -163,8 +174,8 @@ func (inv *invocation) chatCommand() *cobra.Command {
 		}
 		if c.Flags().Changed("resume") {
 			n++
-			if resume == whichSession && len(args) == 1 {
-				resume = args[0] // a flag whose value can be left out does not take the next word
+			if resume == whichSession && len(args) > 0 {
+				resume, args = args[0], args[1:] // a flag whose value can be left out does not take the next word
 			}
 			if o.Session = strings.TrimSpace(resume); o.Session == "" {
 				return usage("ralph chat --resume asks which session, ralph chat --continue goes on with the newest", "--resume needs a session's id")
@@ -175,6 +186,9 @@ func (inv *invocation) chatCommand() *cobra.Command {
 		}
 		if n > 1 {
 			return usage("ralph chat --help", "--continue, --resume and --new exclude each other")
+		}
+		if o.First = strings.TrimSpace(strings.Join(args, " ")); len(args) > 0 && o.First == "" {
+			return usage("ralph chat --help", "the message is empty")
 		}
 		return inv.chat(c.Context(), c, o)
 	}
