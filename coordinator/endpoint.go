@@ -23,6 +23,12 @@ func Connect(ctx context.Context, cfg *config.Config, getenv func(string) string
 	return model.New(model.Options{Endpoint: endpoint}), nil
 }
 
+// Configured returns the endpoint that the settings and the environment name, without
+// asking anybody; ok is false where they name none.
+func Configured(cfg *config.Config, getenv func(string) string) (end model.Endpoint, ok bool) {
+	return model.Configured(wish(cfg, getenv))
+}
+
 // besides is how many connections are kept for those who are no children: the
 // coordinator and side answers.
 const besides = 5

@@ -301,7 +301,7 @@ func (g *gate) askUser(ctx context.Context, who string, ends bool, q tools.Quest
 		}
 		return "", tools.ErrNobody
 	}
-	answer, err := g.human(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: q.Text}, Question{Kind: "question", Agent: who, Text: q.Text, Options: q.Options})
+	answer, err := g.human(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: q.Text}, Question{Kind: "question", Agent: who, Text: q.Text, Options: q.Options, Open: true})
 	if err == nil {
 		g.emit(agent.Event{Type: agent.EventAsk, Agent: who, Text: answer, Status: "answered"})
 	}

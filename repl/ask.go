@@ -1,7 +1,6 @@
 package repl
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -88,8 +87,7 @@ const kindPick = "pick"
 // the safe answer, the first option, or the default of a question without options.
 func (s *Shell) onAnswer(text string) {
 	q := s.questions[0]
-	choice, ok := resolve(text, q.Options)
-	choice = cmp.Or(choice, q.Default)
+	choice, ok := q.Answer(text)
 	if ok && choice == "" && q.Kind != kindPick {
 		s.note("type an answer; Ctrl-C stops instead")
 		return
@@ -104,31 +102,6 @@ func (s *Shell) onAnswer(text string) {
 		s.ink.say(func(r *render.Renderer) string { return r.Answer(choice) })
 	}
 	s.closeQuestion(q, answer{text: choice})
-}
-
-// resolve finds the option that text means: exactly, or as the beginning of one
-// alone.
-func resolve(text string, options []string) (string, bool) {
-	text = strings.TrimSpace(text)
-	if len(options) == 0 {
-		return text, true
-	}
-	if text == "" {
-		return options[0], true
-	}
-	var found []string
-	for _, o := range options {
-		if strings.EqualFold(o, text) {
-			return o, true
-		}
-		if len(o) >= len(text) && strings.EqualFold(o[:len(text)], text) {
-			found = append(found, o)
-		}
-	}
-	if len(found) == 1 {
-		return found[0], true
-	}
-	return "", false
 }
 
 // newPicker makes the picker of this conversation.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"ralph/coordinator"
 	"ralph/coordinator/slash"
+	"ralph/memory/near"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 	"ralph/workers/git"
@@ -102,8 +104,10 @@ func (s *Shell) model(args string) {
 		return
 	}
 	if args != "" {
-		s.mind.Models.SetModel(args)
-		s.note("model is now " + args)
+		s.start("models", false, func(ctx context.Context) func() {
+			names, err := s.mind.Models.Models(ctx)
+			return func() { s.modelNamed(args, names, err) }
+		})
 		return
 	}
 	now := s.mind.Models.Endpoint().Model
@@ -115,6 +119,34 @@ func (s *Shell) model(args string) {
 		}
 		return func() { s.modelPicked(name, now, err) }
 	})
+}
+
+// modelNamed takes a model that the endpoint lists, or any where it has no list.
+func (s *Shell) modelNamed(name string, listed []string, err error) {
+	if len(listed) > 0 && !slices.Contains(listed, name) {
+		hint := "/model lets you pick one; ralph chat --model " + name + " takes a name that is not listed"
+		best, at := "", len(name)/2
+		for _, l := range listed {
+			if d := near.Distance(strings.ToLower(name), strings.ToLower(l)); d < at {
+				best, at = l, d
+			}
+		}
+		if best != "" {
+			hint = "did you mean " + best + "? " + hint
+		}
+		s.fail(fmt.Sprintf("model %q: the endpoint does not list it; model stays %s", render.Brief(name), named(s.mind.Models.Endpoint().Model)), hint)
+		return
+	}
+	s.mind.Models.SetModel(name)
+	if len(listed) == 0 {
+		why := "the endpoint lists none"
+		if err != nil {
+			why = err.Error()
+		}
+		s.note("model is now " + name + ", unchecked: " + why)
+		return
+	}
+	s.note("model is now " + name)
 }
 
 func (s *Shell) modelPicked(name, now string, err error) {

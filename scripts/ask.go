@@ -1,13 +1,11 @@
 package scripts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"ralph/coordinator"
@@ -62,8 +60,8 @@ func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error)
 			fmt.Fprintln(a.out)
 			return "", err
 		}
-		if answer, ok := choose(line, q.Options); ok {
-			return cmp.Or(answer, q.Default), nil
+		if answer, ok := q.Answer(line); ok {
+			return answer, nil
 		}
 		fmt.Fprintf(a.out, "ralph: please answer with one of: %s\n", visible.Text(strings.Join(q.Options, ", ")))
 	}
@@ -95,10 +93,13 @@ func (a *asker) show(q coordinator.Question) {
 	for i, o := range q.Options {
 		fmt.Fprintf(a.out, "  %d. %s%s\n", i+1, visible.Text(o), meaning(q, o))
 	}
-	if len(q.Options) > 0 {
-		fmt.Fprintf(a.out, "answer [%s]: ", visible.Text(q.Options[0]))
-	} else {
+	switch {
+	case len(q.Options) == 0:
 		fmt.Fprint(a.out, "answer: ")
+	case q.Open:
+		fmt.Fprintf(a.out, "answer, also in your own words [%s]: ", visible.Text(q.Options[0]))
+	default:
+		fmt.Fprintf(a.out, "answer [%s]: ", visible.Text(q.Options[0]))
 	}
 }
 
@@ -128,34 +129,6 @@ func meaning(q coordinator.Question, answer string) string {
 		return " (all commands of this session)"
 	}
 	return ""
-}
-
-// choose finds the option that a line means: its number, its words, or a
-// beginning that no other option has.
-func choose(line string, options []string) (string, bool) {
-	line = strings.TrimSpace(line)
-	if len(options) == 0 {
-		return line, true
-	}
-	if line == "" {
-		return options[0], true
-	}
-	if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(options) {
-		return options[n-1], true
-	}
-	var found []string
-	for _, o := range options {
-		if strings.EqualFold(o, line) {
-			return o, true
-		}
-		if strings.HasPrefix(strings.ToLower(o), strings.ToLower(line)) {
-			found = append(found, o)
-		}
-	}
-	if len(found) == 1 {
-		return found[0], true
-	}
-	return "", false
 }
 
 // readLine reads up to a newline and no further, so that later questions find

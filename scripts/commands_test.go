@@ -339,23 +339,6 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-func TestChoose(t *testing.T) {
-	options := []string{"no", "yes", "yes, always"}
-	for line, want := range map[string]string{"": "no", "2": "yes", "YES": "yes", "n": "no", "yes,": "yes, always", " yes ": "yes"} {
-		if got, ok := choose(line, options); !ok || got != want {
-			t.Errorf("choose(%q) = %q, %v", line, got, ok)
-		}
-	}
-	for _, line := range []string{"y", "4", "0", "maybe"} {
-		if got, ok := choose(line, options); ok {
-			t.Errorf("choose(%q) = %q", line, got)
-		}
-	}
-	if got, ok := choose(" free text ", nil); !ok || got != "free text" {
-		t.Errorf("free text: %q", got)
-	}
-}
-
 func BenchmarkVersion(b *testing.B) {
 	for b.Loop() {
 		Main(b.Context(), App{Stdout: writerFunc(func(p []byte) (int, error) { return len(p), nil }), Stderr: os.Stderr}, []string{"version"})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ralph/coordinator"
 	"ralph/memory/config"
 	"ralph/memory/visible"
 )
@@ -49,7 +50,7 @@ func (inv *invocation) configCommand() *cobra.Command {
 			}
 			// Nothing was worked on: a result file is not for this command.
 			inv.out.resultFile = ""
-			entries := slices.DeleteFunc(inv.cfg.Entries(), func(e config.Entry) bool { return !asked(e.Key, args) })
+			entries := slices.DeleteFunc(inv.endpointEntries(inv.cfg.Entries()), func(e config.Entry) bool { return !asked(e.Key, args) })
 			if inv.form == outputText {
 				return inv.out.print(configTable(entries, inv.out.terminal))
 			}
@@ -58,6 +59,49 @@ func (inv *invocation) configCommand() *cobra.Command {
 	}
 	c.AddCommand(inv.editConfig()...)
 	return c
+}
+
+// endpointEntries completes the entries of the endpoint with what is in effect though
+// no key of Ralph's sets it: the variables of the vendors, and the profile that is used.
+func (inv *invocation) endpointEntries(entries []config.Entry) []config.Entry {
+	end, ok := coordinator.Configured(inv.cfg, inv.Getenv)
+	if !ok {
+		return entries
+	}
+	from := end.Source
+	for _, name := range []string{"OPENAI_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"} {
+		if end.Key != "" && inv.Getenv(name) == end.Key {
+			from = name
+			break
+		}
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.Origin.Source != "default" {
+			continue
+		}
+		value, source := "", from
+		switch e.Key.Name {
+		case "base_url":
+			if value = end.BaseURL; inv.Getenv("OPENAI_BASE_URL") != "" && !strings.HasPrefix(end.Source, "profile ") {
+				source = "OPENAI_BASE_URL"
+			}
+		case "model":
+			value, source = end.Model, end.Source
+		case "api_key":
+			if end.Key != "" {
+				value = config.Hidden(end.Key)
+			}
+		}
+		if value == "" {
+			continue
+		}
+		if e.Value = value; strings.Contains(source, "_") {
+			source = "env " + source
+		}
+		e.Origin.Source = source
+	}
+	return entries
 }
 
 func keyNames(keys []config.Key) []string {

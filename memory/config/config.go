@@ -190,7 +190,7 @@ func (c *Config) Entries() []Entry {
 			value = c.ProposedCheck
 		}
 		if k.Secret {
-			value = hide(value)
+			value = Hidden(value)
 		}
 		if u, err := url.Parse(value); err == nil && k.Name == "base_url" {
 			if _, has := u.User.Password(); has {
@@ -202,9 +202,9 @@ func (c *Config) Entries() []Entry {
 	return entries
 }
 
-// hide shows that a secret is set, and its end if it is long enough that the
-// end gives little away.
-func hide(secret string) string {
+// Hidden shows that a secret is set, and its end if it is long enough that the
+// end gives little away; it is "not set" for "".
+func Hidden(secret string) string {
 	switch {
 	case secret == "":
 		return "not set"

@@ -113,6 +113,13 @@ func (r *Renderer) answers(q coordinator.Question) string {
 		safe[i] = SafeLine(o)
 	}
 	safe[0] = "[" + safe[0] + "]"
+	if q.Open {
+		var b strings.Builder
+		for i, o := range safe {
+			b.WriteString(r.Rows(fmt.Sprintf("  %d %s", i+1, o), 4))
+		}
+		return b.String() + r.Rows("  "+r.dim("a number, or your own words"), 2)
+	}
 	if q.Kind != "permission" && q.Kind != "check" {
 		return r.Rows("  "+r.dim(strings.Join(safe, " / ")), 2)
 	}

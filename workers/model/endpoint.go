@@ -91,6 +91,17 @@ func Choose(ctx context.Context, w Wish) (Endpoint, error) {
 	return ch.complete(ctx, end)
 }
 
+// Configured returns the endpoint that Choose finds without asking anybody; ok is false
+// where none is named. Its Model is "" where that would be asked for.
+func Configured(w Wish) (end Endpoint, ok bool) {
+	w.ProbeLocal = false
+	if w.Getenv == nil {
+		w.Getenv = func(string) string { return "" }
+	}
+	end, err := (&choice{Wish: w}).find(context.Background())
+	return end, err == nil
+}
+
 // choice is a Choose while it works.
 type choice struct {
 	Wish
