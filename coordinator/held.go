@@ -9,6 +9,7 @@ import (
 
 	"ralph/memory"
 	"ralph/memory/durable"
+	"ralph/memory/session"
 )
 
 // hinted says in one line what could not be stored and what can be done about
@@ -77,17 +78,24 @@ func stored(err error) error {
 	return &storedError{err}
 }
 
-// unsaved says of a one-shot, whose process ends now, that what the model had
-// it record is lost with it: it has not done all it was to do. mu is held.
+// unsaved fails the outcome of work whose process ends now when a record of it is
+// nowhere but in memory: in no journal, or in a state file that could not be written.
+// err is why; mu is held.
 func (b *book) unsaved(out *Outcome, j Job, err error) {
-	held := slices.DeleteFunc(b.store.Held(), func(name string) bool { return name == memory.ProgressFile })
-	if j.Chat || b.readOnly || err == nil || len(held) == 0 || errors.Is(err, durable.ErrSymlink) {
-		return // what is in the log only is not lost, and what Ralph itself notes is no part of the work
+	lost := b.store.Held()
+	if b.held {
+		lost = append(lost, session.JournalFile)
 	}
-	text := "what was recorded in " + few(held) + " could not be saved: " + hinted(err)
+	if j.Chat || b.readOnly || len(lost) == 0 || errors.Is(err, durable.ErrSymlink) {
+		return
+	}
+	text := few(lost) + " could not be saved"
+	if err != nil {
+		text += ": " + hinted(err)
+	}
 	if out.Status != StatusCompleted {
 		b.note(text)
 		return
 	}
-	out.Status, out.Reason, out.Failure = StatusFailed, "", &Failure{Kind: "io", Message: text, Hint: "the work itself is done; what was not saved has to be recorded again"}
+	out.Status, out.Reason, out.Failure = StatusFailed, "", &Failure{Kind: "unsaved", Message: text, Hint: "make room on the filesystem; the changes to the project's files are there, what Ralph had to note of them is lost"}
 }

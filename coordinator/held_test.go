@@ -58,7 +58,7 @@ func TestAOneShotThatCannotSave(t *testing.T) {
 	p, disk := fullAtTurn(t, 2)
 	c := p.open()
 	out := c.Run(t.Context(), coordinator.Job{Task: "go"})
-	if out.Status != coordinator.StatusFailed || out.Failure == nil || out.Failure.Kind != "io" ||
+	if out.Status != coordinator.StatusFailed || out.Failure == nil || out.Failure.Kind != "unsaved" ||
 		!strings.Contains(out.Reason, "AGENT.md") || !strings.Contains(out.Reason, "the filesystem mounted at /") || out.Answer != "done" {
 		t.Errorf("%+v %+v", out, out.Failure)
 	}

@@ -317,7 +317,9 @@ func TestAFullDiskInTheMiddleOfARun(t *testing.T) {
 				}
 			}
 			out := c.Run(t.Context(), coordinator.Job{Task: "go"})
-			p.want(out, coordinator.StatusCompleted)
+			if out.Status != coordinator.StatusFailed || out.Failure == nil || out.Failure.Kind != "unsaved" || !strings.Contains(out.Reason, "journal.jsonl") {
+				t.Errorf("%+v %+v", out, out.Failure)
+			}
 			held := 0
 			for _, w := range out.Warnings {
 				if strings.Contains(w, "held, not saved") {
@@ -332,7 +334,7 @@ func TestAFullDiskInTheMiddleOfARun(t *testing.T) {
 			if journal := p.journal(); strings.Count(journal, `"kind":"message"`) != 8 || !strings.Contains(journal, `"kind":"outcome"`) {
 				t.Errorf("the journal is not whole once there is room again:\n%s", journal)
 			}
-			p.wantFile("RALPH_PROGRESS.md", "completed")
+			p.wantFile("RALPH_PROGRESS.md", "completed") // what the work came to
 		})
 	}
 }

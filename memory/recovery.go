@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 	"unicode/utf8"
@@ -106,6 +107,25 @@ func Inspect(ctx context.Context, o Options) ([]FileState, error) {
 		out = append(out, st)
 	}
 	return out, nil
+}
+
+// Gone names the state files that Ralph wrote last and that are not there any more:
+// Recover brings them back. It reads only, takes no lock, and looks at no content.
+func Gone(o Options) ([]string, error) {
+	s, err := newStore(o)
+	if err != nil {
+		return nil, err
+	}
+	note := s.readNote()
+	var names []string
+	for _, name := range order() {
+		if _, known := note.Files[name]; known {
+			if _, err := durable.Lstat(s.fs, s.files[name].path); errors.Is(err, fs.ErrNotExist) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
 }
 
 // sources lists what is known of a file.

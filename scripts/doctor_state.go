@@ -19,6 +19,8 @@ const (
 	lowInodes = 10000
 	// largeState is the size of the state above which the doctor warns.
 	largeState = 1 << 30
+	// noSpace is the room below which nothing more can be counted on to be saved.
+	noSpace = 1 << 20
 	// shownParts bounds how many parts of the state are named.
 	shownParts = 4
 )
@@ -33,6 +35,9 @@ func (d *doctor) space() {
 		}
 		if sp.FreeBytes < lowSpace || sp.FreeInodes >= 0 && sp.FreeInodes < lowInodes {
 			status, hint = checkWarn, "make room there (df -h, df -i): what cannot be saved is held in memory"
+		}
+		if sp.FreeBytes < noSpace || sp.FreeInodes == 0 {
+			status = checkFail
 		}
 		d.add("space", status, hint, "%s on the filesystem mounted at %s", text, orWord(sp.Mount, "(not known)"))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/afero"
@@ -223,6 +224,11 @@ func (inv *invocation) recorded(ctx context.Context, d *statusDocument, alive bo
 		return err
 	}
 	inv.planRun(d, alive)
+	if gone, err := memory.Gone(memory.Options{Root: inv.root}); err != nil {
+		inv.warning(err.Error())
+	} else if len(gone) > 0 && !alive {
+		inv.warning(strings.Join(gone, ", ") + " was deleted since Ralph wrote it: ralph recover brings it back")
+	}
 	return nil
 }
 
