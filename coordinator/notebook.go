@@ -111,6 +111,22 @@ func (b *book) Learn(_ context.Context, l tools.Learning) (string, error) {
 	})
 }
 
+// Decide keeps a decision in the decision history and the conversation of the session;
+// without a session in AGENT.md.
+func (b *book) Decide(_ context.Context, ch tools.Choice) (string, error) {
+	return b.use(func(s *memory.Store) (string, error) {
+		if b.story == nil {
+			how := ""
+			if len(ch.Alternatives) > 0 {
+				how = "considered: " + strings.Join(ch.Alternatives, "; ")
+			}
+			return "kept in " + memory.AgentFile, s.Learn(memory.Learning{Type: "decision", What: ch.What, Why: ch.Why, How: how, Learning: ch.What})
+		}
+		b.story.chose(ch)
+		return "decided: " + ch.What, nil
+	})
+}
+
 // notebook is the book for an agent that works at a station: what it says of a
 // document is read in its own tree.
 type notebook struct {
@@ -191,6 +207,26 @@ func (b *book) remembered() (goals, tasks, learned string, err error) {
 	}
 	return goals, head(open.String(), maxRemembered), learned, err
 }
+
+// lately is what a conversation is told of the work before it: the newest of the
+// progress, and what is to do.
+func (b *book) lately() (progress, todo string) {
+	read := func(name string) string {
+		data, err := durable.ReadFile(b.c.opt.FS, filepath.Join(b.c.opt.Root, name), maxStateBytes)
+		if err != nil {
+			return "" // of what cannot be read others tell
+		}
+		return string(data)
+	}
+	progress = read(memory.ProgressFile)
+	if i := strings.Index(progress, "\n## "); i >= 0 {
+		progress = progress[i+1:] // newest first
+	}
+	return head(progress, maxLately), tail(read(memory.TodoFile), maxLately)
+}
+
+// maxLately bounds what of each file a conversation begins with, in bytes.
+const maxLately = 2 << 10
 
 // head is the beginning of a text, cut at a line end, or within a line that is
 // longer than n.

@@ -37,8 +37,10 @@ func (c *Coordinator) Replan(s loop.Settings) error {
 	return nil
 }
 
-// Why says how it was decided about a task of a plan: by the run that goes on, or
-// by the last session that decided about it.
+// Why says how it was decided about a task of a plan, by the run that goes on, or by
+// the last session that decided about it; or what the model decided of which task is
+// a part. With "" it is all that the model decided in the last session that has such a
+// decision.
 func (c *Coordinator) Why(task string) (string, error) {
 	if l := c.planning.loop(); l != nil {
 		if text, ok := l.Why(task); ok {
@@ -59,18 +61,31 @@ func (c *Coordinator) Why(task string) (string, error) {
 			return text, nil
 		}
 	}
-	return "", &Error{Op: "why", Path: task, Err: errors.New("nothing was decided about such a task"), Status: StatusUsage, Hint: "/plan lists the tasks; a decision is made before a task is worked"}
+	return "", &Error{Op: "why", Path: task, Err: errors.New("nothing was decided about such a task"), Status: StatusUsage, Hint: "/plan lists the tasks; a decision is made before a task is worked, or recorded by the model with its reason"}
+}
+
+// about reports whether a decision is about a task, or is one of the model whose text
+// holds it.
+func about(d folder.Decision, task string) bool {
+	if own := d.DecisionType == folder.DecisionAction && d.Outcome == folder.OutcomeDecided; own && strings.Contains(strings.ToLower(d.Decision.Action), strings.ToLower(task)) {
+		return true
+	}
+	return task != "" && strings.EqualFold(d.TaskID, task)
 }
 
 // decided tells the decisions about a task, the last first.
 func decided(list []folder.Decision, task string) string {
 	var b strings.Builder
 	for _, d := range slices.Backward(list) {
-		if !strings.EqualFold(d.TaskID, task) {
+		if !about(d, task) {
 			continue
 		}
-		fmt.Fprintf(&b, "%s %s: %s (confidence %.2f)", d.Time.Local().Format("2006-01-02 15:04:05"), d.TaskID, d.Decision.Action, d.Decision.Confidence)
-		if d.Outcome != "" {
+		own := d.Outcome == folder.OutcomeDecided
+		fmt.Fprintf(&b, "%s %s", d.Time.Local().Format("2006-01-02 15:04:05"), strings.TrimPrefix(d.TaskID+": "+d.Decision.Action, ": "))
+		if !own {
+			fmt.Fprintf(&b, " (confidence %.2f)", d.Decision.Confidence)
+		}
+		if d.Outcome != "" && !own {
 			fmt.Fprintf(&b, " → %s", d.Outcome)
 		}
 		b.WriteString("\n")
@@ -78,6 +93,10 @@ func decided(list []folder.Decision, task string) string {
 			b.WriteString(d.Decision.Rationale + "\n")
 		}
 		for _, a := range d.Decision.Alternatives {
+			if own {
+				fmt.Fprintf(&b, "  instead of: %s\n", a.Action)
+				continue
+			}
 			fmt.Fprintf(&b, "  %-9s %.2f\n", a.Action, a.Score)
 		}
 	}

@@ -1,8 +1,11 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
@@ -91,6 +94,10 @@ func (c *Coordinator) systemPrompt(j Job) (string, error) {
 	if facts.Goals, facts.Tasks, facts.Learned, err = c.book.remembered(); err != nil {
 		c.warn("state: " + err.Error())
 	}
+	if j.Chat {
+		facts.Git = c.gitFact()
+		facts.Progress, facts.Todo = c.book.lately()
+	}
 	text, err := prompt.System(facts)
 	if err != nil {
 		return "", err
@@ -102,6 +109,37 @@ func (c *Coordinator) systemPrompt(j Job) (string, error) {
 	c.mu.Unlock()
 	return wanted.text, nil
 }
+
+// gitFact is the branch and what is not committed, as git status --short shows it; ""
+// without a repository, and where git takes longer than askGit.
+func (c *Coordinator) gitFact() string {
+	if c.repo == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(c.closing, askGit)
+	defer cancel()
+	branch, err := c.repo.Branch(ctx)
+	if err != nil {
+		return ""
+	}
+	list, err := c.repo.Status(ctx)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "on %s, %s not committed\n", cmp.Or(branch, "no branch"), count(len(list), "change"))
+	for i, x := range list {
+		if i == maxStatus {
+			fmt.Fprintf(&b, "and %d more\n", len(list)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s %s\n", x.Kind, x.Path)
+	}
+	return b.String()
+}
+
+// maxStatus bounds the changes that a conversation is told as it begins.
+const maxStatus = 40
 
 func (c *Coordinator) commandsFact() string {
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"ralph/memory/session/folder"
 	"ralph/workers/agent"
+	"ralph/workers/tools"
 )
 
 // gate tells what a check said.
@@ -51,7 +52,7 @@ func (t *chronicle) validates(run bool, commands ...string) {
 
 // decision tells how a permission or a question was decided.
 func (t *chronicle) decision(e agent.Event) {
-	d := folder.Decision{Time: e.Time, TaskID: cmp.Or(e.TaskID, t.task), DecisionType: "permission", Outcome: e.Status}
+	d := folder.Decision{Time: e.Time, TaskID: cmp.Or(e.TaskID, t.task), DecisionType: folder.DecisionAction, Outcome: e.Status}
 	d.Context.CurrentTask = d.TaskID
 	d.Context.AvailableActions = []string{"allow", "deny"}
 	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = e.Status, 1, e.Rule
@@ -71,7 +72,10 @@ func (t *chronicle) decision(e agent.Event) {
 	case e.Rule == "":
 		d.Decision.Rationale = "the user was asked"
 	}
-	by, waited := "rule", time.Duration(0)
+	by, waited, kind := "rule", time.Duration(0), "permission"
+	if e.Type == agent.EventAsk {
+		kind = folder.DecisionHelp
+	}
 	if !t.asked.at.IsZero() && t.asked.what == what && t.asked.call == e.CallID {
 		by, waited = "user", max(0, e.Time.Sub(t.asked.at))
 		t.asked = asked{}
@@ -80,7 +84,21 @@ func (t *chronicle) decision(e agent.Event) {
 	t.files.Decide(d)
 	t.session.Note(fmt.Sprintf("decision: %s: %s (%s)", d.Decision.Action, "`"+strings.ReplaceAll(head(what, maxToldBytes), "`", "'")+"`", d.Decision.Rationale))
 	t.files.Log(folder.Event{Time: e.Time, Type: folder.Decided, TaskID: d.TaskID, Result: d.Decision.Action, Duration: waited,
-		Details: map[string]any{"decision_type": d.DecisionType, "about": head(what, maxToldBytes), "by": by, "agent": e.Agent}})
+		Details: map[string]any{"decision_type": kind, "about": head(what, maxToldBytes), "by": by, "agent": e.Agent}})
+}
+
+// chose keeps a decision that an agent made for itself.
+func (t *chronicle) chose(ch tools.Choice) {
+	d := folder.Decision{TaskID: t.task, DecisionType: folder.DecisionAction, Outcome: folder.OutcomeDecided}
+	d.Context.CurrentTask = t.task
+	d.Context.AvailableActions = append([]string{ch.What}, ch.Alternatives...)
+	d.Decision.Action, d.Decision.Rationale, d.Decision.Confidence = head(ch.What, maxToldBytes), head(ch.Why, maxToldBytes), 1
+	for _, a := range ch.Alternatives {
+		d.Against(head(a, maxToldBytes), 0)
+	}
+	t.files.Decide(d)
+	t.session.Note(fmt.Sprintf("decision: %s (%s)", "`"+strings.ReplaceAll(head(ch.What, maxToldBytes), "`", "'")+"`", head(ch.Why, maxToldBytes)))
+	t.files.Log(folder.Event{Type: folder.Decided, TaskID: t.task, Result: head(ch.What, maxToldBytes), Details: map[string]any{"decision_type": folder.DecisionAction, "why": head(ch.Why, maxToldBytes)}})
 }
 
 // unanswered tells of the question that a stop took from the human.

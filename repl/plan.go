@@ -272,7 +272,7 @@ func (s *Shell) why(task string) {
 	case s.mind.Plans == nil:
 		s.fail("this chat knows no plan", "`ralph plan` shows it")
 	case task == "" && s.sequential:
-		s.fail("/why needs a task", "/plan lists them")
+		s.aside(func(context.Context) func() { return s.becauseOf("") })
 	case task == "":
 		s.whyPicked()
 	default:
@@ -285,14 +285,10 @@ func (s *Shell) whyPicked() {
 	now := s.inUse()
 	s.offering("tasks", func(ctx context.Context, pickOne picker) func() {
 		p, err := s.mind.Plans.Plan(ctx, now)
-		if err != nil {
-			return func() { s.explain(err) }
+		if err != nil || len(p.Tasks) == 0 {
+			return s.becauseOf("") // what was decided without a plan
 		}
-		items := taskItems(p)
-		if len(items) == 0 {
-			return func() { s.note("the plan has no tasks") }
-		}
-		task, err := pickOne("why task", items)
+		task, err := pickOne("why task", taskItems(p))
 		switch {
 		case err != nil && cancelled(err):
 			return nil

@@ -105,7 +105,10 @@ func (e *engine) track() {
 
 // tellChoice records a decision about a task, and what it was decided from.
 func (e *engine) tellChoice(t *plan.Task, c decide.Choice, action, why string) {
-	d := folder.Decision{TaskID: t.ID, DecisionType: "task"}
+	d := folder.Decision{TaskID: t.ID, DecisionType: folder.DecisionTask}
+	if action == string(decide.Retry) {
+		d.DecisionType = folder.DecisionRetry
+	}
 	d.Context.CurrentTask = clip(t.Title, maxToldBytes)
 	for _, a := range c.Available {
 		d.Context.AvailableActions = append(d.Context.AvailableActions, string(a))
@@ -113,13 +116,13 @@ func (e *engine) tellChoice(t *plan.Task, c decide.Choice, action, why string) {
 	d.Context.Risk.Execution, d.Context.Risk.Resource, d.Context.Risk.Dependency = c.Risk.Execution, c.Risk.Resource, c.Risk.Dependency
 	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = action, c.Sum.Value, join(c.Rationale, why)
 	for _, s := range c.Scores {
-		if string(s.Action) != action {
+		if string(s.Action) != action && slices.Contains(c.Available, s.Action) {
 			d.Against(string(s.Action), s.Score)
 		}
 	}
 	e.choices[t.ID] = e.o.Files.Decide(d)
 	e.o.Files.Log(folder.Event{Type: folder.Decided, TaskID: t.ID, TaskName: t.Title, Result: action,
-		Details: map[string]any{"decision_type": "task", "confidence": c.Sum.Value, "why": clip(why, maxToldBytes)}})
+		Details: map[string]any{"decision_type": d.DecisionType, "confidence": c.Sum.Value, "why": clip(why, maxToldBytes)}})
 	e.emit(agent.Event{Type: agent.EventDecision, TaskID: t.ID, Text: fmt.Sprintf("%s %s: confidence %.2f", action, t.ID, c.Sum.Value), Status: action, Reason: why})
 	e.l.explain(t.ID, fmt.Sprintf("decided: %s (%s)\nconfidence:\n%s\nscores: %s", action, d.Decision.Rationale, c.Sum.String(), scores(c.Scores)))
 }

@@ -28,6 +28,9 @@ type Facts struct {
 	Instructions []Document
 	Goals, Tasks string // the project's open goals and tasks, as Markdown
 	Learned      string // what AGENT.md holds, bounded by its owner
+	// Of a conversation, as it begins: the branch with what is not committed, the
+	// newest of RALPH_PROGRESS.md, and RALPH_TODO.md.
+	Git, Progress, Todo string
 	Commands     string // how commands run: the sandbox, in one sentence
 	Plan         bool   // only plan, change nothing
 	Schema       string // the JSON Schema that the final answer must fit

@@ -243,6 +243,7 @@ type blank struct{}
 func (blank) Task(context.Context, tools.TaskUpdate) (string, error) { return "", nil }
 func (blank) Todo(context.Context, tools.TodoUpdate) (string, error) { return "", nil }
 func (blank) Goal(context.Context, tools.GoalUpdate) (string, error) { return "", nil }
+func (blank) Decide(context.Context, tools.Choice) (string, error)   { return "", nil }
 func (blank) Learn(context.Context, tools.Learning) (string, error)  { return "", nil }
 func (blank) Feature(context.Context, tools.Feature) (string, error) { return "", nil }
 

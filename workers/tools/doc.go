@@ -1,6 +1,6 @@
 // Package tools holds what a model can do in a project: read, write, edit,
 // list, glob, grep, shell, git and fetch; the tools that keep Ralph's own notes:
-// task, todo, goal, note, learn, record_feature, ask_user and finish; and those
+// task, todo, goal, note, learn, decide, record_feature, ask_user and finish; and those
 // with which one agent starts and steers others: spawn_agents, agent_status,
 // message_agent, stop_agent, merge_agent and set_mode. One tool is one .go file
 // and one .md file; the .md is what the model is told.

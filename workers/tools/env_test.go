@@ -39,6 +39,7 @@ func (n *fakeNotebook) Task(_ context.Context, u TaskUpdate) (string, error) { r
 func (n *fakeNotebook) Todo(_ context.Context, u TodoUpdate) (string, error) { return n.tell(u) }
 func (n *fakeNotebook) Goal(_ context.Context, u GoalUpdate) (string, error) { return n.tell(u) }
 func (n *fakeNotebook) Learn(_ context.Context, l Learning) (string, error)  { return n.tell(l) }
+func (n *fakeNotebook) Decide(_ context.Context, c Choice) (string, error)   { return n.tell(c) }
 func (n *fakeNotebook) Feature(_ context.Context, f Feature) (string, error) { return n.tell(f) }
 
 // bench is a project to try tools in.

@@ -15,6 +15,8 @@ type Notebook interface {
 	Goal(ctx context.Context, u GoalUpdate) (string, error)
 	// Learn keeps a note or a learning.
 	Learn(ctx context.Context, l Learning) (string, error)
+	// Decide keeps a decision.
+	Decide(ctx context.Context, c Choice) (string, error)
 	Feature(ctx context.Context, f Feature) (string, error)
 }
 

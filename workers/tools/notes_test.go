@@ -26,6 +26,7 @@ func TestNotes(t *testing.T) {
 		{"goal", []any{"action", "set", "text", "x", "acceptance", "y"}, GoalUpdate{Action: "set", Text: "x", Acceptance: []string{"y"}}},
 		{"note", []any{"text", "x"}, Learning{Type: "note", What: "x"}},
 		{"learn", []any{"type", "bug\n## x", "what", "w", "learning", "l"}, Learning{Type: "bug ## x", What: "w", Learning: "l"}},
+		{"decide", []any{"what", "w", "why", "y", "alternatives", "a"}, Choice{What: "w", Why: "y", Alternatives: []string{"a"}}},
 		{"record_feature", []any{"name", "n", "category", "c", "purpose", "p", "document", b.root + "/docs/n.md"},
 			Feature{Name: "n", Category: "c", Purpose: "p", Document: "docs/n.md"}},
 	} {
@@ -41,7 +42,7 @@ func TestNotes(t *testing.T) {
 	for _, c := range [][]any{
 		{"task", "status", "done"}, {"task", "id", "T-1", "status", "finished"}, {"todo", "action", "add", "text", " "}, {"todo", "text", "x"},
 		{"goal", "action", "set", "text", ""}, {"note", "what", ""}, {"learn", "type", " ", "what", "w", "learning", "l"},
-		{"record_feature", "name", "n", "category", "c", "purpose", "p", "document", "../x"}, {"record_feature", "name", " ", "category", "c", "purpose", "p"},
+		{"decide", "what", "w", "why", " "}, {"record_feature", "name", "n", "category", "c", "purpose", "p", "document", "../x"}, {"record_feature", "name", " ", "category", "c", "purpose", "p"},
 	} {
 		if r, err := b.try(c[0].(string), c[1:]...); err == nil {
 			t.Errorf("%v: %+v", c, r)

@@ -138,7 +138,7 @@ func (b *box) specs() []spec {
 		b.shellTool(), b.git(), b.fetch(),
 	}
 	if b.Notebook != nil {
-		all = append(all, b.task(), b.todo(), b.goal(), b.note(), b.learn(), b.recordFeature())
+		all = append(all, b.task(), b.todo(), b.goal(), b.note(), b.learn(), b.decide(), b.recordFeature())
 	}
 	all = append(all, b.askUser(), b.finish())
 	if b.Crew != nil {

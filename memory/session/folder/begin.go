@@ -124,7 +124,7 @@ func (f *Folder) CutOff() (failures, help int) {
 	}
 	ends := f.ends(d.Decisions)
 	for i, x := range d.Decisions {
-		if x.DecisionType == DecisionHelp {
+		if asksHuman(x.DecisionType) {
 			help++
 		}
 		if x.Outcome == "" {

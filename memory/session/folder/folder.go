@@ -217,7 +217,7 @@ func (f *Folder) Decide(d Decision) (id int) {
 	if f.closed {
 		return 0
 	}
-	if d.DecisionType == DecisionHelp {
+	if asksHuman(d.DecisionType) {
 		f.counts.HelpRequests++
 	}
 	f.decisions.append(f.encode(d))

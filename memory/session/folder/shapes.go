@@ -130,9 +130,23 @@ type Progress struct {
 	QualityGates []Gate      `yaml:"quality_gates" json:"quality_gates"`
 }
 
-// DecisionHelp is the decision type of a question to the human; the metadata
-// counts them as help requests.
-const DecisionHelp = "help_request"
+// The types of decisions. The metadata counts DecisionHelp, a question to the human,
+// as help requests.
+const (
+	DecisionTask   = "task_selection"
+	DecisionAction = "action_selection"
+	DecisionRetry  = "error_recovery"
+	DecisionHelp   = "human_input"
+)
+
+// OutcomeDecided is the outcome of a decision that an agent made for itself.
+const OutcomeDecided = "decided"
+
+// asksHuman reports whether a decision was a question to the human, also in the word of
+// former versions.
+func asksHuman(decisionType string) bool {
+	return decisionType == DecisionHelp || decisionType == "help_request"
+}
 
 // Decision is one entry of decision-history.json.
 type Decision struct {

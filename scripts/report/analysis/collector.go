@@ -297,4 +297,6 @@ func (c *Collector) decided(e folder.Event) {
 
 // predicts says that decisions of a kind foretell an outcome. What the human
 // decides does not: its confidence is no one's.
-func predicts(kind string) bool { return kind != folder.DecisionHelp && kind != "permission" }
+func predicts(kind string) bool {
+	return kind != folder.DecisionHelp && kind != folder.DecisionAction && kind != "help_request" && kind != "permission"
+}

@@ -51,7 +51,7 @@ func (b *beliefs) decided(tasks *board, m mark, n int32, e folder.Event, d detai
 // acts says that a decision is to do something, and not to ask, to wait or to
 // leave it.
 func acts(kind, action string) bool {
-	if anyWord(strings.ReplaceAll(kind, "_", " "), "help", "permission", "approval", "question", "human") {
+	if kind == folder.DecisionAction || anyWord(strings.ReplaceAll(kind, "_", " "), "help", "permission", "approval", "question", "human") {
 		return false
 	}
 	w := words(action)
