@@ -186,7 +186,6 @@ func TestNestedRepositoriesOfTheUser(t *testing.T) {
 	w.gitIn(filepath.Join(w.root, "vendor"), "init", "-q")
 	w.gitIn(filepath.Join(w.root, "vendor"), "config", "core.pager", "mine")
 	s := w.open(nil)
-	w.fails(s, "git -C vendor config core.fsmonitor ./x", "")
 	w.fails(s, "mv vendor v; mv vendor/.git vendor/g", "")
 	w.works(s, "cd vendor && git add -A && git commit -qm x")
 }

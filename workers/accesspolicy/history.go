@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,10 +21,14 @@ type history struct {
 	why    string           // there are none
 }
 
-// historyOptions says where layers over the user's repository may be made: in the
+// maxLayers bounds how many repositories a command sees through layers, which cost
+// it time; it sees more read-only.
+const maxLayers = 8
+
+// historyOptions says where layers over the user's repositories may be made: in the
 // user's own directory for Ralph's state, in the project's, or in memory.
 func (s *Sandbox) historyOptions(loc git.Location) publish.Options {
-	sum := sha256.Sum256([]byte(loc.CommonDir))
+	sum := sha256.Sum256([]byte(s.o.Project))
 	name := "history-" + hex.EncodeToString(sum[:8])
 	var dirs []string
 	if s.o.State != "" {
@@ -48,7 +53,9 @@ func (s *Sandbox) layersOf(loc git.Location) history {
 	}
 	var h history
 	var err error
-	if h.layers, err = publish.Open(s.historyOptions(loc)); err != nil {
+	if len(s.histories) > maxLayers {
+		h.why = fmt.Sprintf("commands see the git repository read-only: there are more than %d in the project", maxLayers)
+	} else if h.layers, err = publish.Open(s.historyOptions(loc)); err != nil {
 		h.why = err.Error()
 	}
 	if s.histories == nil {
@@ -58,36 +65,92 @@ func (s *Sandbox) layersOf(loc git.Location) history {
 	return h
 }
 
-// layer gives a foreground command a layer in place of the read-only repository.
-// The command is nil where there is none.
-func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy) (*publish.Command, []string, error) {
-	loc := s.repository()
-	if c == nil || loc == nil || s.o.ReadOnly || !s.overlaid() {
-		return nil, nil, nil
+// guarded are the repositories that commands cannot change: that of the tree, which
+// is the first, and the others of the user in it.
+func (s *Sandbox) guarded() []git.Location {
+	var out []git.Location
+	own := s.repository()
+	if own != nil {
+		out = append(out, *own)
 	}
-	h := s.layersOf(*loc)
-	if h.layers == nil {
-		return nil, nil, nil
+	for _, loc := range s.nestedRepos() {
+		if own == nil || !below(own.CommonDir, loc.CommonDir) {
+			out = append(out, loc)
+		}
 	}
-	cmd, rep, err := h.layers.Begin(ctx)
-	if err != nil {
-		return nil, rep.Lines(), err
-	}
-	m := cmd.Mount()
-	c.Overlays = append(c.Overlays, sandbox.Overlay{Path: m.Path, Lower: []string{m.Lower}, Upper: m.Upper, Work: m.Work})
-	c.Protect = slices.DeleteFunc(c.Protect, func(p string) bool { return below(m.Path, p) })
-	c.Hide = append(c.Hide, h.layers.Dir())
-	return cmd, rep.Lines(), nil
+	return out
 }
 
-// Recover finishes what commands wrote into the user's repository when the last
+// layers are what one command writes into repositories of the user.
+type layers []repoLayer
+
+type repoLayer struct {
+	*publish.Command
+	in string // begins what is said of a repository that is not the tree's own
+}
+
+// publish takes over what the command wrote, and reports it.
+func (l layers) publish(ctx context.Context) []string {
+	var told []string
+	for _, c := range l {
+		told = append(told, prefixed(c.in, c.Publish(ctx).Lines())...)
+	}
+	return told
+}
+
+func prefixed(in string, lines []string) []string {
+	for i, line := range lines {
+		lines[i] = in + line
+	}
+	return lines
+}
+
+// layer gives a foreground command layers in place of the read-only repositories.
+func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy) (layers, []string, error) {
+	if c == nil || s.o.ReadOnly || !s.overlaid() {
+		return nil, nil, nil
+	}
+	var all layers
+	var told []string
+	own := s.repository()
+	for _, loc := range s.guarded() {
+		h := s.layersOf(loc)
+		if h.layers == nil {
+			continue
+		}
+		in := ""
+		if own == nil || loc.CommonDir != own.CommonDir {
+			in = "in " + s.rel(loc.Root) + ": "
+		}
+		cmd, rep, err := h.layers.Begin(ctx)
+		told = append(told, prefixed(in, rep.Lines())...)
+		if err != nil && in == "" {
+			return nil, told, err
+		}
+		if err != nil {
+			told = append(told, in+"commands see the git repository read-only: "+err.Error())
+			continue
+		}
+		all = append(all, repoLayer{cmd, in})
+		m := cmd.Mount()
+		c.Overlays = append(c.Overlays, sandbox.Overlay{Path: m.Path, Lower: []string{m.Lower}, Upper: m.Upper, Work: m.Work})
+		c.Protect = slices.DeleteFunc(c.Protect, func(p string) bool { return below(m.Path, p) })
+		c.Hide = append(c.Hide, h.layers.Dir())
+	}
+	return all, told, nil
+}
+
+// Recover finishes what commands wrote into the user's repositories when the last
 // Ralph was killed, and reports it. The caller holds the project's lock.
 func (s *Sandbox) Recover(ctx context.Context) []string {
-	loc := s.repository()
-	if loc == nil || s.o.Root != s.o.Project {
+	if s.o.Root != s.o.Project {
 		return nil
 	}
-	return publish.Recover(ctx, s.historyOptions(*loc)).Lines()
+	var loc git.Location
+	if own := s.repository(); own != nil {
+		loc = *own
+	}
+	return publish.Recover(ctx, s.historyOptions(loc)).Lines()
 }
 
 // Settle publishes what a stop put off, and reports it. Commands have ended.
@@ -111,15 +174,19 @@ func (s *Sandbox) Settle(ctx context.Context) []string {
 // readOnlyGit says why a command cannot write to a path of the repository; ""
 // where it can, or the path is elsewhere.
 func (s *Sandbox) readOnlyGit(path string, background bool) string {
-	loc := s.repository()
-	if loc == nil || !s.overlaid() || !below(loc.CommonDir, path) && !below(loc.GitDir, path) {
+	if !s.overlaid() {
 		return ""
 	}
-	if background {
-		return "a background command sees the git repository read-only; run git in the foreground"
-	}
-	if why := s.layersOf(*loc).why; why != "" {
-		return why + "; the user can run git, or ask for the command with outside=true"
+	for _, loc := range s.guarded() {
+		switch {
+		case !below(loc.CommonDir, path) && !below(loc.GitDir, path):
+		case background:
+			return "a background command sees the git repository read-only; run git in the foreground"
+		default:
+			if why := s.layersOf(loc).why; why != "" {
+				return why + "; the user can run git, or ask for the command with outside=true"
+			}
+		}
 	}
 	return ""
 }

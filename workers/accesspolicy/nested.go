@@ -3,16 +3,21 @@ package accesspolicy
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ralph/workers/git"
 )
 
 const (
@@ -21,6 +26,9 @@ const (
 	maxDirs = 200_000
 	// maxModules bounds how deep the repositories of submodules are nested.
 	maxModules = 8
+	// maxProtected bounds how many of the user's repositories there are in a tree:
+	// each is a mount of every command.
+	maxProtected = 1000
 )
 
 // repositories finds the git repositories in a tree, at any depth: a ".git", which
@@ -31,6 +39,8 @@ type repositories struct {
 	root string
 	skip string // a directory that is not looked into
 	top  seenDir
+	// walked is the time of the last look at every directory.
+	walked time.Time
 }
 
 // seenDir is what a directory held when it was read.
@@ -40,12 +50,17 @@ type seenDir struct {
 	subs    map[string]*seenDir
 	entries []string // names that are ".git" to some file system
 	bare    bool     // the directory itself is one of git's
+	objects bool     // it holds files of git's objects that have another name elsewhere
 }
 
 // find returns the paths of what git takes for repositories: ".git" in a work
-// tree, or a directory of git's of another name. Directories deeper than depth are
-// taken to be as they were.
+// tree, or a directory of git's of another name; and of directories with objects
+// of another repository's. Directories deeper than depth are taken to be as they
+// were.
 func (r *repositories) find(depth int) []string {
+	if depth == maxDirs {
+		r.walked = time.Now()
+	}
 	left := maxDirs
 	return r.walk(r.root, &r.top, depth, nil, &left)
 }
@@ -63,12 +78,15 @@ func (r *repositories) walk(path string, d *seenDir, depth int, out []string, le
 	for _, name := range d.entries {
 		out = append(out, path+"/"+name)
 	}
-	if d.bare && path != r.root {
+	if d.bare || d.objects {
 		return append(out, path)
 	}
 	for name, sub := range d.subs {
 		if at := path + "/" + name; at != r.skip {
 			out = r.walk(at, sub, depth-1, out, left)
+			if sub.objects && path != r.root {
+				return append(out, path) // the directory of all of them
+			}
 		}
 	}
 	return out
@@ -78,7 +96,7 @@ func (r *repositories) walk(path string, d *seenDir, depth int, out []string, le
 func (d *seenDir) read(path string, changed int64) {
 	d.changed, d.settled = changed, time.Now().UnixNano()-changed > int64(quiet)
 	subs := map[string]*seenDir{}
-	d.entries, d.bare = nil, false
+	d.entries, d.bare, d.objects = nil, false, false
 	list, _ := readDir(path) // what cannot be read cannot be entered either
 	var head, common, objects, refs bool
 	for _, e := range list {
@@ -94,6 +112,9 @@ func (d *seenDir) read(path string, changed int64) {
 			refs = true
 		}
 		switch {
+		case !d.objects && e.Type().IsRegular() && objectFile().MatchString(filepath.Base(path)+"/"+name):
+			info, err := e.Info()
+			d.objects = err == nil && links(info) > 1
 		case Fold(name) == ".git":
 			d.entries = append(d.entries, name)
 		case e.IsDir():
@@ -103,6 +124,21 @@ func (d *seenDir) read(path string, changed int64) {
 		}
 	}
 	d.subs, d.bare = subs, head && (common || objects && refs)
+}
+
+// objectFile matches the files that git keeps objects in, with the name of their
+// directory: those of one object, and packs; see gitrepository-layout(5).
+var objectFile = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{2}/([0-9a-f]{38}|[0-9a-f]{62})$|/pack-[0-9a-f]{40,64}\.[a-z]+$`)
+})
+
+// links is how many names a file has.
+func links(info fs.FileInfo) uint64 {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 1
+	}
+	return uint64(st.Nlink)
 }
 
 // nested are the repositories in the tree, besides its own.
@@ -119,22 +155,27 @@ func newNested(root string) *nested {
 	return &nested{repositories: repositories{root: root, skip: filepath.Join(root, ".ralph")}, users: map[string][]string{}, commands: map[string]bool{}}
 }
 
-// below lists the repositories below the root of the tree; see find.
+// below lists the repositories of the tree but its own; see find.
 func (n *nested) below(depth int) []string {
 	list := slices.DeleteFunc(n.find(depth), func(p string) bool { return filepath.Dir(p) == n.root && filepath.Base(p) == ".git" })
 	slices.Sort(list)
 	return list
 }
 
-// usersRepos are what is protected of the user's own repositories in the tree: of
-// those that it makes while Ralph runs only the ones near the root are known to be
-// the user's.
-func (s *Sandbox) usersRepos() []string {
+// usersRepos are the paths that are protected of the user's own repositories in the
+// tree. Where mounts hold them that is the whole of each, which layer may open
+// again; its objects can have other names, in repositories elsewhere.
+func (s *Sandbox) usersRepos() ([]string, error) {
 	n := s.nested
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	depth := maxDirs
+	if time.Since(n.walked) < quiet {
+		depth = 1 // nobody makes a repository that soon after a command
+	}
 	var out []string
-	for _, path := range n.below(1) {
+	whole := s.overlaid()
+	for _, path := range n.below(depth) {
 		if n.commands[path] {
 			continue
 		}
@@ -144,17 +185,39 @@ func (s *Sandbox) usersRepos() []string {
 				n.users[path] = append(n.users[path], b.name)
 			}
 		}
-		parts := []string{"config", "config.worktree", "hooks", "info", "commondir"}
-		if !isDir(path) {
-			parts = []string{""}
+		if whole || !isDir(path) {
+			out = append(out, path)
+			continue
 		}
-		for _, name := range parts {
-			if _, err := os.Lstat(filepath.Join(path, name)); err == nil && len(out) < maxNested {
+		for _, name := range []string{"config", "config.worktree", "hooks", "info", "commondir"} {
+			if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
 				out = append(out, filepath.Join(path, name))
 			}
 		}
 	}
+	if len(out) > maxProtected {
+		return nil, fmt.Errorf("protect the %d git repositories in %q: only %d can be: start Ralph in one of them", len(out), s.o.Root, maxProtected)
+	}
+	return out, nil
+}
+
+// nestedRepos are the user's repositories in the tree besides its own, sorted.
+func (s *Sandbox) nestedRepos() []git.Location {
+	n := s.nested
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []git.Location
+	for _, path := range slices.Sorted(maps.Keys(n.users)) {
+		if path != s.o.Root && isDir(path) && isRegular(filepath.Join(path, "HEAD")) && !isRegular(filepath.Join(path, "commondir")) {
+			out = append(out, git.Location{Root: filepath.Dir(path), GitDir: path, CommonDir: path})
+		}
+	}
 	return out
+}
+
+func isRegular(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // checkRepos makes the repositories harmless that commands have made, wherever in

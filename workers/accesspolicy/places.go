@@ -49,7 +49,11 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sa
 			c.Protect = append(c.Protect, filepath.Join(d.path, name))
 		}
 	}
-	c.Protect = append(c.Protect, s.usersRepos()...)
+	nested, err := s.usersRepos()
+	if err != nil {
+		return nil, err
+	}
+	c.Protect = append(c.Protect, nested...)
 	switch {
 	case s.child():
 		c.Write = append(c.Write, s.clone()...)

@@ -198,15 +198,13 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 		if sp.Confine == nil && !s.o.Off {
 			defer s.leave()()
 		}
-		layer, told, err := s.layer(ctx, sp.Confine)
+		layers, told, err := s.layer(ctx, sp.Confine)
 		if err == nil {
 			res, err = s.o.Proc.Run(ctx, sp)
 		}
-		if layer != nil {
-			// Before the tree is looked at: a work tree of the repository is one only
-			// when that has taken it over.
-			told = append(told, layer.Publish(ctx).Lines()...)
-		}
+		// Before the tree is looked at: a work tree of the repository is one only when
+		// that has taken it over.
+		told = append(told, layers.publish(ctx)...)
 		rep = s.after(w)
 		rep.Reverted = append(told, rep.Reverted...)
 		if sp.Confine != nil && err == nil {

@@ -85,6 +85,18 @@ func (w *world) gitIn(dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// shell runs a script with arguments as the user does, outside.
+func (w *world) shell(script, dir string, args ...string) string {
+	w.t.Helper()
+	cmd := osexec.Command("sh", append([]string{"-ec", script, "sh", dir}, args...)...)
+	cmd.Dir, cmd.Env = dir, w.environ()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // open opens a sandbox, or skips where the kernel confines nothing.
 func (w *world) open(change func(*accesspolicy.Options)) *accesspolicy.Sandbox {
 	w.t.Helper()

@@ -235,8 +235,8 @@ func prune(all []*entry) []*entry {
 	return kept
 }
 
-// pin adds the directories between a protected or hidden place and the writable one above it:
-// only a mount point cannot be renamed and replaced.
+// pin adds the directories between a protected or hidden place, or an overlay, and
+// the writable one above it: only a mount point cannot be renamed and replaced.
 func pin(all []*entry) []*entry {
 	known := map[string]bool{}
 	for _, e := range all {
@@ -244,7 +244,7 @@ func pin(all []*entry) []*entry {
 	}
 	out := slices.Clone(all)
 	for _, e := range all {
-		if e.kind != shown && e.kind != hidden || e.above == nil || e.above.kind != written {
+		if e.kind != shown && e.kind != hidden && e.overlay == nil || e.above == nil || e.above.kind != written {
 			continue
 		}
 		for dir := filepath.Dir(e.path); dir != e.above.path && !known[dir]; dir = filepath.Dir(dir) {

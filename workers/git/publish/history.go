@@ -236,8 +236,15 @@ func (h *History) recover(ctx context.Context, dir string) Report {
 	if err == nil {
 		err = json.Unmarshal(text, &c.before)
 	}
+	if at := c.before.Common; err == nil && at != h.o.Git.CommonDir && below(h.o.Root, at) && unsupported(at) == "" {
+		// It is of another repository in the tree.
+		o := h.o
+		o.Git = git.Location{Root: filepath.Dir(at), GitDir: at, CommonDir: at}
+		h = &History{o: o, dir: h.dir, step: h.step}
+		c.h = h
+	}
 	if err != nil || c.before.Common != h.o.Git.CommonDir {
-		// It was killed before a command ran in it, or is of another repository.
+		// It was killed before a command ran in it, or is of a repository elsewhere.
 		if list, err := os.ReadDir(filepath.Join(dir, "upper")); len(list) == 0 && !errors.Is(err, os.ErrPermission) {
 			_ = removeAll(dir) // it is tried again at the next start
 		}

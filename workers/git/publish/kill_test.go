@@ -120,6 +120,20 @@ git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >
 	}
 }
 
+// TestKilledInNestedRepository kills a process that publishes to a repository below
+// that of the project: the next start of the project finishes it.
+func TestKilledInNestedRepository(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setUp+`; git clone -q . nested`)
+	n := &world{T: t, dir: w.dir, root: filepath.Join(w.root, "nested"), home: w.home}
+	n.killed(`echo n >n.txt; git add n.txt; git commit -qm mine`, 3)
+	Recover(context.Background(), w.options())
+	if got := n.user("git log -1 --format=%s; ls -A ../../state"); got != "mine" {
+		t.Errorf("it is at %q", got)
+	}
+	n.whole()
+}
+
 // TestKilledThenUser has the user remove the locks of a process that was killed,
 // and commit: that stays, with the index it left, and what the command made is on
 // its branch or kept.

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,6 +120,11 @@ func unsupported(common string) string {
 	switch {
 	case reftable().Match(config(common)) || exists(filepath.Join(common, "reftable")):
 		return "its refs are kept as a reftable"
+	case slices.ContainsFunc([]string{".", "objects", "refs", "refs/heads", "refs/tags", "logs", "modules", "worktrees", "objects/info", "objects/pack"}, func(name string) bool {
+		info, err := os.Lstat(filepath.Join(common, name))
+		return err == nil && !info.IsDir()
+	}):
+		return "one of its directories is a link"
 	case strings.ContainsAny(common, "\n\""):
 		return "its path holds a character that git cannot name in a list of alternates"
 	}
