@@ -20,9 +20,6 @@ const (
 	// quiet is how old a directory's time of change must be to say that
 	// nothing was changed since: the clock of filesystems goes in steps.
 	quiet = 100 * time.Millisecond
-	// maxNested bounds how many directories of the root are looked into for
-	// repositories of their own.
-	maxNested = 256
 )
 
 // dir is a directory in which some names are protected.
@@ -134,6 +131,7 @@ type watch struct {
 	repo  bool // the root had a repository
 	kept  *kept
 	git   gitState
+	held  *hold // nil where no mounts protect names
 }
 
 type watched struct {
@@ -267,7 +265,7 @@ func changeTime(path string) time.Time {
 }
 
 // after takes away what appeared under protected names, and says what it did.
-func (s *Sandbox) after(w *watch) Report {
+func (s *Sandbox) after(w *watch, replaced []string) Report {
 	var rep Report
 	if w == nil {
 		return rep
@@ -298,7 +296,7 @@ func (s *Sandbox) after(w *watch) Report {
 				if err := os.Symlink(was.link, filepath.Join(d.path, name)); err != nil {
 					say("%s, a link to %s, could not be put back: %v", name, was.link, err)
 				}
-			case was != names[name] && w.git.configs[filepath.Join(d.path, name)].text == nil:
+			case was != names[name] && w.held == nil && w.git.configs[filepath.Join(d.path, name)].text == nil:
 				say("%s was replaced from outside while the command ran, which could write to it from then on: look at it before it is used", s.rel(filepath.Join(d.path, name)))
 			}
 		}
@@ -310,6 +308,7 @@ func (s *Sandbox) after(w *watch) Report {
 			}
 		}
 	}
+	s.checkReplaced(w.held, replaced, say)
 	s.checkGit(w.git, say)
 	if s.child() {
 		s.checkClone(say)

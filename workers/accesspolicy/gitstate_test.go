@@ -21,14 +21,7 @@ func (w *world) beside(s *accesspolicy.Sandbox, command string, do func()) acces
 		w.t.Fatal(err)
 	}
 	began, start := filepath.Join(w.root, "began"), filepath.Join(w.root, "go")
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Lstat(began); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatal("the command does not begin")
-		}
-	}
+	w.await(began)
 	do()
 	w.file(start, "")
 	<-j.Done()
@@ -39,6 +32,19 @@ func (w *world) beside(s *accesspolicy.Sandbox, command string, do func()) acces
 		}
 	}
 	return rep
+}
+
+// await waits for a file.
+func (w *world) await(path string) {
+	w.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Lstat(path); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatal(path, " does not come")
+		}
+	}
 }
 
 // Git puts a new file in the place of its configuration: what a running command

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,10 +90,15 @@ type repoLayer struct {
 	in string // begins what is said of a repository that is not the tree's own
 }
 
-// publish takes over what the command wrote, and reports it.
-func (l layers) publish(ctx context.Context) []string {
+// publish takes over what the command wrote, and reports it; not into a repository
+// that was replaced meanwhile, which the command could write to itself.
+func (l layers) publish(ctx context.Context, replaced []string) []string {
 	var told []string
 	for _, c := range l {
+		if lost(c.Mount().Path, replaced) {
+			told = append(told, prefixed(c.in, c.Drop("it was replaced from outside").Lines())...)
+			continue
+		}
 		told = append(told, prefixed(c.in, c.Publish(ctx).Lines())...)
 	}
 	return told
@@ -124,11 +130,11 @@ func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy) (layers, []strin
 		}
 		cmd, rep, err := h.layers.Begin(ctx)
 		told = append(told, prefixed(in, rep.Lines())...)
-		if err != nil && in == "" {
+		if err != nil && in == "" && !errors.Is(err, publish.ErrReadOnly) {
 			return nil, told, err
 		}
 		if err != nil {
-			told = append(told, in+"commands see the git repository read-only: "+err.Error())
+			told = append(told, in+err.Error())
 			continue
 		}
 		all = append(all, repoLayer{cmd, in})

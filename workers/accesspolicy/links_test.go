@@ -246,3 +246,13 @@ func TestLinkedDirectoriesOfGit(t *testing.T) {
 		})
 	}
 }
+
+// TestManyNestedRepositories has more repositories in a project than commands get
+// layers for: they are read-only in the others, and told so.
+func TestManyNestedRepositories(t *testing.T) {
+	w := newWorld(t, true)
+	w.shell(`for i in 1 2 3 4 5 6 7 8 9; do git clone -q . n$i; done`, w.root)
+	s := w.open(nil)
+	w.works(s, "git -C n1 commit -q --allow-empty -m x")
+	w.fails(s, "git -C n9 commit -q --allow-empty -m x", "more than 8")
+}

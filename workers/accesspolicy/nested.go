@@ -180,10 +180,7 @@ func (s *Sandbox) usersRepos() ([]string, error) {
 			continue
 		}
 		if _, known := n.users[path]; !known {
-			n.users[path] = []string{}
-			for _, b := range s.unsafeParts(path) {
-				n.users[path] = append(n.users[path], b.name)
-			}
+			n.users[path] = s.unsafeNames(path)
 		}
 		if whole || !isDir(path) {
 			out = append(out, path)
@@ -322,6 +319,15 @@ type bad struct {
 	rest      []byte
 }
 
+// unsafeNames are the names of the unsafe parts of a repository.
+func (s *Sandbox) unsafeNames(gitDir string) []string {
+	names := []string{}
+	for _, b := range s.unsafeParts(gitDir) {
+		names = append(names, b.name)
+	}
+	return names
+}
+
 // unsafeParts looks for them in a git directory that a command has made.
 func (s *Sandbox) unsafeParts(gitDir string) []bad {
 	var out []bad
@@ -364,6 +370,11 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 		})
 		if odd {
 			add("hooks", "holds programs that git would run", nil)
+		}
+	}
+	for _, name := range []string{"objects", "refs", "logs", "info", "modules", "worktrees"} {
+		if info, err := os.Lstat(filepath.Join(gitDir, name)); err == nil && !info.IsDir() {
+			add(name, "leads git to another place", nil)
 		}
 	}
 	for _, name := range []string{"remotes", "branches"} {

@@ -24,6 +24,9 @@ const maxFileBytes = 8 << 30
 // ErrClosed is returned by a Sandbox after Close.
 var ErrClosed = errors.New("the sandbox is closed")
 
+// errReplaced ends a command one of whose protected names was replaced.
+var errReplaced = errors.New("a protected name was replaced")
+
 // Options of a Sandbox.
 type Options struct {
 	Proc *exec.Runner
@@ -91,6 +94,7 @@ type Sandbox struct {
 	// overlays says that an overlay of the caches can be mounted; tried once.
 	overlays func() bool
 	nested   *nested
+	guards   guards
 	seen     func() []string      // see reading
 	users    func() *git.Location // see findUsers
 
@@ -199,13 +203,23 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 			defer s.leave()()
 		}
 		layers, told, err := s.layer(ctx, sp.Confine)
+		var replaced []string
 		if err == nil {
-			res, err = s.o.Proc.Run(ctx, sp)
+			run, end := context.WithCancelCause(ctx)
+			if w != nil {
+				w.held = s.hold(sp.Confine, func() { end(errReplaced) })
+			}
+			res, err = s.o.Proc.Run(run, sp)
+			if errors.Is(err, errReplaced) {
+				err = nil // the report says it
+			}
+			end(nil)
+			replaced = w.release()
 		}
 		// Before the tree is looked at: a work tree of the repository is one only when
 		// that has taken it over.
-		told = append(told, layers.publish(ctx)...)
-		rep = s.after(w)
+		told = append(told, layers.publish(ctx, replaced)...)
+		rep = s.after(w, replaced)
 		rep.Reverted = append(told, rep.Reverted...)
 		if sp.Confine != nil && err == nil {
 			rep.Denied = s.denied(res, o, false)
@@ -253,11 +267,23 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 	err := s.settled(sp, o, cache, func(sp exec.Spec) error {
 		confined = sp.Confine != nil
 		w = s.before(sp.Confine)
+		replaced := make(chan struct{})
+		if w != nil {
+			w.held = s.hold(sp.Confine, func() { close(replaced) })
+		}
 		var err error
 		if job, err = s.o.Proc.Start(ctx, sp); err != nil {
-			s.after(w)
+			s.after(w, w.release())
+			return err
 		}
-		return err
+		go func(job *exec.Job) {
+			select {
+			case <-replaced:
+				_ = job.Stop(context.WithoutCancel(ctx)) // what survives is the runner's to report
+			case <-job.Done():
+			}
+		}(job)
+		return nil
 	})
 	if err != nil {
 		s.giveBack(cache)
@@ -276,7 +302,7 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 			s.giveBack(cache)
 		case <-s.closing:
 		}
-		e.report = s.after(w)
+		e.report = s.after(w, w.release())
 		if res, over := job.Result(); over && confined {
 			e.report.Denied = s.denied(res, o, true)
 		}
@@ -328,6 +354,7 @@ func (s *Sandbox) Close() error {
 	close(s.closing)
 	s.mu.Unlock()
 	s.watchers.Wait()
+	s.guards.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.dropCaches()

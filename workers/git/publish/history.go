@@ -96,6 +96,9 @@ func (h *History) Dir() string { return h.dir }
 // off is published before, and reported.
 func (h *History) Begin(ctx context.Context) (*Command, Report, error) {
 	rep := h.settle(ctx)
+	if why := unsupported(h.o.Git.CommonDir); why != "" {
+		return nil, rep, fmt.Errorf("%w: %s", ErrReadOnly, why) // it may have been replaced
+	}
 	h.mu.Lock()
 	var c *Command
 	if n := len(h.free); n > 0 {
@@ -162,6 +165,20 @@ func (c *Command) Publish(ctx context.Context) Report {
 		return Report{}
 	}
 	return c.finish(ctx, "")
+}
+
+// Drop removes what the command wrote; why is reported unless that is nothing.
+func (c *Command) Drop(why string) Report {
+	list, err := os.ReadDir(filepath.Join(c.dir, "upper"))
+	if err == nil && len(list) == 0 {
+		c.h.release(c)
+		return Report{}
+	}
+	rep := Report{Refused: []string{why}}
+	if err := removeAll(c.dir); err != nil {
+		rep.Refused = append(rep.Refused, "the layer of the command stays behind: "+err.Error())
+	}
+	return rep
 }
 
 // finish publishes; begun is the id of a publication of the same command that was
