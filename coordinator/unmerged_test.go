@@ -2,7 +2,9 @@ package coordinator_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -211,5 +213,48 @@ func TestWhatACheckWritesIsNotMerged(t *testing.T) {
 	}
 	if !p.warned("did not see what no commit of the work holds: .env") {
 		t.Errorf("warnings %q", out.Warnings)
+	}
+}
+
+// The work of an agent on a file that goes through a filter of the user's, such as
+// git-lfs, is neither lost nor called done: it stays in its tree, and is named.
+func TestFilteredWorkIsKept(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"echo new > a.bin", "echo new > new.bin", "echo new > a.bin && git add -A && git commit -qm x", "rm a.bin; ln a.txt a.bin"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			p := unmergedProject(t)
+			p.session = "new"
+			p.write(".gitattributes", "*.bin filter=big\n")
+			p.write("a.bin", "old\n")
+			p.write("RALPH_TASKS.md", "# Tasks\n\n- [ ] **T-1** Write one\n")
+			p.git("add", "-A", "--", ":!RALPH_TASKS.md")
+			p.git("commit", "-qm", "filtered")
+			p.git("config", "filter.big.clean", "sed s/new/pointer/")
+			p.git("config", "filter.big.smudge", "cat")
+			played(p).part("write_one", calls(shell(command+" && echo work > work.txt")), finished("done"))
+			out := p.run(coordinator.Job{Loop: &loop.Settings{Retries: -1}})
+			if out.Verified || out.Status == "completed" || !strings.Contains(p.read("RALPH_TASKS.md"), "[ ]") {
+				t.Errorf("status %s, verified %v, %s", out.Status, out.Verified, p.read("RALPH_TASKS.md"))
+			}
+			if p.read("work.txt") != "" {
+				t.Error("half of the work is merged")
+			}
+			name := "a.bin"
+			if strings.Contains(command, "new.bin") {
+				name = "new.bin"
+			}
+			all := fmt.Sprint(out.Failure, out.Warnings, out.Children)
+			if !strings.Contains(all, name) {
+				t.Errorf("%s is not named: %s", name, all)
+			}
+			kept, err := filepath.Glob(filepath.Join(p.root, ".ralph", "worktrees", "*", name))
+			if err != nil || len(kept) == 0 {
+				t.Fatalf("the work is not kept: %v", err)
+			}
+			if text, err := os.ReadFile(kept[0]); err != nil || string(text) != "new\n" && string(text) != "a\n" {
+				t.Errorf("what is kept is %q, %v", text, err)
+			}
+		})
 	}
 }

@@ -110,6 +110,10 @@ func (c *Crew) hand(ctx context.Context, m *member) error {
 		return fmt.Errorf("commit the work of %s: %w", m.ID, err)
 	}
 	c.leftOut(m, work.LeftOut)
+	if len(work.Filtered) > 0 {
+		c.become(m, Failed, fmt.Sprintf("it changed %s, which only your git can commit, because it runs their filter; its work is in %s", strings.Join(work.Filtered, ", "), m.Worktree))
+		return nil
+	}
 	if m.proven != "" && m.proven != work.Tree {
 		return fmt.Errorf("merge the work of %s: its files changed after they were checked", m.ID)
 	}

@@ -49,7 +49,7 @@ func (t *Trees) commit(ctx context.Context, agent, message string) (Work, error)
 	}
 	defer g.remove()
 	head, err := t.join(ctx, r, &g, withTrailer(message, agent))
-	w := Work{Hash: head, LeftOut: bounded(g.leftOut)}
+	w := Work{Hash: head, LeftOut: bounded(g.leftOut), Filtered: bounded(g.filtered)}
 	if err != nil {
 		return w, err
 	}
@@ -102,6 +102,9 @@ type gathered struct {
 	remove  func()
 	tree    string
 	leftOut []string
+	// filtered are the paths that are left out because of a filter.
+	filtered []string
+
 	ref     string   // what the user's repository has of the branch, "" for nothing
 	tip     string   // the head of the agent's branch
 	at      string   // what HEAD names, "" for nothing
@@ -292,14 +295,13 @@ func (t *Trees) gatherFiles(ctx context.Context, p git.Plumbing, r record, g *ga
 			g.leftOut = append(g.leftOut, reason(name, whyNested))
 		}
 	}
-	filtered, err := p.Filtered(ctx, g.index, update)
-	if err != nil {
+	if g.filtered, err = p.Filtered(ctx, g.index, update); err != nil {
 		return err
 	}
-	for _, name := range filtered {
+	for _, name := range g.filtered {
 		g.leftOut = append(g.leftOut, reason(name, whyFilter))
 	}
-	update = slices.DeleteFunc(update, func(name string) bool { return slices.Contains(filtered, name) })
+	update = slices.DeleteFunc(update, func(name string) bool { return slices.Contains(g.filtered, name) })
 	read := map[string]bool{}
 	for _, name := range update {
 		read[name] = true

@@ -82,6 +82,9 @@ type Work struct {
 	Files []git.FileChange
 	// LeftOut names the changes that were not recorded, each with the reason.
 	LeftOut []string
+	// Filtered are those of them that belong to the work, and that only the user's
+	// git can record, because it runs the filter that they go through.
+	Filtered []string
 }
 
 // Conflict is a file that two sides changed differently.
