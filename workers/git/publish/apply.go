@@ -20,6 +20,9 @@ import (
 func (p *publication) apply(ctx context.Context, pl *plan, in *intake, gitDir string) error {
 	repo := git.Open(p.h.o.Proc, git.Location{Root: p.h.o.Root, GitDir: gitDir, CommonDir: pl.l.lower}).Plumbing()
 	p.unheld(ctx, pl, in)
+	if err := p.keepStaged(ctx, pl, in, repo); err != nil {
+		return fmt.Errorf("keep what is staged: %w", err)
+	}
 	if err := p.journal(pl, in); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
@@ -255,6 +258,7 @@ func (p *publication) settle(pl *plan, t *treeChange) error {
 			return fmt.Errorf("replace the index: %w", err)
 		}
 		t.lock = ""
+		p.h.setStaged(t.dir, t.index.digest())
 	}
 	p.h.step("unlock")
 	return nil

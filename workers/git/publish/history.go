@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,8 +48,9 @@ type History struct {
 	step   func(string) // called before each step of a publication that changes the repository; for tests
 
 	mu      sync.Mutex
-	free    []*Command // layers that no command has written to
-	waiting []*Command // commands whose publication a stop put off
+	free    []*Command        // layers that no command has written to
+	waiting []*Command        // commands whose publication a stop put off
+	indexes map[string]string // digests of what commands left, by git directory
 }
 
 // Command is the layer of one command. The caller publishes it once the command
@@ -351,9 +353,19 @@ func (r Report) Lines() []string {
 		out = append(out, "not taken over from the git repository: "+list(r.Dropped)+"; commands cannot change these: ask for the command with outside=true, and the user decides")
 	}
 	if len(r.Kept) > 0 {
-		out = append(out, "history that no branch or tag holds any more is kept as "+list(r.Kept)+"; `git update-ref -d` removes it for good")
+		out = append(out, "history that no branch or tag holds any more is kept as "+list(r.Kept)+"; `git update-ref -d` removes it for good"+r.stageAgain())
 	}
 	return out
+}
+
+// stageAgain says how to stage again what was staged before, if that is kept.
+func (r Report) stageAgain() string {
+	for _, name := range r.Kept {
+		if path.Base(name) == "index" {
+			return ", `git restore --staged -s " + name + " PATH` stages a file again as it was"
+		}
+	}
+	return ""
 }
 
 // wayBack says how to get at what came late, for the first ref of each kind.

@@ -162,7 +162,7 @@ func (p *publication) setAside(ctx context.Context, pl *plan, repo git.Plumbing)
 		}
 		if t.index != nil {
 			name := p.lateName(path.Join(t.name, "index"))
-			id, err := p.commitIndex(ctx, pl, repo, t, head)
+			id, err := p.commitIndex(ctx, pl, repo, *t.index, head, "what a command of Ralph staged")
 			switch {
 			case err != nil:
 				p.rep.Late = append(p.rep.Late, path.Join(t.name, "index")+" (which is not kept: "+err.Error()+")")
@@ -184,11 +184,11 @@ func (p *publication) setAside(ctx context.Context, pl *plan, repo git.Plumbing)
 	return p.updateRefs(ctx, pl, repo, x.moves.Bytes())
 }
 
-// commitIndex makes a commit of the index that the command left for a work tree;
-// "" when it has nothing that head does not have.
-func (p *publication) commitIndex(ctx context.Context, pl *plan, repo git.Plumbing, t *treeChange, head string) (string, error) {
+// commitIndex makes a commit of an index; "" when it has nothing that head does not
+// have.
+func (p *publication) commitIndex(ctx context.Context, pl *plan, repo git.Plumbing, x gitIndex, head, message string) (string, error) {
 	at := filepath.Join(p.dir, "index")
-	if err := os.WriteFile(at, t.index.encode(pl.oidLen), 0o600); err != nil {
+	if err := os.WriteFile(at, x.encode(pl.oidLen), 0o600); err != nil {
 		return "", err
 	}
 	out, _, err := repo.Run(ctx, git.Call{Args: []string{"write-tree", "--missing-ok"}, Index: at, Env: pl.env()})
@@ -196,7 +196,7 @@ func (p *publication) commitIndex(ctx context.Context, pl *plan, repo git.Plumbi
 	if err != nil {
 		return "", errors.New("it has conflicts")
 	}
-	args := []string{"commit-tree", tree, "-m", "what a command of Ralph staged"}
+	args := []string{"commit-tree", tree, "-m", message}
 	if head != "" {
 		out, _, err := repo.Run(ctx, git.Call{Args: []string{"rev-parse", head + "^{tree}"}})
 		if err != nil || strings.TrimSpace(string(out)) == tree {

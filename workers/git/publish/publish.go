@@ -75,7 +75,7 @@ type plan struct {
 	config   []setting // that are new
 	gone     []string  // directories of worktrees that the command removed
 	kept     []claim
-	tags     []string // of kept, those that are tag objects
+	direct   []string // of kept, those that are no commits, which only a ref of their own is sure to hold
 	who      string   // committer and time of new records in reflogs
 	message  string
 }
@@ -352,15 +352,15 @@ func (p *publication) fit(pl *plan, types map[string]string, blobs map[*treeChan
 // that were deleted, or moved without a reflog, and of the stash.
 func (p *publication) keep(pl *plan, types map[string]string) {
 	add := func(name, id string) {
-		if types[id] == "tag" {
-			pl.tags = append(pl.tags, id)
+		if types[id] != "commit" {
+			pl.direct = append(pl.direct, id)
 		}
 		if types[id] != "" && len(pl.kept) < maxKept && !slices.ContainsFunc(pl.kept, func(c claim) bool { return c.new == id }) {
 			pl.kept = append(pl.kept, claim{name: name, new: id})
 		}
 	}
 	for _, c := range pl.claims {
-		if c.old == "" || strings.HasPrefix(c.name, "refs/remotes/") || strings.HasPrefix(c.name, "refs/bisect/") {
+		if c.old == "" || c.new != "" && strings.HasPrefix(c.name, "refs/remotes/") || strings.HasPrefix(c.name, "refs/bisect/") {
 			continue
 		}
 		logged := exists(filepath.Join(pl.l.lower, "logs", c.name))
@@ -370,8 +370,7 @@ func (p *publication) keep(pl *plan, types map[string]string) {
 	}
 }
 
-// unheld leaves of the kept values those that are commits which no ref holds
-// after the transaction.
+// unheld leaves of the kept values those that no ref holds after the transaction.
 func (p *publication) unheld(ctx context.Context, pl *plan, in *intake) {
 	candidates := map[string]string{} // id to name
 	for _, c := range pl.kept {
@@ -407,7 +406,7 @@ func (p *publication) unheld(ctx context.Context, pl *plan, in *intake) {
 	out, err := in.run(ctx, "verify", git.Call{Args: []string{"rev-list", "--ignore-missing", "--stdin"}, Stdin: revisions(ids, in.known(held)), Env: in.env()})
 	for _, id := range ids {
 		// Where that cannot be found out all are kept.
-		if err != nil || slices.Contains(strings.Fields(string(out)), id) || slices.Contains(pl.tags, id) && !slices.Contains(held, id) {
+		if err != nil || slices.Contains(strings.Fields(string(out)), id) || slices.Contains(pl.direct, id) && !slices.Contains(held, id) {
 			pl.kept = append(pl.kept, claim{name: candidates[id], new: id})
 		}
 	}
