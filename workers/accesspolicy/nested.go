@@ -237,7 +237,7 @@ func (s *Sandbox) checkRepos(w *watch, say func(string, ...any)) {
 		}
 		for _, b := range s.unsafeParts(path) {
 			if !slices.Contains(known, b.name) {
-				s.takeAway(filepath.Join(path, b.name), b.why, say)
+				s.takePart(path, b, say)
 			}
 		}
 	}
@@ -273,15 +273,20 @@ func (s *Sandbox) checkRepo(path string, say func(string, ...any)) {
 func (s *Sandbox) tame(gitDir string, say func(string, ...any)) {
 	for _, dir := range gitDirs(gitDir, 0) {
 		for _, b := range s.unsafeParts(dir) {
-			path := filepath.Join(dir, b.name)
-			s.takeAway(path, b.why, say)
-			if b.rest == nil {
-				continue
-			}
-			if err := (keptFile{mode: 0o644, data: b.rest}).putBack(path); err != nil {
-				say("%s could not be put back without that: %v", s.rel(path), err)
-			}
+			s.takePart(dir, b, say)
 		}
+	}
+}
+
+// takePart takes an unsafe part of a repository away, but for what may stay of it.
+func (s *Sandbox) takePart(gitDir string, b bad, say func(string, ...any)) {
+	path := filepath.Join(gitDir, b.name)
+	s.takeAway(path, b.why, say)
+	if b.rest == nil {
+		return
+	}
+	if err := (keptFile{mode: 0o644, data: b.rest}).putBack(path); err != nil {
+		say("%s could not be put back without that: %v", s.rel(path), err)
 	}
 }
 
