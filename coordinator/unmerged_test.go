@@ -258,3 +258,41 @@ func TestFilteredWorkIsKept(t *testing.T) {
 		})
 	}
 }
+
+// What an agent changes in a checked out submodule is seen by its check, and no
+// commit that is merged has it: the work stays in its tree, and is not called done.
+func TestSubmoduleContentIsKept(t *testing.T) {
+	t.Parallel()
+	const update = "git -c protocol.file.allow=always submodule --quiet update --init && "
+	cases := map[string]bool{
+		update + "echo new > lib/f": false, update + "echo new > lib/new": false, update + "rm lib/f": false, update + "echo new > lib/f && git -C lib add -A": false,
+		update + "git init -q lib/nested && echo x > lib/nested/x": false, update + "true": true, update + "echo x > lib/ignored": true, "true": true,
+	}
+	for command, done := range cases {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			p := unmergedProject(t)
+			p.session = "new"
+			lib := t.TempDir()
+			p.git("init", "-q", lib)
+			for name, text := range map[string]string{"f": "old\n", ".gitignore": "ignored\n"} {
+				if err := os.WriteFile(filepath.Join(lib, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.git("-C", lib, "add", "-A")
+			p.git("-C", lib, "-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "-qm", "lib")
+			p.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "lib")
+			p.git("commit", "-qm", "lib")
+			p.write("RALPH_TASKS.md", "# Tasks\n\n- [ ] **T-1** Write one\n")
+			played(p).part("write_one", calls(shell(command+" && echo work > work.txt")), finished("done"))
+			out := p.run(coordinator.Job{Loop: &loop.Settings{Retries: -1}})
+			if got := p.read("work.txt") != ""; got != done {
+				t.Errorf("merged %v, want %v; status %s, %+v, warnings %q", got, done, out.Status, out.Failure, out.Warnings)
+			}
+			if !done && !strings.Contains(fmt.Sprint(out.Failure, out.Warnings, out.Children), "lib/") {
+				t.Errorf("nothing is named: %+v %q", out.Failure, out.Warnings)
+			}
+		})
+	}
+}

@@ -110,8 +110,8 @@ func (c *Crew) hand(ctx context.Context, m *member) error {
 		return fmt.Errorf("commit the work of %s: %w", m.ID, err)
 	}
 	c.leftOut(m, work.LeftOut)
-	if len(work.Filtered) > 0 {
-		c.become(m, Failed, fmt.Sprintf("it changed %s, which only your git can commit, because it runs their filter; its work is in %s", strings.Join(work.Filtered, ", "), m.Worktree))
+	if len(work.Unrecorded) > 0 {
+		c.become(m, Failed, fmt.Sprintf("its work cannot be merged whole, and stays in %s: %s", m.Worktree, strings.Join(work.Unrecorded, ", ")))
 		return nil
 	}
 	if m.proven != "" && m.proven != work.Tree {

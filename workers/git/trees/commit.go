@@ -49,7 +49,7 @@ func (t *Trees) commit(ctx context.Context, agent, message string) (Work, error)
 	}
 	defer g.remove()
 	head, err := t.join(ctx, r, &g, withTrailer(message, agent))
-	w := Work{Hash: head, LeftOut: bounded(g.leftOut), Filtered: bounded(g.filtered)}
+	w := Work{Hash: head, LeftOut: bounded(g.leftOut), Unrecorded: bounded(g.unrecorded)}
 	if err != nil {
 		return w, err
 	}
@@ -102,8 +102,8 @@ type gathered struct {
 	remove  func()
 	tree    string
 	leftOut []string
-	// filtered are the paths that are left out because of a filter.
-	filtered []string
+	// unrecorded are those of leftOut that belong to the work; see Work.
+	unrecorded []string
 
 	ref     string   // what the user's repository has of the branch, "" for nothing
 	tip     string   // the head of the agent's branch
@@ -295,13 +295,9 @@ func (t *Trees) gatherFiles(ctx context.Context, p git.Plumbing, r record, g *ga
 			g.leftOut = append(g.leftOut, reason(name, whyNested))
 		}
 	}
-	if g.filtered, err = p.Filtered(ctx, g.index, update); err != nil {
+	if update, err = t.unrecorded(ctx, p, r, g, update); err != nil {
 		return err
 	}
-	for _, name := range g.filtered {
-		g.leftOut = append(g.leftOut, reason(name, whyFilter))
-	}
-	update = slices.DeleteFunc(update, func(name string) bool { return slices.Contains(g.filtered, name) })
 	read := map[string]bool{}
 	for _, name := range update {
 		read[name] = true

@@ -85,6 +85,7 @@ const (
 	whyState   = "Ralph's own state"
 	whyNested  = "a repository of its own"
 	whyFilter  = "its content goes through a filter that is not run"
+	whyModule  = "the submodule has no commit of it"
 	whyOutside = "a link that leads out of the tree"
 	whyIgnored = "ignored"
 	whyDiffers = "not as a commit gives it"

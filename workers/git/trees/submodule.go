@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"ralph/workers/git"
@@ -155,4 +156,92 @@ func (t *Trees) has(ctx context.Context, loc git.Location, commit string) (bool,
 	p := git.Open(t.proc, loc).Raw().Plumbing()
 	_, code, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "-e", commit + "^{commit}"}, Allow: []int{1, 128}})
 	return code == 0 && err == nil, err
+}
+
+// unrecorded notes which work of an agent no commit of Ralph's can hold, and returns
+// the changed files without it.
+func (t *Trees) unrecorded(ctx context.Context, p git.Plumbing, r record, g *gathered, changed []string) ([]string, error) {
+	filtered, err := p.Filtered(ctx, g.index, changed)
+	if err != nil {
+		return nil, err
+	}
+	inside, err := t.changedInModules(ctx, p, r, g.index)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range filtered {
+		g.unrecorded = append(g.unrecorded, reason(name, whyFilter))
+	}
+	for _, name := range inside {
+		g.unrecorded = append(g.unrecorded, reason(name, whyModule))
+	}
+	g.leftOut = append(g.leftOut, g.unrecorded...)
+	return slices.DeleteFunc(changed, func(name string) bool { return slices.Contains(filtered, name) }), nil
+}
+
+// changedInModules lists the files of checked out submodules that are not as the
+// commits have them that an index names. No git runs in what the agent wrote: the
+// commit is read in the user's repository of the submodule, and where that does not
+// have it the submodule is left out.
+func (t *Trees) changedInModules(ctx context.Context, p git.Plumbing, r record, index string) ([]string, error) {
+	if len(t.modules()) == 0 {
+		return nil, nil
+	}
+	all, err := entries(ctx, p, index, nil)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for name, e := range all {
+		dir := filepath.Join(t.dir(r.Agent), filepath.FromSlash(name))
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); e.mode != modeGitlink || e.stage != "0" || err != nil {
+			continue // it is not checked out
+		}
+		from, err := t.moduleOf(filepath.Join(t.loc.Root, filepath.FromSlash(name)), filepath.Join(t.loc.CommonDir, "modules"))
+		if err != nil {
+			return nil, err
+		}
+		if from == nil {
+			continue
+		}
+		if ok, err := t.has(ctx, *from, e.hash); err != nil || !ok {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		list, err := t.changedInModule(ctx, *from, dir, e.hash)
+		if err != nil {
+			return nil, fmt.Errorf("submodule %q: %w", name, err)
+		}
+		for _, file := range list {
+			out = append(out, name+"/"+file)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// changedInModule compares a directory with a commit of a repository.
+func (t *Trees) changedInModule(ctx context.Context, from git.Location, dir, commit string) ([]string, error) {
+	from.Root = dir
+	p := git.Open(t.proc, from).Plumbing()
+	index, remove, err := p.TempIndex(t.private(), "")
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	if _, _, err := p.Run(ctx, git.Call{Args: []string{"read-tree", commit}, Index: index}); err != nil {
+		return nil, err
+	}
+	update, gone, nested, err := p.Scan(ctx, index, func(string, bool) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	filtered, err := p.Filtered(ctx, index, update)
+	if err != nil {
+		return nil, err
+	}
+	update = slices.DeleteFunc(update, func(name string) bool { return slices.Contains(filtered, name) })
+	return slices.Concat(update, gone, nested), nil
 }

@@ -82,9 +82,10 @@ type Work struct {
 	Files []git.FileChange
 	// LeftOut names the changes that were not recorded, each with the reason.
 	LeftOut []string
-	// Filtered are those of them that belong to the work, and that only the user's
-	// git can record, because it runs the filter that they go through.
-	Filtered []string
+	// Unrecorded are those of them that belong to the work: files that go through a
+	// filter, which only the user's git runs, and content of submodules that their
+	// commit does not have.
+	Unrecorded []string
 }
 
 // Conflict is a file that two sides changed differently.
