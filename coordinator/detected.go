@@ -15,6 +15,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/memory/project"
 	"ralph/workers/agent"
+	"ralph/workers/tempdir"
 )
 
 // checkNone is the value of check that switches the detected tests off.
@@ -191,10 +192,11 @@ func (c *Coordinator) emptyDir(st *station) (dir string, remove func() error, er
 	if caches := st.cage.Caches(); caches != nil {
 		return caches.Checkout()
 	}
-	if dir, err = os.MkdirTemp("", "ralph-before-"); err != nil {
+	temp, err := tempdir.Make("", "before")
+	if err != nil {
 		return "", nil, fmt.Errorf("make a directory for the state before the work: %w", err)
 	}
-	return dir, func() error { return os.RemoveAll(dir) }, nil
+	return temp.Path, temp.Remove, nil
 }
 
 // checkEnv is what a check finds in its environment besides what commands have.

@@ -15,6 +15,7 @@ import (
 	"ralph/memory/feature"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
+	"ralph/workers/accesspolicy"
 	"ralph/workers/exec/supervise"
 	"ralph/workers/git"
 )
@@ -184,6 +185,9 @@ func (b *book) takeOver(found memory.Recovery, tasks []memory.Task) error {
 // our own commands, and turns without a checkpoint after them, which get one, so
 // that they can be undone. The project's lock is held and nothing works yet.
 func (c *Coordinator) tidy(ctx context.Context) {
+	if c.opt.Getenv != nil {
+		go func() { _ = accesspolicy.SweepTemp(c.opt.Getenv) }() // what stays is looked at by the next start
+	}
 	if c.book.locked() {
 		for _, text := range c.station.cage.Recover(ctx) {
 			c.warn(text)

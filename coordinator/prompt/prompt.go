@@ -31,10 +31,10 @@ type Facts struct {
 	// Of a conversation, as it begins: the branch with what is not committed, the
 	// newest of RALPH_PROGRESS.md, and RALPH_TODO.md.
 	Git, Progress, Todo string
-	Commands     string // how commands run: the sandbox, in one sentence
-	Plan         bool   // only plan, change nothing
-	Schema       string // the JSON Schema that the final answer must fit
-	Chat         bool   // a human is in the conversation
+	Commands            string // how commands run: the sandbox, in one sentence
+	Plan                bool   // only plan, change nothing
+	Schema              string // the JSON Schema that the final answer must fit
+	Chat                bool   // a human is in the conversation
 }
 
 // Document is a named piece of foreign text.

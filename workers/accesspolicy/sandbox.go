@@ -16,6 +16,7 @@ import (
 	"ralph/workers/buildcache"
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // maxFileBytes bounds each file that a confined command writes.
@@ -103,7 +104,7 @@ type Sandbox struct {
 
 	// mu guards what follows.
 	mu      sync.Mutex
-	temp    string
+	temp    *tempdir.Dir
 	closed  bool
 	repo    *git.Location
 	reports map[*exec.Job]*ended
@@ -358,8 +359,8 @@ func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.dropCaches()
-	if s.temp != "" {
-		err = errors.Join(err, removeAll(s.temp))
+	if s.temp != nil {
+		err = errors.Join(err, s.temp.Remove())
 	}
 	if err != nil {
 		return fmt.Errorf("close sandbox: %w", err)
@@ -383,21 +384,26 @@ func (s *Sandbox) tempDir() (string, error) {
 	switch {
 	case s.closed:
 		return "", fmt.Errorf("prepare a command: %w", ErrClosed)
-	case s.temp != "":
-		if info, err := os.Lstat(s.temp); err == nil && info.IsDir() {
-			return s.temp, nil
+	case s.temp != nil:
+		if info, err := os.Lstat(s.temp.Path); err == nil && info.IsDir() {
+			return s.temp.Path, nil
+		}
+		if err := s.temp.Release(); err != nil {
+			return "", err
 		}
 	}
 	base, err := filepath.EvalSymlinks(tempBase(s.o.Getenv))
 	if err != nil {
 		return "", fmt.Errorf("make a temp directory: %w", err)
 	}
-	s.temp, err = os.MkdirTemp(base, "ralph-"+plainName(s.o.Agent)+"-")
-	if err != nil {
-		return "", fmt.Errorf("make a temp directory: %w", err)
+	if s.temp, err = tempdir.Make(base, plainName(s.o.Agent)); err != nil {
+		return "", err
 	}
-	return s.temp, nil
+	return s.temp.Path, nil
 }
+
+// SweepTemp removes the temp directories of sandboxes whose process was killed.
+func SweepTemp(getenv func(string) string) error { return tempdir.Sweep(tempBase(getenv)) }
 
 func tempBase(getenv func(string) string) string {
 	if dir := getenv("TMPDIR"); filepath.IsAbs(dir) {
@@ -416,22 +422,6 @@ func plainName(name string) string {
 		return '_'
 	}, name)
 	return name[:min(len(name), most)]
-}
-
-// removeAll removes a tree in which commands may have taken away the rights of
-// their own directories.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // what stays closed is in the error of the second try
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }
 
 // repository is that of the tree, also one that was made since the sandbox was

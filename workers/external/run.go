@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/tempdir"
 )
 
 const (
@@ -134,11 +135,11 @@ func (r *run) tempDir() (string, func(), error) {
 	case hidden, !r.byStdin() && r.q.Adapter.placeholders("{last}") == 0:
 		return "", func() {}, nil
 	}
-	dir, err := os.MkdirTemp(r.q.Temp, "ralph-agent-")
+	dir, err := tempdir.Make(r.q.Temp, "agent")
 	if err != nil {
 		return "", nil, fmt.Errorf("make a directory for its files: %w", err)
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // what is left is small, and the system's to clean
+	return dir.Path, func() { _ = dir.Remove() }, nil // what is left is small, and swept later
 }
 
 // byStdin says that the prompt goes in by standard input.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ralph/workers/tempdir"
 )
 
 const maxExportBytes = 256 << 20
@@ -139,12 +141,13 @@ func (c *Client) Stamp(ctx context.Context) (string, error) {
 // 0.x an export to stdout marks issues as written to issues.jsonl that are not.
 func (c *Client) export(ctx context.Context) (s *Snapshot, err error) {
 	const op = "export the issues"
-	dir, err := os.MkdirTemp("", "ralph-beads-")
+	temp, err := tempdir.Make("", "beads")
 	if err != nil {
 		return nil, &Error{Op: op, Path: c.data.Dir, Err: err}
 	}
+	dir := temp.Path
 	defer func() {
-		if e := os.RemoveAll(dir); e != nil && err == nil {
+		if e := temp.Remove(); e != nil && err == nil {
 			s, err = nil, &Error{Op: op, Path: dir, Err: e}
 		}
 	}()

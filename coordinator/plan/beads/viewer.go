@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/tempdir"
 )
 
 // ErrNoViewer is matched when bv cannot be started.
@@ -65,12 +66,13 @@ func (v Viewer) Triage(ctx context.Context, jsonl []byte) (op Opinion, err error
 	if timeout <= 0 {
 		timeout = viewTimeout
 	}
-	dir, err := os.MkdirTemp("", "ralph-bv-")
+	temp, err := tempdir.Make("", "bv")
 	if err != nil {
 		return Opinion{}, fmt.Errorf("ask bv: %w", err)
 	}
+	dir := temp.Path
 	defer func() {
-		if e := os.RemoveAll(dir); e != nil && err == nil {
+		if e := temp.Remove(); e != nil && err == nil {
 			err = fmt.Errorf("ask bv: %w", e)
 		}
 	}()
