@@ -629,7 +629,7 @@ func TestBudgetsFindPlantedViolations(t *testing.T) {
 		"F has no doc comment":      "package p\nfunc F() {}",
 		"M has no doc comment":      "package p\n// T is.\ntype T struct{}\nfunc (t *T) M() {}",
 		"ErrX has no doc comment":   "package p\nimport \"errors\"\nvar ErrX = errors.New(\"x\")",
-		"interface I has 6 methods": "package p\ntype I interface { A(); B(); C(); D(); E(); F() }",
+		"interface I has 7 methods": "package p\ntype I interface { A(); B(); C(); D(); E(); F(); G() }",
 	}
 	for want, text := range planted {
 		s, err := parseSource("p.go", []byte(text))
