@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,23 +18,33 @@ import (
 // without undo, and that is said.
 const checkpointTime = 30 * time.Second
 
+// The names of a turn's checkpoints are its own with these. keptMark is only there
+// when something that changed in the turn is not surely Ralph's: it is the state before
+// the turn, while that of beforeMark has such changes already. undoneMark begins the names of a turn
+// that was undone and can be redone.
 const (
 	beforeMark = ".before"
 	afterMark  = ".after"
+	keptMark   = ".kept"
+	undoneMark = "undone/"
 )
+
+// ErrNothingToRedo says that nothing was undone since files were changed last.
+var ErrNothingToRedo = errors.New("there is nothing to redo")
 
 // ErrNothingToUndo says that no turn is left whose changes could be undone.
 var ErrNothingToUndo = errors.New("there is nothing to undo")
 
 // changes knows what the work changes in the tree, whatever tool changed it: a
 // checkpoint before the first call of a run that can change something, one
-// after it, and the difference.
+// after it, and of the difference what Ralph wrote.
 type changes struct {
 	points *git.Checkpoints
 	repo   *git.Repo // nil without a repository
 	root   string
 	run    string
 	trees  *trees.Trees // nil without a repository
+	writes *writeLog
 	warn   func(string)
 	// homeless reports whether a warning about the missing state directory, and so
 	// about undo, was given already; nil means no.
@@ -44,13 +55,12 @@ type changes struct {
 	// mu guards what follows; begin holds it while it takes a checkpoint, so
 	// that no call overtakes the checkpoint before it.
 	mu     sync.Mutex
-	n      int  // runs that took a checkpoint
+	n      int  // runs that began to take a checkpoint
 	begun  bool // there is one from before this run
 	failed bool // there is none, and that was said
 	off    bool // there will never be one
 	before git.Checkpoint
 	head   string
-	calls  int              // that could change something, so far
 	made   []git.BlobChange // by the run that ended last
 	cutOff string           // the turn that was found cut off and got its checkpoint
 	cancel context.CancelFunc
@@ -64,7 +74,6 @@ type changes struct {
 func (c *changes) begin(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls++
 	if c.begun || c.failed || c.off {
 		return
 	}
@@ -76,6 +85,7 @@ func (c *changes) begin(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
 	c.n++
+	c.writes.begin()
 	before, err := c.points.Take(limited, c.id(beforeMark))
 	if err == nil && c.repo != nil {
 		c.head, err = c.repo.Head(limited)
@@ -86,7 +96,10 @@ func (c *changes) begin(ctx context.Context) {
 		if c.n == 1 && c.began != nil {
 			c.began(c.head)
 		}
-	case ctx.Err() == nil:
+	case ctx.Err() != nil:
+		c.writes.end()
+	default:
+		c.writes.end()
 		c.failed = true
 		// What took too long once would hold up every run.
 		c.off = limited.Err() != nil || errors.Is(err, git.ErrNoStore)
@@ -148,6 +161,7 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 	if !begun {
 		return nil, nil
 	}
+	defer c.writes.end()
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
 	after, err := c.points.Take(ctx, c.id(afterMark))
@@ -155,25 +169,55 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 		c.warn("the changes of this work are not listed: " + err.Error())
 		return nil, nil
 	}
-	c.made, err = c.points.Blobs(ctx, c.before, after)
+	c.made, err = c.attribute(ctx, c.before, after)
 	if err != nil {
 		c.warn("the changes of this work are not listed: " + err.Error())
 	}
 	for _, f := range c.made {
 		files = append(files, f.FileChange)
 	}
-	unchanged := err == nil && len(files) == 0
+	drop := c.undone(ctx) // they do not fit what was done since
+	if err == nil && len(files) == 0 {
+		drop = []string{c.id(beforeMark), c.id(keptMark), after.ID}
+	}
 	if c.repo != nil {
 		if commits, err = c.newCommits(ctx); err != nil {
 			c.warn("the commits of this work are not listed: " + err.Error())
 		}
 	}
-	if unchanged {
-		if err := c.points.Drop(ctx, c.before.ID, after.ID); err != nil {
-			c.warn("checkpoints of a turn without changes stay behind: " + err.Error())
-		}
+	if err := c.points.Drop(ctx, drop...); err != nil {
+		c.warn("checkpoints that are of no use stay behind: " + err.Error())
 	}
 	return files, commits
+}
+
+// attribute lists what of the difference of two checkpoints is Ralph's, or may be, and
+// has the earlier one, under its name, hold whatever is not surely Ralph's already.
+func (c *changes) attribute(ctx context.Context, before, after git.Checkpoint) ([]git.BlobChange, error) {
+	unsure := map[string]bool{}
+	own, err := c.points.Graft(ctx, before, after, before.ID, func(path string, had bool) bool {
+		w := c.writes.whose(path, before.Time, had)
+		unsure[path] = w == mixed
+		return w != ours
+	})
+	if err != nil {
+		return nil, err
+	}
+	made, err := c.points.Blobs(ctx, own, after)
+	if err != nil || own == before {
+		return made, err
+	}
+	if err := c.points.Name(ctx, before, strings.TrimSuffix(before.ID, beforeMark)+keptMark); err != nil {
+		return nil, err
+	}
+	all, err := c.points.Blobs(ctx, before, after)
+	for _, b := range all {
+		if unsure[b.Path] {
+			made = append(made, b)
+		}
+	}
+	slices.SortFunc(made, func(a, b git.BlobChange) int { return strings.Compare(a.Path, b.Path) })
+	return made, err
 }
 
 func (c *changes) newCommits(ctx context.Context) ([]string, error) {
@@ -184,78 +228,11 @@ func (c *changes) newCommits(ctx context.Context) ([]string, error) {
 	return c.repo.CommitsSince(ctx, c.head)
 }
 
-// turn is a pair of checkpoints around one run that changed something.
-type turn struct{ before, after git.Checkpoint }
-
-// turns lists them, newest first, across all runs of the project.
-func (c *changes) turns(ctx context.Context) ([]turn, error) {
-	list, err := c.points.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	before := map[string]git.Checkpoint{}
-	for _, p := range list {
-		if name, ok := strings.CutSuffix(p.ID, beforeMark); ok {
-			before[name] = p
-		}
-	}
-	var out []turn
-	for _, p := range list {
-		name, ok := strings.CutSuffix(p.ID, afterMark)
-		if b, both := before[name]; ok && both {
-			out = append(out, turn{before: b, after: p})
-		}
-	}
-	return out, nil
-}
-
-// undo takes back the last n turns, newest first, and reports what it changed;
-// it stops at the first that it cannot take back.
-func (c *changes) undo(ctx context.Context, n int) ([]git.FileChange, error) {
-	list, err := c.turns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, ErrNothingToUndo
-	}
-	var all []git.FileChange
-	for _, t := range list[:min(n, len(list))] {
-		files, err := c.points.Restore(ctx, t.before, t.after)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, files...)
-		err = c.unland(ctx, t)
-		if err != nil {
-			err = fmt.Errorf("the files are as they were, but what was committed for them stays on the branch: %w", err)
-		}
-		if err := errors.Join(err, c.points.Drop(ctx, t.before.ID, t.after.ID)); err != nil {
-			return all, err
-		}
-	}
-	return all, nil
-}
-
 // diff is what the last turn changed, as a unified diff.
 func (c *changes) diff(ctx context.Context) (string, error) {
-	list, err := c.turns(ctx)
+	list, err := c.turns(ctx, false)
 	if err != nil || len(list) == 0 {
 		return "", err
 	}
 	return c.points.Diff(ctx, list[0].before, list[0].after)
-}
-
-// unland takes back the commits with which the work of agents came to the user's
-// branch in a turn. Where anybody else committed in it they stay, as commits of
-// the coordinator do.
-func (c *changes) unland(ctx context.Context, t turn) error {
-	if c.trees == nil {
-		return nil
-	}
-	from, to := t.before.Head, t.after.Head
-	if from == "" || to == "" || to == from {
-		return nil
-	}
-	return c.trees.Unland(ctx, from, to)
 }

@@ -18,6 +18,7 @@ import (
 	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/memory/history"
+	"ralph/memory/identity"
 	"ralph/memory/project"
 	"ralph/memory/redact"
 	"ralph/workers"
@@ -43,6 +44,7 @@ type Coordinator struct {
 	repo     *git.Repo
 	trees    *trees.Trees // of the agents; nil without a repository
 	changes  *changes
+	writes   *writeLog // of the host, for its guests too
 	book     *book
 	edits    *edits
 	events   *emitter
@@ -196,6 +198,7 @@ func (c *Coordinator) ruleError(err error) error {
 
 // openTree opens what touches the user's files.
 func (c *Coordinator) openTree() error {
+	c.writes = newWriteLog(c.opt.Root, identity.CheckpointDir(c.opt.stateHome(), c.opt.Root))
 	st, err := c.openStation(c.name, c.opt.Root)
 	if err != nil {
 		return &Error{Op: "open project", Path: c.opt.Root, Err: err, Status: StatusUsage, Hint: "name a directory that you can read with -C"}
@@ -206,9 +209,10 @@ func (c *Coordinator) openTree() error {
 			c.loc = &loc
 		}
 	}
-	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn, began: c.began, homeless: c.book.homeless}
+	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn, began: c.began, homeless: c.book.homeless, writes: c.writes}
 	if c.loc != nil {
 		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir())
+		c.trees.OnWrite = c.writes.writing
 		c.changes.trees = c.trees
 	}
 	return nil
@@ -302,28 +306,6 @@ func (c *Coordinator) Totals() Totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.totals
-}
-
-// Undo takes back what the last n turns changed, newest first, also turns of
-// earlier sessions; it waits for work that is under way. The error matches
-// ErrNothingToUndo, or is a *git.EditedError when a file was edited since; what
-// was already taken back is returned with it.
-func (c *Coordinator) Undo(ctx context.Context, n int) ([]git.FileChange, error) {
-	if err := c.take(ctx); err != nil {
-		return nil, fmt.Errorf("undo: %w", err)
-	}
-	defer c.free()
-	if err := c.settled(ctx); err != nil {
-		return nil, fmt.Errorf("undo: %w", err)
-	}
-	files, err := c.changes.undo(ctx, max(n, 1))
-	if len(files) > 0 {
-		c.mu.Lock()
-		c.totals.FilesChanged = takenBack(c.totals.FilesChanged, files)
-		c.mu.Unlock()
-		c.edits.tell("The user took back what was changed here before (undo): " + few(pathsOf(files)) + " are as they were. Read a file again before you rely on what you know of it.")
-	}
-	return files, err
 }
 
 func pathsOf(files []git.FileChange) []string {

@@ -416,7 +416,7 @@ func TestUndoTakesBackWhatWasMerged(t *testing.T) {
 	if p.git("rev-parse", "HEAD") == before {
 		t.Error("nothing was committed")
 	}
-	if _, err := c.Undo(p.Context(), 1); err != nil {
+	if _, err := c.Undo(p.Context(), 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(p.root, "one.txt")); err == nil || p.git("rev-parse", "HEAD") != before {

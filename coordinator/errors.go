@@ -91,6 +91,8 @@ func Fail(err error) (Status, *Failure) {
 		return StatusNeedsInput, &Failure{Kind: "needs_input", Message: err.Error(), Hint: hintAnswer}
 	case errors.Is(err, errOnAskFail):
 		return StatusDenied, &Failure{Kind: "denied", Message: err.Error(), Hint: hintPermission}
+	case errors.Is(err, ErrNothingToRedo):
+		return StatusFailed, &Failure{Kind: "nothing_to_redo", Message: err.Error(), Hint: "what undo took back can be redone until other work changes files"}
 	case errors.Is(err, ErrNothingToUndo):
 		return StatusFailed, &Failure{Kind: "nothing_to_undo", Message: err.Error(), Hint: "only turns that changed files can be undone"}
 	case errors.Is(err, agent.ErrRepeats):

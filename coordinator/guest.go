@@ -43,7 +43,7 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 	if h.RunID != "" {
 		opt.RunID = h.RunID
 	}
-	g := &Coordinator{name: name, host: c, opt: opt, cfg: &cfg, now: c.now, redactor: c.redactor, loc: c.loc, repo: c.repo, trees: c.trees, gate: c.gate, station: c.station, stations: c.stations,
+	g := &Coordinator{name: name, host: c, opt: opt, cfg: &cfg, now: c.now, redactor: c.redactor, loc: c.loc, repo: c.repo, trees: c.trees, gate: c.gate, station: c.station, stations: c.stations, writes: c.writes,
 		running: c.running, closing: c.closing, project: c.project, userState: c.userState, mail: c.mail, pool: c.pool, asides: c.asides, pausing: c.pausing, quiet: c.quiet,
 		visit: visit{task: firstLine(h.Task), from: from, since: c.now().UTC()}}
 	c.mu.Lock()
@@ -55,7 +55,7 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 		return nil, err
 	}
 	g.events = &emitter{run: opt.RunID, now: c.now, eyes: g.eyes.see, keep: g.book.keepEvent, mask: mask{redactor: c.redactor}}
-	g.changes = &changes{points: c.changes.points, repo: c.repo, root: opt.Root, run: opt.RunID, warn: g.warn, trees: c.trees, homeless: c.book.homeless}
+	g.changes = &changes{points: c.changes.points, repo: c.repo, root: opt.Root, run: opt.RunID, warn: g.warn, trees: c.trees, homeless: c.book.homeless, writes: c.writes}
 	g.crew = g.newCrew()
 	return g, nil
 }

@@ -187,8 +187,8 @@ func TestAUserCommandInConversation(t *testing.T) {
 	if told := p.last(3).Content; !strings.Contains(told, "echo mine > b.txt") || len(p.asked(3).Tools) != 0 {
 		t.Errorf("the model has the tools %v and is told:\n%s", p.asked(3).Tools, told)
 	}
-	files, err := c.Undo(t.Context(), 1)
-	if err != nil || len(files) != 1 || p.read("a.txt") != "" || p.read("b.txt") != "mine\n" {
+	files, err := c.Undo(t.Context(), 1, nil)
+	if err != nil || len(files.Files) != 1 || p.read("a.txt") != "" || p.read("b.txt") != "mine\n" {
 		t.Errorf("undo: %+v, %v", files, err)
 	}
 }
@@ -518,7 +518,7 @@ func TestAUserCommandInTheMidstOfWork(t *testing.T) {
 			if slices.Sort(changed); !slices.Equal(changed, []string{"a.txt", "both.txt"}) {
 				t.Errorf("the work changed %q", changed)
 			}
-			if _, err := c.Undo(t.Context(), 1); err != nil {
+			if _, err := c.Undo(t.Context(), 1, nil); err != nil {
 				t.Error(err)
 			}
 			if p.read("a.txt") != "" || p.read("b.txt") != "mine\nmore\n" || p.read("both.txt") != "mine\n" || fileThere(p.path("c.txt")) {

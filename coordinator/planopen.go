@@ -264,6 +264,9 @@ func (c *Coordinator) openPlan(ctx context.Context, s loop.Settings) (t plan.Tra
 		return nil, "", err
 	}
 	t, err = plan.Open(ctx, o)
+	if full := filepath.Join(c.opt.Root, path); err == nil && path != "" && !filepath.IsAbs(path) {
+		t = recordedPlan{t, c.writes, full}
+	}
 	return t, filepath.ToSlash(path), err
 }
 

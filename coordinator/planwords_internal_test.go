@@ -40,13 +40,17 @@ func TestOfACutRunItIsNotSaidThatUndoTakesItBack(t *testing.T) {
 		}
 		runner := exec.New(exec.Options{Init: exec.Self()})
 		defer runner.Close(context.WithoutCancel(t.Context()))
-		c := &changes{points: git.OpenCheckpoints(runner, root, state, t.TempDir(), nil), root: root, run: "r-1", warn: func(string) {}}
+		c := &changes{writes: newWriteLog(root, ""), points: git.OpenCheckpoints(runner, root, state, t.TempDir(), nil), root: root, run: "r-1", warn: func(string) {}}
 		if _, err := c.points.Take(t.Context(), "r-1.1"+beforeMark); err != nil {
 			t.Fatal(err)
 		}
+		c.writes.file = filepath.Join(t.TempDir(), writesFile)
+		c.writes.begin()
+		done := c.writes.writing(filepath.Join(root, "merged.txt"))
 		if err := os.WriteFile(filepath.Join(root, "merged.txt"), []byte("x\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		done(true)
 		told := strings.Join(c.mend(t.Context(), run), "; ")
 		if strings.Contains(told, "undo takes that back") == run {
 			t.Errorf("a run (%t): %q", run, told)

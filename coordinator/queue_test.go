@@ -302,7 +302,7 @@ func TestAStopBeginsAConversation(t *testing.T) {
 	if got := users(p.asked(4)); !strings.HasPrefix(got[len(got)-1], "Go on.") || !strings.Contains(got[len(got)-1], "build the thing") {
 		t.Errorf("go says %q", got[len(got)-1])
 	}
-	if changes, err := c.Undo(t.Context(), 2); err != nil || len(changes) != 2 {
+	if changes, err := c.Undo(t.Context(), 2, nil); err != nil || len(changes.Files) != 2 {
 		t.Errorf("undo of both turns: %v, %v", changes, err)
 	}
 }

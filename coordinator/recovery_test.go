@@ -267,7 +267,7 @@ func TestUndoOfATurnThatWasCutOff(t *testing.T) {
 				t.Error("a stale lock stays")
 			}
 			for _, want := range []string{"one\n", ""} {
-				if _, err := c.Undo(t.Context(), 1); err != nil {
+				if _, err := c.Undo(t.Context(), 1, nil); err != nil {
 					t.Fatal(err)
 				}
 				if got := p.read("a.txt"); got != want {

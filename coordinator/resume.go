@@ -13,6 +13,7 @@ import (
 
 	"ralph/memory"
 	"ralph/memory/feature"
+	"ralph/memory/identity"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
 	"ralph/workers/accesspolicy"
@@ -275,11 +276,13 @@ func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, erro
 	if err != nil {
 		return "", err
 	}
-	if c.made, err = c.points.Blobs(ctx, before, after); err != nil {
+	c.writes.load()
+	defer c.writes.end()
+	if c.made, err = c.attribute(ctx, before, after); err != nil {
 		return "", err
 	}
 	if len(c.made) == 0 {
-		return "", c.points.Drop(ctx, before.ID, after.ID)
+		return "", c.points.Drop(ctx, before.ID, name+keptMark, after.ID)
 	}
 	c.cutOff = name
 	paths := make([]string, len(c.made))
@@ -292,6 +295,7 @@ func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, erro
 // lone finds the turn that was cut off: the newest checkpoint, when it is one
 // before a turn. What came after an older one is not its alone.
 func lone(list []git.Checkpoint) (git.Checkpoint, bool) {
+	list = slices.DeleteFunc(slices.Clone(list), func(p git.Checkpoint) bool { return strings.HasPrefix(p.ID, undoneMark) })
 	if len(list) == 0 || !strings.HasSuffix(list[0].ID, beforeMark) {
 		return git.Checkpoint{}, false
 	}
@@ -426,7 +430,7 @@ func newRecovering(ctx context.Context, o Options) recovering {
 			return repo.Content(ctx, "HEAD", filepath.ToSlash(rel))
 		}
 	}
-	r.changes = &changes{points: o.openCheckpoints(o.Proc, at), root: o.Root, warn: func(string) {}}
+	r.changes = &changes{points: o.openCheckpoints(o.Proc, at), root: o.Root, warn: func(string) {}, writes: newWriteLog(o.Root, identity.CheckpointDir(o.stateHome(), o.Root))}
 	return r
 }
 

@@ -86,6 +86,9 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 	if s.work, err = tools.OpenWorkspace(root, protect...); err != nil {
 		return nil, err
 	}
+	if root == c.opt.Root {
+		s.work.OnWrite(c.writes.writing)
+	}
 	if home := c.opt.stateHome(); home != "" {
 		if _, err := identity.Outside(home, c.opt.Root); errors.Is(err, identity.ErrInside) {
 			if err := os.MkdirAll(home, 0o700); err != nil { // what is not there cannot be hidden from commands
@@ -129,6 +132,9 @@ func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) access
 	o := accesspolicy.Options{Proc: c.opt.Proc, Root: root, Project: c.opt.Root, Git: at, Agent: name,
 		ReadOnly: c.cfg.Sandbox == string(policy.SandboxReadOnly), Off: c.cfg.Sandbox == string(policy.SandboxOff) || c.confined().None(),
 		Getenv: c.opt.Getenv, Environ: os.Environ(), Own: c.own, State: c.userState()}
+	if root == c.opt.Root {
+		o.Writes = c.writes
+	}
 	if c.opt.Getenv != nil {
 		o.UserConfig = filepath.Dir(config.UserFile(c.opt.Getenv))
 	}

@@ -169,7 +169,7 @@ func TestAStopAtACheckpointCostsNoUndo(t *testing.T) {
 	if len(out.FilesChanged) != 1 || len(out.Warnings) != 0 {
 		t.Errorf("changed %+v, warnings %q", out.FilesChanged, out.Warnings)
 	}
-	if done, err := c.Undo(t.Context(), 1); err != nil || len(done) != 1 {
+	if done, err := c.Undo(t.Context(), 1, nil); err != nil || len(done.Files) != 1 {
 		t.Errorf("undo: %v, %v", done, err)
 	}
 }
@@ -260,7 +260,7 @@ func TestAStopWhileAnotherPieceRuns(t *testing.T) {
 	defer cancelSecond()
 	out := c.Run(second, coordinator.Job{Task: "two"})
 	p.want(out, coordinator.StatusInterrupted, "SIGHUP")
-	if _, err := c.Undo(second, 1); !errors.Is(err, context.Cause(second)) {
+	if _, err := c.Undo(second, 1, nil); !errors.Is(err, context.Cause(second)) {
 		t.Errorf("undo waits although its context has ended: %v", err)
 	}
 	if err := c.Clear(); !errors.Is(err, coordinator.ErrBusy) {

@@ -53,7 +53,7 @@ func TestUndoAfterTheProjectWasDestroyed(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.shut(c)
-			if _, err := c.Undo(t.Context(), 1); err != nil && !strings.Contains(err.Error(), "the files are as they were") {
+			if _, err := c.Undo(t.Context(), 1, nil); err != nil && !strings.Contains(err.Error(), "the files are as they were") {
 				t.Errorf("undo: %v", err)
 			}
 			if p.read("a.txt") != "one\n" || p.read("b.txt") != "b\n" || p.read("new.txt") != "" {
@@ -78,7 +78,7 @@ func TestCheckpointsAreNotInTheUsersRepository(t *testing.T) {
 		t.Errorf("the user's repository was\n%s\nand is\n%s", was, is)
 	}
 	p.git("gc", "-q", "--prune=now")
-	if _, err := c.Undo(t.Context(), 1); err != nil || p.read("a.txt") != "one\n" {
+	if _, err := c.Undo(t.Context(), 1, nil); err != nil || p.read("a.txt") != "one\n" {
 		t.Errorf("undo: %v; a.txt %q", err, p.read("a.txt"))
 	}
 }
@@ -173,7 +173,7 @@ func TestCheckpointsOfAnOlderRalph(t *testing.T) {
 			} else if _, err := os.Stat(p.path(where)); err == nil {
 				t.Error("the shadow repository stays")
 			}
-			if _, err := c.Undo(t.Context(), 1); err != nil || p.read("a.txt") != "one\n" || p.read("b.txt") != "b\n" {
+			if _, err := c.Undo(t.Context(), 1, nil); err != nil || p.read("a.txt") != "one\n" || p.read("b.txt") != "b\n" {
 				t.Errorf("undo: %v; a.txt %q, b.txt %q", err, p.read("a.txt"), p.read("b.txt"))
 			}
 		})

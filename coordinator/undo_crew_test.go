@@ -1,12 +1,10 @@
 package coordinator_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"ralph/coordinator"
-	"ralph/workers/git/trees"
 )
 
 // What agents committed themselves, and what a merge of them made, goes with what
@@ -26,7 +24,7 @@ func TestUndoTakesBackWhatAgentsCommitted(t *testing.T) {
 	if log := p.git("log", "--format=%s", before+"..HEAD"); strings.Count(log, "by hand") != 2 {
 		t.Fatalf("the commits of the agents did not land:\n%s", log)
 	}
-	if _, err := c.Undo(p.Context(), 1); err != nil {
+	if _, err := c.Undo(p.Context(), 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.git("rev-parse", "HEAD"); got != before {
@@ -38,7 +36,7 @@ func TestUndoTakesBackWhatAgentsCommitted(t *testing.T) {
 	p.shut(c)
 }
 
-// What cannot be taken back is said: the user has committed on top of it.
+// What becomes of the commits is told before: the user has committed on top of them.
 func TestUndoBelowACommitOfTheUser(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
@@ -51,11 +49,52 @@ func TestUndoBelowACommitOfTheUser(t *testing.T) {
 	p.want(c.Run(p.Context(), coordinator.Job{Task: "do it", Chat: true}), coordinator.StatusCompleted)
 	p.git("commit", "-q", "--allow-empty", "-m", "mine")
 	head := p.git("rev-parse", "HEAD")
-	files, err := c.Undo(p.Context(), 1)
-	if !errors.Is(err, trees.ErrMoved) || len(files) != 1 {
-		t.Errorf("undo: %v, %v", files, err)
+	var told []string
+	done, err := c.Undo(p.Context(), 1, func(notes []string) {
+		if told = notes; p.read("one.txt") == "" {
+			t.Error("told afterwards")
+		}
+	})
+	if err != nil || len(done.Files) != 1 || len(done.Commits) != 0 || len(told) != 1 || !strings.Contains(told[0], "stays where it is") {
+		t.Errorf("undo: %+v, %v; told %q", done, err, told)
 	}
 	if got := p.git("rev-parse", "HEAD"); got != head || p.read("one.txt") != "" {
 		t.Errorf("head %s, want %s; one.txt %q", got, head, p.read("one.txt"))
+	}
+}
+
+// Undo and redo move the branch and the index with the files, and agents say so.
+func TestRedoOfAgents(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.session = "new"
+	before := p.git("rev-parse", "HEAD")
+	k := played(p)
+	k.part("ralph", spawn(m{"name": "one", "task": "write one"}), text("I wait."), text("all done"))
+	k.part("one", put("one.txt", "1\n"), text("one is written"))
+	c := p.open()
+	defer p.shut(c)
+	p.want(c.Run(p.Context(), coordinator.Job{Task: "do it", Chat: true}), coordinator.StatusCompleted)
+	landed := p.git("rev-parse", "HEAD")
+	for range 2 {
+		var told []string
+		if done, err := c.Undo(p.Context(), 1, func(n []string) { told = n }); err != nil || len(done.Commits) != 1 || len(told) != 1 || !strings.Contains(told[0], "goes back") {
+			t.Errorf("undo: %+v, %v; told %q", done, err, told)
+		}
+		if got := p.git("rev-parse", "HEAD"); got != before || p.read("one.txt") != "" {
+			t.Errorf("after undo: head %s, want %s", got, before)
+		}
+		if a, err := c.Agents(p.Context()); err != nil || len(a) == 0 || string(a[0].Landing) != "undone" {
+			t.Errorf("after undo: %+v", a)
+		}
+		if done, err := c.Redo(p.Context(), 1, func(n []string) { told = n }); err != nil || len(done.Commits) != 1 || !strings.Contains(told[0], "again") {
+			t.Errorf("redo: %+v, %v; told %q", done, err, told)
+		}
+		if got := p.git("rev-parse", "HEAD"); got != landed || p.read("one.txt") != "1\n" || p.git("status", "--porcelain", "--", "*.txt") != "" {
+			t.Errorf("after redo: head %s, want %s; status %q", got, landed, p.git("status", "--porcelain"))
+		}
+		if a, err := c.Agents(p.Context()); err != nil || len(a) == 0 || string(a[0].Landing) != "merged" {
+			t.Errorf("after redo: %+v", a)
+		}
 	}
 }

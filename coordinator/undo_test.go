@@ -3,11 +3,12 @@ package coordinator_test
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"ralph/coordinator"
-	"ralph/workers/git"
+	"ralph/workers/model/modeltest"
 )
 
 // threeTurns changes a.txt in three turns of one session.
@@ -21,11 +22,11 @@ func threeTurns(p *project) *coordinator.Coordinator {
 	return c
 }
 
-func undoable(t *testing.T, make func(*testing.T, *project)) *project {
-	p := bareProject(t,
+func undoable(t *testing.T, make func(*testing.T, *project), more ...modeltest.Reply) *project {
+	p := bareProject(t, append([]modeltest.Reply{
 		calls(write("a.txt", "one\n"), write("new/b.txt", "b\n")), text("done"),
 		calls(shell("echo two >> a.txt; rm old.txt")), text("done"),
-		calls(shell("echo three >> a.txt")), text("done"))
+		calls(shell("echo three >> a.txt")), text("done")}, more...)...)
 	make(t, p)
 	p.write("old.txt", "old\n")
 	return p
@@ -48,7 +49,7 @@ func TestUndo(t *testing.T) {
 			if err != nil || !strings.Contains(diff, "+three") || strings.Contains(diff, "+two") {
 				t.Errorf("diff of the last turn (%v):\n%s", err, diff)
 			}
-			if done, err := c.Undo(t.Context(), 1); err != nil || len(done) != 1 || done[0].Path != "a.txt" {
+			if done, err := c.Undo(t.Context(), 1, nil); err != nil || len(done.Files) != 1 || done.Files[0].Path != "a.txt" {
 				t.Errorf("undo 1: %+v, %v", done, err)
 			}
 			if p.read("a.txt") != "one\ntwo\n" {
@@ -62,7 +63,7 @@ func TestUndo(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.shut(c)
-			if _, err := c.Undo(t.Context(), 9); err != nil {
+			if _, err := c.Undo(t.Context(), 9, nil); err != nil {
 				t.Errorf("undo the rest: %v", err)
 			}
 			if p.read("a.txt") != "" || p.read("new/b.txt") != "" || p.read("old.txt") != "old\n" {
@@ -71,7 +72,7 @@ func TestUndo(t *testing.T) {
 			if _, err := os.Stat(p.path("new")); err == nil {
 				t.Error("an empty directory is left")
 			}
-			if _, err := c.Undo(t.Context(), 1); !errors.Is(err, coordinator.ErrNothingToUndo) {
+			if _, err := c.Undo(t.Context(), 1, nil); !errors.Is(err, coordinator.ErrNothingToUndo) {
 				t.Errorf("undo of nothing: %v", err)
 			}
 			if diff, err := c.Diff(t.Context()); err != nil || diff != "" {
@@ -86,26 +87,58 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-func TestUndoRefusesWhatTheUserEdited(t *testing.T) {
+func TestUndoKeepsWhatTheUserEdited(t *testing.T) {
 	t.Parallel()
 	p := undoable(t, withGit)
 	c := threeTurns(p)
 	defer p.shut(c)
 	p.write("a.txt", "mine\n")
 	p.write("other.txt", "also mine\n")
-	var edited *git.EditedError
-	if done, err := c.Undo(t.Context(), 2); !errors.As(err, &edited) || len(edited.Paths) != 1 || edited.Paths[0] != "a.txt" || len(done) != 0 {
-		t.Errorf("undo: %v, %v", done, err)
+	done, err := c.Undo(t.Context(), 2, nil)
+	if err != nil || len(done.Files) != 1 || done.Files[0].Path != "old.txt" || !slices.Equal(done.Kept, []string{"a.txt"}) {
+		t.Errorf("undo: %+v, %v", done, err)
 	}
-	if p.read("a.txt") != "mine\n" || p.read("old.txt") != "" {
-		t.Error("a refused undo touched the tree")
+	if p.read("a.txt") != "mine\n" || p.read("old.txt") != "old\n" || p.read("other.txt") != "also mine\n" {
+		t.Errorf("a.txt %q, old.txt %q, other.txt %q", p.read("a.txt"), p.read("old.txt"), p.read("other.txt"))
 	}
-	p.write("a.txt", "one\ntwo\nthree\n")
-	if done, err := c.Undo(t.Context(), 2); err != nil || len(done) != 3 {
-		t.Errorf("undo of two turns: %+v, %v", done, err)
+}
+
+// Redo brings back what undo took back, in its order, until other work changes files.
+func TestRedo(t *testing.T) {
+	t.Parallel()
+	p := undoable(t, withGit, calls(write("c.txt", "c\n")), text("done"))
+	c := threeTurns(p)
+	defer p.shut(c)
+	if _, err := c.Redo(t.Context(), 1, nil); !errors.Is(err, coordinator.ErrNothingToRedo) {
+		t.Errorf("redo of nothing: %v", err)
 	}
-	if p.read("a.txt") != "one\n" || p.read("old.txt") != "old\n" || p.read("other.txt") != "also mine\n" {
-		t.Errorf("a.txt %q, other.txt %q", p.read("a.txt"), p.read("other.txt"))
+	for range 3 {
+		if _, err := c.Undo(t.Context(), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"one\n", "one\ntwo\n", "one\ntwo\nthree\n"} {
+		if done, err := c.Redo(t.Context(), 1, nil); err != nil || len(done.Files) == 0 || p.read("a.txt") != want {
+			t.Errorf("redo %d: %+v, %v; a.txt %q", i, done, err, p.read("a.txt"))
+		}
+	}
+	if p.read("new/b.txt") != "b\n" || p.read("old.txt") != "" {
+		t.Errorf("b.txt %q, old.txt %q", p.read("new/b.txt"), p.read("old.txt"))
+	}
+	// All of it in one step, and over an edit of the user's.
+	if _, err := c.Undo(t.Context(), 3, nil); err != nil || p.read("a.txt") != "" {
+		t.Fatalf("undo of three: %v", err)
+	}
+	p.write("new/b.txt", "mine\n")
+	if done, err := c.Redo(t.Context(), 3, nil); err != nil || !slices.Equal(done.Kept, []string{"new/b.txt"}) || p.read("a.txt") != "one\ntwo\nthree\n" || p.read("new/b.txt") != "mine\n" {
+		t.Errorf("redo of three: %+v, %v; a.txt %q, b.txt %q", done, err, p.read("a.txt"), p.read("new/b.txt"))
+	}
+	if _, err := c.Undo(t.Context(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.want(c.Run(p.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+	if _, err := c.Redo(t.Context(), 1, nil); !errors.Is(err, coordinator.ErrNothingToRedo) {
+		t.Errorf("redo after other work: %v", err)
 	}
 }
 
@@ -123,7 +156,7 @@ func TestUndoAfterACommit(t *testing.T) {
 	if len(out.Commits) != 1 || out.Commits[0] != head {
 		t.Errorf("commits %v", out.Commits)
 	}
-	if _, err := c.Undo(t.Context(), 1); err != nil {
+	if _, err := c.Undo(t.Context(), 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p.read("a.txt") != "old\n" || p.git("rev-parse", "HEAD") != head || p.git("status", "--porcelain", "a.txt") != "M a.txt" {

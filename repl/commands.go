@@ -48,7 +48,7 @@ func (s *Shell) executors() map[string]func(args string) {
 		"tasks": func(string) { s.tasks("tasks") }, "goals": func(string) { s.tasks("goals") },
 		"now": said("now"), "ask": said("ask"), "later": said("later"),
 		"stop": s.halt, "go": s.goOn, "resume": s.resume, "pause": alone(s.pause),
-		"undo": s.undo, "diff": s.diff, "context": alone(s.context), "compact": alone(s.compact), "trace": s.trace,
+		"undo": s.undo, "redo": s.redo, "diff": s.diff, "context": alone(s.context), "compact": alone(s.compact), "trace": s.trace,
 		"model": s.model, "cost": func(string) { s.note(s.spent()) }, "sessions": s.sessions, "handoff": s.handoff,
 		"plan": s.planned, "run": s.autonomous, "why": s.why, "check": s.check, "edit": s.edit, "config": s.settings,
 		"clear": alone(s.clear), "exit": func(string) { s.leave(0) },
@@ -161,33 +161,49 @@ func (s *Shell) modelPicked(name, now string, err error) {
 	}
 }
 
-func (s *Shell) undo(args string) {
+func (s *Shell) undo(args string) { s.restore("undo", args, s.mind.Changes.Undo) }
+
+func (s *Shell) redo(args string) { s.restore("redo", args, s.mind.Changes.Redo) }
+
+func (s *Shell) restore(name, args string, do func(context.Context, int, func([]string)) (coordinator.Undone, error)) {
 	n := 1
 	if args != "" {
 		var err error
 		if n, err = strconv.Atoi(args); err != nil || n < 1 {
-			s.fail(fmt.Sprintf("undo %q: not a number of turns", args), "/undo takes back the last turn, /undo 3 the last three")
+			s.fail(fmt.Sprintf("%s %q: not a number of turns", name, args), "/"+name+" takes the last turn, /"+name+" 3 the last three")
 			return
 		}
 	}
-	s.start("undo", false, func(ctx context.Context) func() {
-		files, err := s.mind.Changes.Undo(ctx, n)
-		return func() { s.undone(files, err) }
+	s.start(name, false, func(ctx context.Context) func() {
+		done, err := do(ctx, n, func(notes []string) {
+			s.post(func() {
+				for _, note := range notes {
+					s.note("commits: " + note)
+				}
+			})
+		})
+		return func() { s.restored(name, done, err) }
 	})
 }
 
-func (s *Shell) undone(files []git.FileChange, err error) {
-	var edited *git.EditedError
+func (s *Shell) restored(name string, done coordinator.Undone, err error) {
+	did := "taken back: "
+	if name == "redo" {
+		did = "brought back: "
+	}
 	switch {
-	case errors.As(err, &edited):
-		s.fail("undo: changed since by someone else, nothing was touched: "+strings.Join(edited.Paths, ", "), "save or discard those changes first")
-	case errors.Is(err, coordinator.ErrNothingToUndo), err == nil && len(files) == 0:
-		s.note("there is nothing to take back")
+	case errors.Is(err, coordinator.ErrNothingToUndo), errors.Is(err, coordinator.ErrNothingToRedo):
+		s.note(err.Error())
 	case err != nil:
 		s.explain(err)
+	case len(done.Files)+len(done.Kept) == 0:
+		s.note("there is nothing to " + name)
 	}
-	for _, f := range files {
-		s.note("taken back: " + putBack(f))
+	for _, f := range done.Files {
+		s.note(did + putBack(f))
+	}
+	if len(done.Kept) > 0 {
+		s.note("kept as it is, because you changed it or may have: " + strings.Join(done.Kept, ", "))
 	}
 }
 

@@ -115,7 +115,7 @@ func TestCommandsExplainThemselves(t *testing.T) {
 		{"/help @", "a name with blanks"},
 		{"/help !", "a shell command of your own"},
 		{"/help keys", "Ctrl-X Ctrl-E"},
-		{"/help /undo", "refuses, and touches nothing"},
+		{"/help /undo", "It takes back what Ralph changed"},
 		{"/help quit", "The same: /quit, /q"},
 		{"/?", "and besides"},
 		{"/statu", "did you mean /status"},

@@ -41,7 +41,6 @@ import (
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/workers/agent"
-	"ralph/workers/git"
 	"ralph/workers/model"
 )
 
@@ -90,7 +89,8 @@ type Models interface {
 // Changes is the part that knows what was done.
 type Changes interface {
 	Totals() coordinator.Totals
-	Undo(ctx context.Context, n int) ([]git.FileChange, error)
+	Undo(ctx context.Context, n int, tell func(notes []string)) (coordinator.Undone, error)
+	Redo(ctx context.Context, n int, tell func(notes []string)) (coordinator.Undone, error)
 	Diff(ctx context.Context) (string, error)
 }
 

@@ -301,14 +301,19 @@ func (f *fake) Totals() coordinator.Totals {
 	return f.totals
 }
 
-func (f *fake) Undo(_ context.Context, n int) ([]git.FileChange, error) {
+func (f *fake) Undo(_ context.Context, n int, tell func([]string)) (coordinator.Undone, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.undone = append(f.undone, n)
 	if n > 1 {
-		return nil, &git.EditedError{Paths: []string{"edited.go"}}
+		tell([]string{"the branch goes back"})
+		return coordinator.Undone{Kept: []string{"edited.go"}}, nil
 	}
-	return []git.FileChange{{Path: "main.go", Kind: git.Modified, Added: 1, Removed: 2}}, nil
+	return coordinator.Undone{Files: []git.FileChange{{Path: "main.go", Kind: git.Modified, Added: 1, Removed: 2}}}, nil
+}
+
+func (f *fake) Redo(context.Context, int, func([]string)) (coordinator.Undone, error) {
+	return coordinator.Undone{}, coordinator.ErrNothingToRedo
 }
 
 func (f *fake) Diff(context.Context) (string, error) {

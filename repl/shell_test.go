@@ -269,7 +269,7 @@ func TestCommands(t *testing.T) {
 	c := open(t, echo)
 	for _, step := range []struct{ line, want string }{
 		{"/help", "Ctrl-C stops the"},
-		{"/help undo", "refuses, and touches nothing"},
+		{"/help undo", "It takes back what Ralph changed"},
 		{"/statu", "did you mean /status?"},
 		{"/xyzzy", "/help lists the commands"},
 		{"/help xyzzy", "/help lists the commands"},
@@ -280,7 +280,9 @@ func TestCommands(t *testing.T) {
 		{"/cost", "cost unknown"},
 		{"/model llama-tiny", "model is now llama-tiny"},
 		{"/undo", "taken back: main.go is as before (+1 −2)"},
-		{"/undo 3", "nothing was touched: edited.go"},
+		{"/undo 3", "kept as it is, because you changed it or may have: edited.go"},
+		{"/undo 2", "commits: the branch goes back"},
+		{"/redo", "there is nothing to redo"},
 		{"/undo x", "not a number of turns"},
 		{"/diff", "+y"},
 		{"/clear", "a new conversation begins"},

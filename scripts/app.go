@@ -16,7 +16,6 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
-	"ralph/workers/git"
 	"ralph/workers/model"
 
 	"ralph/memory/visible"
@@ -62,7 +61,8 @@ type App struct {
 type Coordinator interface {
 	Run(ctx context.Context, j coordinator.Job) coordinator.Outcome
 	Record(doc json.RawMessage) error
-	Undo(ctx context.Context, n int) ([]git.FileChange, error)
+	Undo(ctx context.Context, n int, tell func(notes []string)) (coordinator.Undone, error)
+	Redo(ctx context.Context, n int, tell func(notes []string)) (coordinator.Undone, error)
 	Endpoint() model.Endpoint
 	Close() error
 }

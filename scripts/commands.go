@@ -2,7 +2,6 @@ package scripts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/session"
-	"ralph/workers/git"
 )
 
 // chat begins a chat as the command line asks for it; how the last one ended is
@@ -70,9 +68,10 @@ func (inv *invocation) demo(ctx context.Context, c *cobra.Command) error {
 	return err
 }
 
-// undo takes back the last n turns. Its result is a result document like that
-// of a run: what was put back stands in files_changed.
-func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int) error {
+// undo takes back the last n turns, or with redo brings them back. Its result is a
+// result document like that of a run: what was put back is in files_changed, and what
+// stays as it is in the warnings.
+func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int, redo bool) error {
 	if err := inv.load(c); err != nil {
 		return err
 	}
@@ -86,27 +85,34 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int) error 
 		return err
 	}
 	defer inv.shut(co)
-	changes, err := co.Undo(ctx, n)
-	r := inv.result
-	r.Files = fileChanges(changes) // also those before an error
-	var edited *git.EditedError
-	if errors.As(err, &edited) {
-		done := "nothing was done"
-		if len(changes) > 0 {
-			done = "only the turns after it were taken back"
+	step, did := co.Undo, "put back "
+	if redo {
+		step, did = co.Redo, "brought back "
+	}
+	var notes []string
+	done, err := step(ctx, n, func(list []string) {
+		notes = list
+		for _, note := range list {
+			inv.note("commits: " + note)
 		}
-		return broken("edited", "put these files back yourself, or commit them, then undo again", nil,
-			"undo: edited since, %s: %s", done, strings.Join(edited.Paths, ", "))
+	})
+	r := inv.result
+	r.Files = fileChanges(done.Files) // also those before an error
+	if len(done.Kept) > 0 {
+		inv.warning("kept as it is, because you changed it or may have: " + strings.Join(done.Kept, ", "))
 	}
 	if err != nil {
 		return err
 	}
-	r.Reason = "put back " + plural(len(changes), "file")
+	r.Reason = strings.Join(append([]string{did + plural(len(done.Files), "file")}, notes...), "; ")
 	r.end(coordinator.StatusCompleted, 0, nil)
 	if inv.form == outputText {
 		var b strings.Builder
 		for _, f := range r.Files {
 			fmt.Fprintf(&b, "%s %s\n", f.Kind, f.Path)
+		}
+		for _, path := range done.Kept {
+			fmt.Fprintf(&b, "kept %s\n", path)
 		}
 		text := strings.TrimSuffix(b.String(), "\n")
 		if text == "" {

@@ -174,9 +174,9 @@ func TestChatAsksWhichSession(t *testing.T) {
 func TestUndo(t *testing.T) {
 	b := newBench(t)
 	n := 0
-	b.fake.undo = func(k int) ([]git.FileChange, error) {
+	b.fake.undo = func(k int) (coordinator.Undone, error) {
 		n = k
-		return []git.FileChange{{Path: "a.go", Kind: git.Modified, Added: 1, Removed: 2}, {Path: "b.go", Kind: git.Deleted}}, nil
+		return coordinator.Undone{Files: []git.FileChange{{Path: "a.go", Kind: git.Modified, Added: 1, Removed: 2}, {Path: "b.go", Kind: git.Deleted}}}, nil
 	}
 	if code := b.run("undo", "3"); code != 0 || n != 3 || b.out.String() != "modified a.go\ndeleted b.go\n" {
 		t.Errorf("exit %d, n %d: %q", code, n, b.out.String())
@@ -191,18 +191,24 @@ func TestUndo(t *testing.T) {
 	if !b.fake.opts.NoModel {
 		t.Error("an undo asks for a model")
 	}
-	b.fake.undo = func(int) ([]git.FileChange, error) {
-		return []git.FileChange{{Path: "b.go", Kind: git.Modified}}, &git.EditedError{Paths: []string{"a.go"}}
+	b.wantErr("commits: the branch goes back")
+	if code := b.run("redo", "2"); code != 0 || n != -2 {
+		t.Errorf("redo: exit %d, n %d", code, n)
+	}
+	// What the user changed is kept and listed, and is no failure.
+	b.fake.undo = func(int) (coordinator.Undone, error) {
+		return coordinator.Undone{Files: []git.FileChange{{Path: "b.go", Kind: git.Modified}}, Kept: []string{"a.go"}}, nil
+	}
+	if code := b.run("undo"); code != 0 || b.out.String() != "modified b.go\nkept a.go\n" {
+		t.Errorf("kept: exit %d, %q", code, b.out.String())
+	}
+	b.wantErr("changed it or may have: a.go")
+	b.fake.undo = func(int) (coordinator.Undone, error) {
+		return coordinator.Undone{Files: []git.FileChange{{Path: "b.go", Kind: git.Modified}}}, coordinator.ErrNothingToUndo
 	}
 	if code := b.run("undo", "2", "--json"); code != 1 || !strings.Contains(b.out.String(), `"path":"b.go"`) {
 		t.Errorf("a half undo: code %d, %s", code, b.out.String())
 	}
-	b.wantErr("only the turns after it were taken back: a.go")
-	b.fake.undo = func(int) ([]git.FileChange, error) { return nil, &git.EditedError{Paths: []string{"a.go"}} }
-	if code := b.run("undo"); code != 1 || b.out.Len() > 0 {
-		t.Errorf("edited: exit %d, %q", code, b.out.String())
-	}
-	b.wantErr("a.go")
 }
 
 // client is a scripted endpoint.

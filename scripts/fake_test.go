@@ -19,7 +19,6 @@ import (
 	"ralph/memory/identity"
 	"ralph/memory/session"
 	"ralph/workers/agent"
-	"ralph/workers/git"
 	"ralph/workers/model"
 )
 
@@ -29,7 +28,7 @@ type fake struct {
 	opts    coordinator.Options
 	openErr error
 	work    func(context.Context, coordinator.Job) coordinator.Outcome
-	undo    func(int) ([]git.FileChange, error)
+	undo    func(int) (coordinator.Undone, error)
 
 	opened  int
 	jobs    []coordinator.Job
@@ -62,7 +61,14 @@ func (f *fake) Record(doc json.RawMessage) error {
 	return nil
 }
 
-func (f *fake) Undo(_ context.Context, n int) ([]git.FileChange, error) { return f.undo(n) }
+func (f *fake) Undo(_ context.Context, n int, tell func([]string)) (coordinator.Undone, error) {
+	tell([]string{"the branch goes back"})
+	return f.undo(n)
+}
+
+func (f *fake) Redo(_ context.Context, n int, _ func([]string)) (coordinator.Undone, error) {
+	return f.undo(-n)
+}
 
 func (f *fake) Endpoint() model.Endpoint {
 	return model.Endpoint{Provider: "test", BaseURL: "http://127.0.0.1:1/v1", Model: "m-1"}

@@ -71,7 +71,7 @@ type section struct {
 // them names is shown with the last.
 func sections() []section {
 	return []section{
-		{"Work", []string{"chat", "run", "plan", "script", "undo"}},
+		{"Work", []string{"chat", "run", "plan", "script", "undo", "redo"}},
 		{"A Ralph at work here, also from another terminal", []string{"status", "monitor", "attach", "send", "pause", "stop"}},
 		{"What is kept", []string{"resume", "sessions", "recover"}},
 		{"What a session tells", []string{"logs", "report", "analyze", "insights", "compare"}},

@@ -109,7 +109,7 @@ func (inv *invocation) tree() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagFault(err, c) })
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { inv.help(c) })
 	root.SetHelpCommand(inv.helpCommand())
-	root.AddCommand(inv.chatCommand(), inv.runCommand(), inv.scriptCommand(), inv.planCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(),
+	root.AddCommand(inv.chatCommand(), inv.runCommand(), inv.scriptCommand(), inv.planCommand(), inv.configCommand(), inv.doctorCommand(), inv.demoCommand(), inv.undoCommand(), inv.redoCommand(),
 		inv.statusCommand(), inv.monitorCommand(), inv.logsCommand(), inv.attachCommand(), inv.sendCommand(), inv.stopCommand(), inv.pauseCommand(),
 		inv.resumeCommand(), inv.recoverCommand(), inv.sessionsCommand(),
 		inv.schemaCommand(), inv.completionCommand(), inv.versionCommand())
@@ -209,11 +209,20 @@ func (inv *invocation) demoCommand() *cobra.Command {
 }
 
 func (inv *invocation) undoCommand() *cobra.Command {
+	return inv.stepCommand("undo", "take back what Ralph changed in the last N turns (1 without N)",
+		"Take back what Ralph changed in the last N turns that changed files. Files that you changed meanwhile or since, or may have, are kept and listed. "+
+			"Commits by which the work of agents came to your branch go with it, which is said first; ralph redo brings all of it back.\nExample: ralph undo\nExample: ralph undo 2", false)
+}
+
+func (inv *invocation) redoCommand() *cobra.Command {
+	return inv.stepCommand("redo", "bring back what undo took back, for the last N turns (1 without N)",
+		"Bring back what ralph undo took back, as long as no other work has changed files since. Files that you changed since are kept and listed.\n"+
+			"Example: ralph redo\nExample: ralph redo 2", true)
+}
+
+func (inv *invocation) stepCommand(name, short, long string, redo bool) *cobra.Command {
 	return &cobra.Command{
-		Use:   "undo [N]",
-		Short: "take back what the last N turns changed (1 without N)",
-		Long: "Take back what the last N turns that changed files changed. Files that were edited since are not overwritten: " +
-			"nothing at all is done then.\nExample: ralph undo\nExample: ralph undo 2",
+		Use: name + " [N]", Short: short, Long: long,
 		ValidArgs: []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"},
 		Args:      wordsOf(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -221,10 +230,10 @@ func (inv *invocation) undoCommand() *cobra.Command {
 			if len(args) == 1 {
 				var err error
 				if n, err = strconv.Atoi(args[0]); err != nil || n < 1 {
-					return usage("ralph undo 2 takes back the last two turns", "ralph undo: %q is not a number of turns", args[0])
+					return usage("ralph "+name+" 2 takes two turns", "ralph %s: %q is not a number of turns", name, args[0])
 				}
 			}
-			return inv.undo(c.Context(), c, n)
+			return inv.undo(c.Context(), c, n, redo)
 		},
 	}
 }

@@ -34,6 +34,7 @@ const (
 	Held      Landing = "held"      // merged, and not in the user's tree: they changed the same
 	Conflict  Landing = "conflict"  // it does not fit what was merged before it
 	Unchanged Landing = "unchanged" // it changed nothing
+	TakenBack Landing = "undone"    // it was merged, and the user has undone that
 )
 
 // Agent is an agent at one moment. It is a value.

@@ -245,6 +245,27 @@ func (c *Crew) landed(ctx context.Context, m *member, got trees.Merge) (next *me
 	return next
 }
 
+// TakenBack notes that commits left the user's branch by an undo, or with undone false
+// that they came to it again by a redo: the agents whose work they are say so.
+func (c *Crew) TakenBack(commits []string, undone bool) {
+	from, to := Merged, TakenBack
+	if !undone {
+		from, to = to, from
+	}
+	c.mu.Lock()
+	var list []*member
+	for _, m := range c.members {
+		if m.Landing == from && slices.Contains(commits, m.Commit) {
+			m.Landing = to
+			list = append(list, m)
+		}
+	}
+	c.mu.Unlock()
+	for _, m := range list {
+		c.keep(m)
+	}
+}
+
 // conflict has an agent of the same parent resolve what does not fit.
 func (c *Crew) conflict(m *member, got trees.Merge) {
 	var files []string

@@ -40,7 +40,7 @@ func TestCommands(t *testing.T) {
 // there twice.
 func TestTableIsInOrder(t *testing.T) {
 	t.Parallel()
-	want := strings.Fields("help status agents tasks goals queue now ask later stop go resume pause undo diff context compact trace model cost sessions handoff plan run why check edit config clear exit")
+	want := strings.Fields("help status agents tasks goals queue now ask later stop go resume pause undo redo diff context compact trace model cost sessions handoff plan run why check edit config clear exit")
 	var names, groups []string
 	seen := map[string]bool{}
 	for _, c := range slash.Table() {

@@ -101,8 +101,11 @@ func stopCommands() []Command {
 func doneCommands() []Command {
 	return []Command{
 		{Name: "undo", Args: "[N]", Summary: "take back the files changed by the last turn, or the last N", Group: groupDone,
-			Help:     "It refuses, and touches nothing, when one of the files was edited since. What your own commands (!) changed is not touched.",
+			Help:     "It takes back what Ralph changed. What you changed meanwhile or since, or may have, is kept and listed. Commits of agents leave your branch with it, which is said first; /redo brings all of it back.",
 			Examples: []Example{{"/undo", "the last turn"}, {"/undo 3", "the last three"}}},
+		{Name: "redo", Args: "[N]", Summary: "bring back what /undo took back", Group: groupDone,
+			Help:     "It works until other work changes files. What you changed since is kept and listed.",
+			Examples: []Example{{"/redo", "the last turn that was undone"}, {"/redo 3", "the last three"}}},
 		{Name: "diff", Args: "[AGENT]", Summary: "what the last turn changed, or what one agent did", Group: groupDone,
 			Help:     "With an agent's name it works at any time, and shows the work of that child against the state it began with, merged or not.",
 			Examples: []Example{{"/diff", "the last turn"}, {"/diff fix_login", "one agent"}}},

@@ -15,6 +15,7 @@ import (
 
 	"ralph/workers/buildcache"
 	"ralph/workers/exec"
+	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 	"ralph/workers/tempdir"
 )
@@ -58,9 +59,28 @@ type Options struct {
 	UserConfig string
 	// Caches are the build caches; nil for those of the Project.
 	Caches *buildcache.Store
+	// Writes is told what commands write below Root; nil is not.
+	Writes Writes
 	// Fill begins with empty build caches, of which KeepCaches makes those of all
 	// later sandboxes. It is for a tree that no agent has written.
 	Fill bool
+}
+
+// Writes keeps a record of what commands write. It is safe for concurrent use.
+type Writes interface {
+	// Began is called before a command starts, and what it returns after its end, with
+	// whether Wrote was called with all that the command wrote.
+	Began() (ended func(seen bool))
+	// Wrote is called before a path is written.
+	Wrote(sandbox.Write)
+}
+
+// began begins the record of what a command writes.
+func (s *Sandbox) began() (ended func(seen bool)) {
+	if s.o.Writes == nil {
+		return func(bool) {}
+	}
+	return s.o.Writes.Began()
 }
 
 // Call is what one command is allowed besides.
@@ -172,6 +192,9 @@ func (s *Sandbox) Prepare(sp exec.Spec, o Call) (exec.Spec, error) {
 
 func (s *Sandbox) prepare(sp exec.Spec, o Call, cache *buildcache.Cache) (exec.Spec, error) {
 	added := sp.Env
+	if s.o.Writes != nil {
+		sp.Watch, sp.OnWrite = s.o.Root, s.o.Writes.Wrote
+	}
 	if s.o.Off || o.Outside {
 		sp.Env = slices.Concat(exec.Environ(s.o.Environ), added)
 		sp.Confine = nil
@@ -210,7 +233,9 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 			if w != nil {
 				w.held = s.hold(sp.Confine, func() { end(errReplaced) })
 			}
+			ended := s.began()
 			res, err = s.o.Proc.Run(run, sp)
+			ended(res.Watched || res.Duration == 0) // else it was not started
 			if errors.Is(err, errReplaced) {
 				err = nil // the report says it
 			}
@@ -263,6 +288,7 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 	s.mu.Unlock()
 	var job *exec.Job
 	var w *watch
+	over := func(bool) {}
 	confined := false
 	cache := s.lease(o)
 	err := s.settled(sp, o, cache, func(sp exec.Spec) error {
@@ -273,7 +299,9 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 			w.held = s.hold(sp.Confine, func() { close(replaced) })
 		}
 		var err error
+		over = s.began()
 		if job, err = s.o.Proc.Start(ctx, sp); err != nil {
+			over(true) // nothing was started
 			s.after(w, w.release())
 			return err
 		}
@@ -300,6 +328,8 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 		defer close(e.done)
 		select {
 		case <-job.Done():
+			res, _ := job.Result()
+			over(res.Watched)
 			s.giveBack(cache)
 		case <-s.closing:
 		}

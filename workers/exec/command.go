@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	hardGrace = 75 * time.Millisecond   // between INT and KILL of a hard stop: at most 100 ms, also when the timer is late
-	intGrace  = 500 * time.Millisecond  // between INT and TERM after a timeout
-	termGrace = 1500 * time.Millisecond // between TERM and KILL after a timeout
-	pipeGrace = 100 * time.Millisecond  // for a pipe that a process outside the command holds open
+	hardGrace   = 75 * time.Millisecond   // between INT and KILL of a hard stop: at most 100 ms, also when the timer is late
+	intGrace    = 500 * time.Millisecond  // between INT and TERM after a timeout
+	termGrace   = 1500 * time.Millisecond // between TERM and KILL after a timeout
+	recordGrace = 2 * time.Second         // for the end of what is seen of a command's writes
+	pipeGrace   = 100 * time.Millisecond  // for a pipe that a process outside the command holds open
 )
 
 // command is one command, in the foreground or in the background.
@@ -38,6 +39,8 @@ type command struct {
 	readers sync.WaitGroup
 	stdin   *os.File      // write end of the pipe that feeds a Reader; may be nil
 	fed     chan struct{} // closed when the Reader is done; nil without stdin
+	record  *os.File      // read end of what the command writes; nil without Spec.Watch
+	watched chan bool     // gets what Result.Watched is when the record has ended
 
 	// killed and survivors are set before ended is closed, when nothing of the command
 	// runs any more; finished is closed when its output is complete.
@@ -91,9 +94,15 @@ func (c *command) start(supervisor *supervise.Supervisor) error {
 		c.closePipes()
 		return fmt.Errorf("run %q: %w", s.name(), ErrStopped)
 	}
+	watch, record, err := c.openRecord()
+	defer closeAll(record)
+	if err != nil {
+		c.closePipes()
+		return &Error{Op: "open pipes for", Path: s.name(), Err: err, Hint: startError("", err).Hint}
+	}
 	c.began = time.Now()
 	c.group, err = supervisor.Start(supervise.Command{
-		Tag: c.tag, Path: path, Argv: s.Argv, Env: env, Dir: dir, Files: stdio, Tool: s.Tool, Policy: s.Confine,
+		Tag: c.tag, Path: path, Argv: s.Argv, Env: env, Dir: dir, Files: stdio, Tool: s.Tool, Policy: s.Confine, Watch: watch, Record: fdOf(record),
 	})
 	if err != nil {
 		c.closePipes()
@@ -112,6 +121,10 @@ func (c *command) start(supervisor *supervise.Supervisor) error {
 	if c.stdin != nil {
 		c.fed = make(chan struct{})
 		go c.feed()
+	}
+	if c.record != nil {
+		c.watched = make(chan bool, 1)
+		go func() { c.watched <- c.readRecord() }()
 	}
 	return nil
 }
@@ -169,6 +182,9 @@ func closeAll(files []*os.File) {
 
 func (c *command) closePipes() {
 	closeAll(c.pipes)
+	if c.record != nil && c.watched == nil {
+		_ = c.record.Close()
+	}
 	if c.stdin != nil {
 		_ = c.stdin.Close()
 	}
@@ -263,6 +279,11 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	c.killed = append(c.killed, res.Killed...)
 	close(c.ended)
 	c.drain()
+	if c.record != nil {
+		// Its other end is closed by the first process, which outlives the command.
+		_ = c.record.SetReadDeadline(time.Now().Add(recordGrace)) // a pipe always takes a deadline
+		res.Watched = <-c.watched
+	}
 	res.OutputErr = c.rec.close()
 	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
 	res.Duration = time.Since(c.began)

@@ -285,6 +285,19 @@ func (c *Checkpoints) Drop(_ context.Context, ids ...string) error {
 	return nil
 }
 
+// Name gives a checkpoint another id besides; the checkpoint that has that id already is
+// replaced.
+func (c *Checkpoints) Name(_ context.Context, cp Checkpoint, id string) error {
+	err := checkID(id)
+	if err == nil {
+		err = c.writeRef(id, cp.Commit)
+	}
+	if err != nil {
+		return fmt.Errorf("name checkpoint %q: %w", id, err)
+	}
+	return nil
+}
+
 // Changes lists what differs, sorted by path; Ralph's own state files are left
 // out.
 func (c *Checkpoints) Changes(ctx context.Context, from, to Checkpoint) ([]FileChange, error) {

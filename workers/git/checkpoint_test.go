@@ -85,7 +85,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 		if !strings.Contains(diff, "+changed") || !strings.Contains(diff, "rename from to be moved") || strings.Contains(diff, "state") {
 			t.Errorf("diff:\n%s", diff)
 		}
-		done := must(c.Restore(ctx, before, after))(t)
+		done := must(c.Restore(ctx, before, after))(t).Files
 		if len(done) != 12 { // the move counts twice
 			t.Errorf("restored %d: %+v", len(done), done)
 		}
@@ -168,14 +168,12 @@ func TestCheckpointEdited(t *testing.T) {
 		w.write("new", "3\n")
 		w.write("gone", "back\n")
 		w.write("other", "2\n") // not among what is put back
-		_, err := c.Restore(ctx, before, after)
-		var ee *EditedError
-		if !errors.As(err, &ee) {
-			t.Fatalf("overwrote: %v", err)
-		}
-		equal(t, "paths", ee.Paths, []string{"a", "gone", "new"})
+		got := must(c.Restore(ctx, before, after))(t)
+		equal(t, "kept", got.Kept, []string{"a", "gone", "new"})
+		equal(t, "restored", got.Files, []FileChange{{Path: "b", Kind: Modified, Added: 1, Removed: 1}})
 		equal(t, "a", w.read("a"), "3\n")
-		equal(t, "b", w.read("b"), "2\n")
+		equal(t, "gone", w.read("gone"), "back\n")
+		equal(t, "b", w.read("b"), "1\n")
 		w.write("a", "2\n")
 		w.write("new", "2\n")
 		w.remove("gone")
@@ -210,12 +208,8 @@ func TestRestoreObstacles(t *testing.T) {
 		if err := os.Symlink(outside, w.path("sub")); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.Restore(ctx, before, after)
-		var ee *EditedError
-		if !errors.As(err, &ee) {
-			t.Fatalf("overwrote: %v", err)
-		}
-		equal(t, "paths", ee.Paths, []string{"dir/x", "plain", "sub/y", "tree"})
+		got := must(c.Restore(ctx, before, after))(t)
+		equal(t, "kept", got.Kept, []string{"dir/x", "plain", "sub/y", "tree"})
 		if left, _ := os.ReadDir(outside); len(left) > 0 {
 			t.Errorf("wrote outside: %v", left)
 		}
@@ -475,9 +469,8 @@ func TestWithoutRepositoryLeavesOut(t *testing.T) {
 	w.write("fits", strings.Repeat("y", maxFileBytes+1))
 	after := take(t, c, "y")
 	// What is too large now is not known, so it is not overwritten.
-	var ee *EditedError
-	if _, err := c.Restore(t.Context(), cp, after); !errors.As(err, &ee) {
-		t.Errorf("overwrote: %v", err)
+	if got := must(c.Restore(t.Context(), cp, after))(t); len(got.Kept) != 1 || len(got.Files) != 0 {
+		t.Errorf("overwrote: %v", got)
 	}
 }
 

@@ -6,15 +6,14 @@ import (
 	"fmt"
 )
 
-// Graft takes a checkpoint anew, under its id and with its time, as if what differs
-// between two later ones had been so already then: what somebody else changed
-// meanwhile is no difference to what follows any more. Files that had changed
-// between at and from already stay as they are in at. It returns at itself when
-// nothing is to be done.
-func (c *Checkpoints) Graft(ctx context.Context, at, from, to Checkpoint) (Checkpoint, error) {
+// Graft takes a checkpoint anew, under the given id and with its time, as if the files
+// that pick chooses of those that differ in a later one had been so already then. pick
+// gets a path, and whether it was there in at. It returns at itself when none are
+// chosen.
+func (c *Checkpoints) Graft(ctx context.Context, at, later Checkpoint, id string, pick func(path string, had bool) bool) (Checkpoint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cp, err := c.graft(ctx, at, from, to)
+	cp, err := c.graft(ctx, at, later, id, pick)
 	if err != nil {
 		return at, fmt.Errorf("take checkpoint %q anew: %w", at.ID, err)
 	}
@@ -22,27 +21,19 @@ func (c *Checkpoints) Graft(ctx context.Context, at, from, to Checkpoint) (Check
 }
 
 // graft is Graft; the caller holds mu.
-func (c *Checkpoints) graft(ctx context.Context, at, from, to Checkpoint) (Checkpoint, error) {
-	if err := checkID(at.ID); err != nil {
+func (c *Checkpoints) graft(ctx context.Context, at, later Checkpoint, id string, pick func(path string, had bool) bool) (Checkpoint, error) {
+	if err := checkID(id); err != nil {
 		return at, err
 	}
-	before, err := c.compare(ctx, at, from)
+	differ, err := c.compare(ctx, at, later, "--no-renames")
 	if err != nil {
 		return at, err
 	}
-	changed := map[string]bool{}
-	for _, e := range before {
-		changed[e.path] = true
-	}
-	theirs, err := c.compare(ctx, from, to)
-	if err != nil {
-		return at, err
-	}
-	// What is gone comes first: a file may stand where a directory was.
+	// What is gone comes first: a file may be where a directory was.
 	var gone, there bytes.Buffer
-	for _, e := range theirs {
+	for _, e := range differ {
 		switch {
-		case changed[e.path]:
+		case !pick(e.path, e.oldMode != modeNone):
 		case e.status == 'D':
 			fmt.Fprintf(&gone, "0 %s\t%s\x00", e.oldHash, e.path)
 		default:
@@ -64,6 +55,7 @@ func (c *Checkpoints) graft(ctx context.Context, at, from, to Checkpoint) (Check
 		return at, err
 	}
 	cp := at
+	cp.ID = id
 	if cp.Tree, err = c.place.tree(ctx, x); err != nil {
 		return at, err
 	}

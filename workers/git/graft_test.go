@@ -1,6 +1,7 @@
 package git
 
 import (
+	"slices"
 	"testing"
 )
 
@@ -21,18 +22,20 @@ func TestGraft(t *testing.T) {
 			before := must(c.Take(ctx, "r/1.before"))(t)
 			w.write("work.txt", "work\n")
 			w.write("both.txt", "work\n")
-			from := must(c.Take(ctx, "r/1.from"))(t)
 			w.write("user.txt", "user\n")
 			w.write("new.txt", "user\n")
-			w.write("both.txt", "user\n")
 			w.remove("gone.txt")
 			w.remove("dir/in.txt")
 			w.remove("dir")
 			w.write("dir", "a file now\n")
-			to := must(c.Take(ctx, "r/1.to"))(t)
-			grafted := must(c.Graft(ctx, before, from, to))(t)
 			w.write("more.txt", "work\n")
 			after := must(c.Take(ctx, "r/1.after"))(t)
+			grafted := must(c.Graft(ctx, before, after, before.ID, func(path string, had bool) bool {
+				if had != (path != "new.txt" && path != "more.txt" && path != "dir") {
+					t.Errorf("%s was there: %v", path, had)
+				}
+				return !slices.Contains([]string{"both.txt", "more.txt", "work.txt"}, path)
+			}))(t)
 			var paths []string
 			for _, f := range must(c.Changes(ctx, grafted, after))(t) {
 				paths = append(paths, f.Path)
@@ -50,7 +53,7 @@ func TestGraft(t *testing.T) {
 			if w.exists("gone.txt") || w.exists("more.txt") {
 				t.Error("what was removed is there")
 			}
-			if same := must(c.Graft(ctx, grafted, to, to))(t); same != grafted {
+			if same := must(c.Graft(ctx, grafted, after, before.ID, func(string, bool) bool { return false }))(t); same != grafted {
 				t.Errorf("nothing makes another: %+v", same)
 			}
 		})

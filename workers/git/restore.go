@@ -22,85 +22,103 @@ const (
 	modeExec    = "100755"
 )
 
+// Restored is what Restore did.
+type Restored struct {
+	Files []FileChange // from after to before
+	Kept  []string     // files that stay, because they are no longer as in after
+}
+
 // Restore puts the files that differ between two checkpoints back as they were
-// in before, and gives what it did (from after to before). Everything is
-// checked and fetched before the first file is touched: *EditedError names the
-// files that are no longer as in after. Each file is then replaced in one step.
-// Ralph's own state files, ignored files and submodules stay as they are.
-func (c *Checkpoints) Restore(ctx context.Context, before, after Checkpoint) ([]FileChange, error) {
+// in before. Files that are no longer as in after stay. Everything is checked and fetched before the
+// first file is touched; each file is then replaced in one step. Ralph's own state
+// files, ignored files and submodules stay as they are.
+func (c *Checkpoints) Restore(ctx context.Context, before, after Checkpoint) (Restored, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r, err := c.restore(ctx, before, after)
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+	}
+	return r, nil
+}
+
+func (c *Checkpoints) restore(ctx context.Context, before, after Checkpoint) (Restored, error) {
 	undo, err := c.compare(ctx, after, before, "--no-renames")
 	if err != nil {
-		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+		return Restored{}, err
 	}
 	undo = slices.DeleteFunc(undo, func(e entry) bool { return e.oldMode == modeGitlink || e.newMode == modeGitlink })
 	if len(undo) == 0 {
-		return nil, nil
+		return Restored{}, nil
 	}
 	root, err := os.OpenRoot(c.root)
 	if err != nil {
-		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+		return Restored{}, err
 	}
 	defer func() { _ = root.Close() }()
-	edited, err := c.edited(ctx, root, undo, after)
-	if err != nil {
-		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
-	}
-	if len(edited) > 0 {
-		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, &EditedError{Paths: edited})
+	undo, kept, err := c.unedited(ctx, root, undo, after)
+	if err != nil || len(undo) == 0 {
+		return Restored{Kept: kept}, err
 	}
 	x, err := newIndex(c.gitDir, "")
 	if err != nil {
-		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+		return Restored{}, err
 	}
 	defer x.remove()
 	staged := filepath.Join(x.dir, "files")
 	if err := c.stage(ctx, x, staged, undo, before); err != nil {
-		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+		return Restored{}, err
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, context.Cause(ctx))
+		return Restored{}, context.Cause(ctx)
 	}
 	// From the first file on it is seen through.
 	if err := writeBack(root, filepath.Join(staged, filepath.FromSlash(c.prefix)), undo); err != nil {
-		return nil, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
+		return Restored{}, err
 	}
-	return fileChanges(undo), nil
+	return Restored{Files: fileChanges(undo), Kept: kept}, nil
 }
 
-// edited names those files of undo that are not as in after.
-func (c *Checkpoints) edited(ctx context.Context, root *os.Root, undo []entry, after Checkpoint) ([]string, error) {
+// unedited gives the entries of undo whose files are as in after, or put back already,
+// and names the others.
+func (c *Checkpoints) unedited(ctx context.Context, root *os.Root, undo []entry, after Checkpoint) (same []entry, edited []string, err error) {
 	now, err := c.snapshot(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	drift, err := c.compare(ctx, after, Checkpoint{ID: "now", Tree: now}, "--no-renames")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	differs := map[string]entry{}
 	for _, e := range drift {
 		differs[e.path] = e
 	}
-	goes := map[string]bool{}
-	for _, e := range undo {
-		if e.newMode == modeNone {
-			goes[e.path] = true
+	// Where one file stays, another may not find its place any more.
+	for same = undo; ; {
+		goes := map[string]bool{}
+		for _, e := range same {
+			if e.newMode == modeNone {
+				goes[e.path] = true
+			}
+		}
+		n := len(edited)
+		same = slices.DeleteFunc(slices.Clone(same), func(e entry) bool {
+			now, differ := differs[e.path]
+			if differ && now.newMode == e.newMode && now.newHash == e.newHash {
+				return false // put back already: by the user, or before a crash
+			}
+			if differ || e.oldMode == modeNone && obstructed(root, e.path, goes) {
+				edited = append(edited, e.path)
+				return true
+			}
+			return false
+		})
+		if len(edited) == n {
+			slices.Sort(edited)
+			return same, edited, nil
 		}
 	}
-	var edited []string
-	for _, e := range undo {
-		now, differ := differs[e.path]
-		if differ && now.newMode == e.newMode && now.newHash == e.newHash {
-			continue // put back already: by the user, or before a crash
-		}
-		if differ || e.oldMode == modeNone && obstructed(root, e.path, goes) {
-			edited = append(edited, e.path)
-		}
-	}
-	slices.Sort(edited)
-	return edited, nil
 }
 
 // obstructed says that something which no checkpoint knows, such as an ignored

@@ -3,7 +3,6 @@ package git
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -123,16 +122,6 @@ type FileChange struct {
 type BlobChange struct {
 	FileChange
 	Before, After string
-}
-
-// EditedError says that files are no longer as a checkpoint had them. They have
-// not been touched.
-type EditedError struct{ Paths []string }
-
-// Error says what was tried, on what, and why it did not work.
-// Error lists the paths.
-func (e *EditedError) Error() string {
-	return "changed since, not overwritten: " + strings.Join(e.Paths, ", ")
 }
 
 // Error is a git command that failed.

@@ -214,7 +214,14 @@ func (w *Workspace) store(ctx context.Context, op string, c content, data []byte
 		return err
 	}
 	defer p.close()
-	if err := p.replace(ctx, c, data); err != nil {
+	full := p.path()
+	if !path.IsAbs(full) {
+		full = path.Join(w.real, full)
+	}
+	done := w.writing(full)
+	err = p.replace(ctx, c, data)
+	done(err == nil)
+	if err != nil {
 		return &Error{Op: op, Path: c.path, Err: err, Hint: hintFor(err)}
 	}
 	return nil

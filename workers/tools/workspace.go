@@ -62,7 +62,13 @@ type Workspace struct {
 	protect map[string]bool
 	conceal map[string]bool
 	also    []outlook
+	writing func(path string) (done func(ok bool))
 }
+
+// OnWrite has f called with the absolute path of each file before it is written, and
+// what f returns after that, with whether it was. It is called before the workspace is
+// used.
+func (w *Workspace) OnWrite(f func(path string) (done func(ok bool))) { w.writing = f }
 
 // OpenWorkspace opens root. protect names further files and directories that
 // are not to be written: relative to the root, or absolute, when those outside
@@ -80,7 +86,7 @@ func OpenWorkspace(root string, protect ...string) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open workspace %q: %w", root, err)
 	}
-	w := &Workspace{root: r, given: given, real: resolved, protect: map[string]bool{}, conceal: map[string]bool{}}
+	w := &Workspace{root: r, given: given, real: resolved, protect: map[string]bool{}, conceal: map[string]bool{}, writing: func(string) func(bool) { return func(bool) {} }}
 	for _, p := range protect {
 		if rel, err := w.Rel(p); err == nil && rel != "." {
 			w.protect[accesspolicy.Fold(rel)] = true

@@ -22,6 +22,18 @@
 // are not changed by the package and may be used by several goroutines.
 package sandbox
 
+import "time"
+
+// Write is a path that a command was about to change: a file that it opened for
+// writing, made, renamed or linked (both names), or removed. A directory stands for
+// everything below it.
+type Write struct {
+	// Path is absolute and without symbolic links, but perhaps for its last name.
+	Path string
+	// Before is when the file had last changed then (ctime); zero where there was none.
+	Before time.Time
+}
+
 // Policy describes what a command and all its descendants may see, write and use.
 //
 // Of two paths of which one lies below the other the longer counts: what is below

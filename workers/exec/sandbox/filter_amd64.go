@@ -9,4 +9,18 @@ const (
 	foreign = 0x40000000 // the first number of the x32 interface
 )
 
+// watchedHere are the calls with paths relative to the working directory alone, which
+// newer machines lack.
+func watchedHere() map[int]watchedCall {
+	one := func(path, flags int) watchedCall {
+		return watchedCall{paths: []watchedPath{{dir: -1, path: path}}, flags: flags}
+	}
+	both := watchedCall{paths: []watchedPath{{dir: -1, path: 0}, {dir: -1, path: 1}}, flags: -1}
+	return map[int]watchedCall{
+		unix.SYS_OPEN: one(0, 1), unix.SYS_CREAT: one(0, -1), unix.SYS_UNLINK: one(0, -1),
+		unix.SYS_SYMLINK: one(1, -1), unix.SYS_CHMOD: one(0, -1), unix.SYS_MKNOD: one(0, -1),
+		unix.SYS_RENAME: both, unix.SYS_LINK: both,
+	}
+}
+
 func refusedHere() []int { return []int{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_KEXEC_FILE_LOAD} }

@@ -46,8 +46,9 @@ func (f *program) call(nr, n int) { f.equal(uint32(nr), 0, n) }
 
 // filter returns the program that decides about each system call; nil on a machine
 // that is not supported. spared is the id of a thread that gets no signals; 0 is
-// none.
-func filter(noInternet bool, spared int) program {
+// none. watched has the listener of the filter notified of the calls that name a file
+// to change.
+func filter(noInternet bool, spared int, watched bool) program {
 	if machine == 0 {
 		return nil
 	}
@@ -85,6 +86,9 @@ func filter(noInternet bool, spared int) program {
 		}
 	}
 	f.sockets(noInternet)
+	if watched {
+		f.notify()
+	}
 	f.end(unix.SECCOMP_RET_ALLOW)
 	return f
 }
@@ -96,6 +100,23 @@ func (f *program) argumentIs(nr, index int, value uint32) {
 	f.equal(value, 0, 1)
 	f.end(refuse(syscall.EPERM))
 	f.load(offNumber)
+}
+
+// notify has the listener notified of the calls that watchedCalls lists, of those with
+// flags only when they open for writing.
+func (f *program) notify() {
+	for nr, c := range watchedCalls() {
+		if c.flags < 0 {
+			f.call(nr, 1)
+			f.end(unix.SECCOMP_RET_USER_NOTIF)
+			continue
+		}
+		f.call(nr, 4)
+		f.load(offArgs + argument*c.flags)
+		f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, opensToWrite)
+		f.end(unix.SECCOMP_RET_USER_NOTIF)
+		f.load(offNumber)
+	}
 }
 
 // sockets refuses socket families that are not listed.

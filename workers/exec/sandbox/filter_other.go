@@ -7,4 +7,6 @@ const (
 	foreign = 0x40000000
 )
 
+func watchedHere() map[int]watchedCall { return nil }
+
 func refusedHere() []int { return nil }

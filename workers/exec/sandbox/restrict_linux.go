@@ -35,18 +35,48 @@ func Filters() bool {
 // spared is the id of the calling thread where there are no namespaces, else 0: what
 // the thread starts can then neither signal the thread nor read its memory.
 func (l Layout) Restrict(spared int) error {
+	_, err := l.restrict(spared, false)
+	return err
+}
+
+// RestrictWatched is Restrict without a spared thread. It also returns a descriptor
+// for Watch, which must serve the calls that name a file to change until nothing
+// that the thread started is left. It returns -1 where the kernel or Features give
+// no such view.
+func (l Layout) RestrictWatched() (listener int, err error) { return l.restrict(0, true) }
+
+// WatchAlone restricts nothing, and returns a descriptor for Watch as RestrictWatched
+// does. The thread needs CAP_SYS_ADMIN in its user namespace.
+func WatchAlone() (listener int, err error) {
+	if machine == 0 {
+		return -1, syscall.ENOSYS
+	}
+	var f program
+	f.load(offArch)
+	f.equal(machine, 1, 0)
+	f.end(unix.SECCOMP_RET_ALLOW) // the numbers of another machine's calls are others
+	f.load(offNumber)
+	f.notify()
+	f.end(unix.SECCOMP_RET_ALLOW)
+	return install(f, listening)
+}
+
+// listening gives a filter a listener, for which threads wait whatever signals come.
+const listening = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+
+func (l Layout) restrict(spared int, watched bool) (listener int, err error) {
 	rules := -1
 	if l.Features.Landlock > 0 {
 		var err error
 		if rules, err = l.ruleset(); err != nil {
-			return err
+			return -1, err
 		}
 		defer func() { _ = unix.Close(rules) }()
 	}
 	// Landlock puts this thread and what it starts into one domain: only this keeps
 	// the command from tracing the thread and reading the process's memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fault("close", "own memory", err)
+		return -1, fault("close", "own memory", err)
 	}
 	// A kernel may have no keyrings, and the next two repeat what no new privileges
 	// does: errors are ignored.
@@ -60,25 +90,42 @@ func (l Layout) Restrict(spared int) error {
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	head, data := capsets(keep)
 	if _, _, errno := unix.RawSyscall(unix.SYS_CAPSET, address(head), address(data), 0); errno != 0 {
-		return fault("drop", "capabilities", errno)
+		return -1, fault("drop", "capabilities", errno)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fault("set", "no new privileges", err)
+		return -1, fault("set", "no new privileges", err)
 	}
 	if rules >= 0 {
 		if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules), 0, 0); errno != 0 {
-			return fault("apply", "Landlock rules", errno)
+			return -1, fault("apply", "Landlock rules", errno)
 		}
 	}
 	if !l.Features.Filter {
-		return nil
+		return -1, nil
 	}
-	prog := filter(!l.Network && !l.Features.Net, spared)
+	if watched {
+		if fd, err := install(l.filter(0, true), listening); err == nil {
+			return fd, nil
+		} // before Linux 5.19, or where another process watches already
+	}
+	if _, err := install(l.filter(spared, false), 0); err != nil {
+		return -1, fault("filter", "system calls", err)
+	}
+	return -1, nil
+}
+
+func (l Layout) filter(spared int, watched bool) program {
+	return filter(!l.Network && !l.Features.Net, spared, watched)
+}
+
+// install makes a filter hold for the calling thread and what it starts.
+func install(prog program, flags int) (listener int, err error) {
 	fprog := unix.SockFprog{Len: uint16(len(prog) / instruction), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
-	if _, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
-		return fault("filter", "system calls", errno)
+	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, uintptr(flags), uintptr(unsafe.Pointer(&fprog)))
+	if errno != 0 {
+		return -1, errno
 	}
-	return nil
+	return int(fd), nil
 }
 
 // KeepNoCapabilities drops the capabilities that a user namespace gives to an

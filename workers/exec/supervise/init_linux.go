@@ -233,7 +233,7 @@ func (s *initServer) run(r *runRequest) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pid := 1
+	pid, watch := 1, func(record *os.File) { _ = record.Close() }
 	err = st.run(func() (err error) {
 		if inherited() != s.base {
 			os.Exit(1) // an earlier command changed it: Ralph starts another container
@@ -243,13 +243,17 @@ func (s *initServer) run(r *runRequest) {
 			s.base = inherited()
 		}
 		if err == nil {
-			err = arrange(r.Layout)
+			watch, err = arrange(r)
 		}
 		if err == nil && r.Path != "" {
-			pid, err = s.fork(r, files)
+			pid, err = s.fork(r, files[:min(len(files), commandFiles)])
 		}
 		return err
 	})
+	if len(files) > commandFiles {
+		go watch(os.NewFile(uintptr(files[commandFiles]), "record"))
+		files = files[:commandFiles]
+	}
 	closeFiles(files)
 	if err != nil {
 		var f *flaw
@@ -272,13 +276,50 @@ func (s *initServer) run(r *runRequest) {
 	s.sendLocked(reply{Started: pid})
 }
 
-// arrange gives the calling thread the mounts and the rights of a command.
-func arrange(l *sandbox.Layout) error {
-	if l == nil {
-		return errors.Join(sandbox.MountProc(), sandbox.KeepNoCapabilities())
+// arrange gives the calling thread the mounts and the rights of a command. watch records
+// in a file what the command writes, until nothing of it is left, and closes the file.
+func arrange(r *runRequest) (watch func(record *os.File), err error) {
+	watch = func(record *os.File) { _ = record.Close() }
+	if r.Layout == nil {
+		err = sandbox.MountProc()
+	} else {
+		err = r.Layout.Enter()
 	}
-	if err := l.Enter(); err != nil {
-		return err
+	if err != nil {
+		return watch, err
+	}
+	if r.Watch == "" {
+		return watch, restrict(r.Layout)
+	}
+	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return watch, &fs.PathError{Op: "open", Path: "/proc", Err: err}
+	}
+	listener := -1
+	if r.Layout == nil {
+		if listener, err = sandbox.WatchAlone(); err != nil {
+			listener = -1 // there is no view
+		}
+		err = restrict(nil)
+	} else {
+		listener, err = r.Layout.RestrictWatched()
+	}
+	if err != nil || listener < 0 {
+		_ = unix.Close(proc)
+		return watch, err
+	}
+	return func(record *os.File) {
+		enc := gob.NewEncoder(record)
+		_ = enc.Encode(Seen{Begun: true}) // what reads it may be gone: the command goes on
+		sandbox.Watch(listener, proc, r.Watch, func(w sandbox.Write) { _ = enc.Encode(Seen{Write: w}) }, func() { _ = enc.Encode(Seen{Gap: true}) })
+		_ = errors.Join(record.Close(), unix.Close(proc))
+	}, nil
+}
+
+// restrict gives the calling thread the rights of a command; nil is not confined.
+func restrict(l *sandbox.Layout) error {
+	if l == nil {
+		return sandbox.KeepNoCapabilities()
 	}
 	return l.Restrict(0)
 }

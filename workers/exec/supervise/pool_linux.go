@@ -128,7 +128,7 @@ const layoutTries = 5
 func (p *pool) start(c Command) (Group, error) {
 	f := p.features()
 	attr := c.attr()
-	r := &runRequest{Path: c.Path, Argv: c.Argv, Env: attr.Env, Dir: c.Dir, Tag: children().limitOf(c.Tag)}
+	r := &runRequest{Path: c.Path, Argv: c.Argv, Env: attr.Env, Dir: c.Dir, Tag: children().limitOf(c.Tag), Watch: c.Watch}
 	for i := 1; ; i++ {
 		user := f.plainUser
 		if c.Policy != nil {
@@ -177,6 +177,9 @@ func (p *pool) startOne(user bool, r *runRequest, cmd Command) (*containerGroup,
 	files := make([]int, len(cmd.Files))
 	for i, fd := range cmd.Files {
 		files[i] = int(fd)
+	}
+	if r.Watch != "" {
+		files = append(files, int(cmd.Record))
 	}
 	for {
 		c, err := p.take(user, limits)

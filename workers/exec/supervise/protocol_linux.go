@@ -22,6 +22,9 @@ const (
 	initFiles   = 4
 )
 
+// commandFiles is how many files a command gets.
+const commandFiles = 3
+
 // setup is the first request.
 type setup struct {
 	// UID and GID are mapped to themselves in a new user namespace; -1 where the
@@ -37,13 +40,15 @@ type request struct {
 	Sweep  bool           // kill everything but the first process; the leader is dead
 }
 
-// runRequest starts a command. Its three files come over the other socket.
+// runRequest starts a command. Its files come over the other socket: the three of the
+// command, and with Watch the one that receives what it writes.
 type runRequest struct {
 	Path      string // "" only tries the layout
 	Argv, Env []string
 	Dir       string
 	Tag       uint64          // soft limit RLIMIT_RTTIME of the command; 0 leaves it
 	Layout    *sandbox.Layout // nil is not confined
+	Watch     string          // see Command.Watch
 }
 
 // reply answers a request, but for Signal and Freeze. Exactly one field is set.
@@ -102,7 +107,7 @@ func sendFiles(socket int, files []int) error {
 
 // receiveFiles returns the descriptors of one sendFiles. The caller closes them.
 func receiveFiles(socket int) ([]int, error) {
-	const most = 3
+	const most = commandFiles + 1
 	var one [1]byte
 	space := make([]byte, unix.CmsgSpace(4*most))
 	for {

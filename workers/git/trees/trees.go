@@ -29,6 +29,11 @@ type Trees struct {
 	configs  sync.Map // configuration of the user → what clones have of it, as bytes
 	synced   sync.Map // directory of a snapshot → the time of the user's when both were the same
 
+	// OnWrite is called with the absolute path of each file of the user's before it is
+	// replaced, and what it returns after that, with whether it was. It is set before
+	// the Trees are used.
+	OnWrite func(path string) (done func(ok bool))
+
 	// step is told what comes next in a landing; tests set it.
 	step func(name string)
 
@@ -38,7 +43,7 @@ type Trees struct {
 // OpenTrees makes Trees for the repository at loc. stateDir is .ralph of the
 // project. It starts and writes nothing.
 func OpenTrees(p *exec.Runner, loc git.Location, stateDir string) *Trees {
-	t := &Trees{proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
+	t := &Trees{OnWrite: func(string) func(bool) { return func(bool) {} }, proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
 	if rel, err := filepath.Rel(loc.Root, filepath.Dir(stateDir)); err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../") {
 		t.prefix = filepath.ToSlash(rel) + "/"
 	}

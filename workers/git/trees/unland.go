@@ -17,9 +17,47 @@ import (
 // nothing changes. The index follows where the user has staged nothing else; the
 // files stay as they are, for Checkpoints.Restore.
 func (t *Trees) Unland(ctx context.Context, from, to string) error {
+	return t.moveLanded(ctx, from, to, to, from, "ralph: undo")
+}
+
+// Reland takes a branch of the user's from the commit from to the commit to again, where
+// Unland has taken it back, as Unland does.
+func (t *Trees) Reland(ctx context.Context, from, to string) error {
+	return t.moveLanded(ctx, from, to, from, to, "ralph: redo")
+}
+
+// Landed lists the commits by which a branch of the user's went from one commit to
+// another, if all of them are what Merge and Land brought there, the newest first. It
+// lists none otherwise.
+func (t *Trees) Landed(ctx context.Context, from, to string) ([]string, error) {
+	unlock, err := t.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var q queue
+	if _, err = load(t.queuePath(), &q); err != nil || !q.landed(from, to) {
+		return nil, err
+	}
+	return t.between(ctx, from, to)
+}
+
+// landed reports whether landings alone led from one commit to another.
+func (q queue) landed(from, to string) bool {
+	at := to
+	for _, l := range slices.Backward(q.Landings) {
+		if at != from && l.To == at {
+			at = l.From
+		}
+	}
+	return at == from
+}
+
+// moveLanded moves a branch between the two ends of what was landed.
+func (t *Trees) moveLanded(ctx context.Context, from, to, old, recent, why string) error {
 	for _, c := range []string{from, to} {
 		if !isHash(c) {
-			return fmt.Errorf("take commits back: commit %q: %w", c, git.ErrBadName)
+			return fmt.Errorf("move the branch: commit %q: %w", c, git.ErrBadName)
 		}
 	}
 	unlock, err := t.lock(ctx)
@@ -28,26 +66,20 @@ func (t *Trees) Unland(ctx context.Context, from, to string) error {
 	}
 	defer unlock()
 	if err = t.recover(ctx); err == nil {
-		err = t.unland(ctx, from, to)
+		err = t.moveChecked(ctx, from, to, old, recent, why)
 	}
 	if err != nil {
-		return fmt.Errorf("take commits back: %w", err)
+		return fmt.Errorf("move the branch to %s: %w", recent, err)
 	}
 	return nil
 }
 
-func (t *Trees) unland(ctx context.Context, from, to string) error {
+func (t *Trees) moveChecked(ctx context.Context, from, to, old, recent, why string) error {
 	var q queue
 	if _, err := load(t.queuePath(), &q); err != nil {
 		return err
 	}
-	at := to
-	for _, l := range slices.Backward(q.Landings) {
-		if at != from && l.To == at {
-			at = l.From
-		}
-	}
-	if at != from {
+	if !q.landed(from, to) {
 		got, err := t.between(ctx, from, to)
 		if err == nil && slices.ContainsFunc(q.Landings, func(l landing) bool { return slices.Contains(got, l.To) }) {
 			err = fmt.Errorf("%w, of somebody else", ErrMoved)
@@ -66,13 +98,13 @@ func (t *Trees) unland(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	if branch == "" || head != to {
+	if branch == "" || head != old {
 		return ErrMoved
 	}
 	if q.Integration != "" && q.Integration != head {
 		return fmt.Errorf("%w: other work waits on top of them", ErrMoved)
 	}
-	return t.stepBack(ctx, q, head, from, "refs/heads/"+branch)
+	return t.stepBack(ctx, q, head, recent, "refs/heads/"+branch, why)
 }
 
 // between lists the commits that a branch went on by.
@@ -83,14 +115,14 @@ func (t *Trees) between(ctx context.Context, old, recent string) ([]string, erro
 
 // stepBack sets the branch back first: then a crash leaves the commits' changes
 // staged, from where both ways are open.
-func (t *Trees) stepBack(ctx context.Context, q queue, head, old, branch string) error {
+func (t *Trees) stepBack(ctx context.Context, q queue, head, old, branch, why string) error {
 	changes, err := t.changed(ctx, head, old)
 	if err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
 	p := t.user()
-	if _, _, err := p.Run(ctx, git.Call{Args: []string{"update-ref", "-m", "ralph: undo", branch, old, head}}); err != nil {
+	if _, _, err := p.Run(ctx, git.Call{Args: []string{"update-ref", "-m", why, branch, old, head}}); err != nil {
 		return err
 	}
 	q.Integration, q.Onto = "", ""

@@ -1,0 +1,346 @@
+package coordinator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ralph/coordinator/plan"
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec/sandbox"
+)
+
+// writesFile is the file of a writeLog, beside the checkpoints.
+const writesFile = "writes.jsonl"
+
+// shortWrite bounds the time between the beginning of a write and its end, where no
+// more than the beginning is known.
+const shortWrite = 2 * time.Second
+
+// writeLog is the record of what Ralph wrote in the user's tree: its file tools, its
+// commands and their descendants, and its merges. By it a change is Ralph's or
+// somebody else's. It begins anew with the first of the turns that are under way, and
+// is in a file too, so that the next Ralph has it after a crash. It is safe for
+// concurrent use.
+type writeLog struct {
+	root string // without symbolic links
+	file string // "" keeps it in memory alone
+
+	mu     sync.Mutex // guards what follows
+	turns  int        // under way
+	paths  map[string]*written
+	blind  []span          // in which a command ran unseen
+	live   int             // commands that run
+	recent map[string]bool // written by those, which have not ended
+	out    *os.File
+}
+
+var _ accesspolicy.Writes = (*writeLog)(nil)
+
+// written is what is known of the writes to one path.
+type written struct {
+	Before time.Time // when it had last changed before the first; zero: it was not there
+	Last   time.Time // when the last began
+	After  *fileStamp
+}
+
+// fileStamp tells the state of a file from any other. The zero value is no file.
+type fileStamp struct {
+	Size, ModTime int64
+	Inode         uint64
+	Mode          uint32
+}
+
+// span is a time in which something could write unseen.
+type span struct{ From, To time.Time }
+
+// line is a line of the file.
+type line struct {
+	Path  []byte   `json:",omitempty"`
+	Write *written `json:",omitempty"`
+	Blind []span   `json:",omitempty"`
+}
+
+func newWriteLog(root, dir string) *writeLog {
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	}
+	l := &writeLog{root: root, paths: map[string]*written{}, recent: map[string]bool{}}
+	if dir != "" {
+		l.file = filepath.Join(dir, writesFile)
+	}
+	return l
+}
+
+// begin begins a turn.
+func (l *writeLog) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turns++
+	if l.turns > 1 {
+		return
+	}
+	clear(l.paths)
+	l.blind = nil
+	l.reopen()
+}
+
+// reopen empties the file; mu is held. Without one the next Ralph takes all that a turn
+// changed that was cut off for the user's.
+func (l *writeLog) reopen() {
+	l.closeFile()
+	if l.file == "" {
+		return
+	}
+	if f, err := os.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600); err == nil {
+		l.out = f
+	}
+}
+
+func (l *writeLog) closeFile() {
+	if l.out != nil {
+		_ = l.out.Close() // it is a help after a crash, and nothing else
+		l.out = nil
+	}
+}
+
+// append appends to the file; mu is held.
+func (l *writeLog) append(x line) {
+	if l.out == nil {
+		return
+	}
+	text, err := json.Marshal(x)
+	if err == nil {
+		_, err = l.out.Write(append(text, '\n'))
+	}
+	if err != nil {
+		l.closeFile()
+	}
+}
+
+// end ends a turn.
+func (l *writeLog) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.turns--; l.turns == 0 {
+		l.closeFile()
+	}
+}
+
+// load reads what the Ralph before this one recorded, as that of a turn.
+func (l *writeLog) load() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turns++
+	clear(l.paths)
+	f, err := os.OpenFile(l.file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }()
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() { // a last line that is torn is none
+		var x line
+		switch {
+		case json.Unmarshal(in.Bytes(), &x) != nil:
+		case x.Write != nil:
+			l.paths[string(x.Path)] = x.Write
+		default:
+			l.blind = x.Blind
+		}
+	}
+}
+
+// Began implements accesspolicy.Writes.
+func (l *writeLog) Began() (ended func(seen bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from := time.Now()
+	l.live++
+	return func(seen bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !seen {
+			l.blind = append(l.blind, span{From: from, To: time.Now()})
+			l.append(line{Blind: l.blind})
+		}
+		if l.live--; l.live == 0 {
+			l.settle()
+		}
+	}
+}
+
+// settle notes how what commands wrote is now; mu is held.
+func (l *writeLog) settle() {
+	for p := range l.recent {
+		if w := l.paths[p]; w != nil {
+			w.After = l.stamp(p)
+			l.append(line{Path: []byte(p), Write: w})
+		}
+	}
+	clear(l.recent)
+}
+
+// Wrote implements accesspolicy.Writes.
+func (l *writeLog) Wrote(w sandbox.Write) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p, ok := l.name(w.Path); ok {
+		l.note(p, w.Before)
+		l.recent[p] = true
+	}
+}
+
+// note notes that a path is about to be written; mu is held.
+func (l *writeLog) note(p string, before time.Time) *written {
+	w := l.paths[p]
+	if w == nil {
+		w = &written{Before: before}
+		l.paths[p] = w
+	}
+	w.Last, w.After = time.Now(), nil
+	l.append(line{Path: []byte(p), Write: w})
+	return w
+}
+
+// writing is called before Ralph itself writes a file, and what it returns after that,
+// with whether it did.
+func (l *writeLog) writing(path string) (done func(ok bool)) {
+	p, ok := l.name(path)
+	if !ok {
+		return func(bool) {}
+	}
+	var before time.Time
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) == nil {
+		before = time.Unix(st.Ctim.Unix())
+	}
+	return func(ok bool) {
+		if !ok {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		w := l.note(p, before)
+		w.After = l.stamp(p)
+		l.append(line{Path: []byte(p), Write: w})
+	}
+}
+
+// name is a path relative to the root.
+func (l *writeLog) name(path string) (string, bool) {
+	return strings.CutPrefix(path, l.root+"/")
+}
+
+func (l *writeLog) stamp(p string) *fileStamp {
+	var st unix.Stat_t
+	if unix.Lstat(filepath.Join(l.root, p), &st) != nil {
+		return &fileStamp{}
+	}
+	return &fileStamp{Size: st.Size, ModTime: unix.TimespecToNsec(st.Mtim), Inode: st.Ino, Mode: uint32(st.Mode)}
+}
+
+// Whose a change is.
+type whose int
+
+const (
+	theirs whose = iota // nothing of Ralph's wrote it
+	ours
+	mixed // both may have
+)
+
+// whose says whose the change of a path since a time is. had reports that it was there
+// at that time.
+func (l *writeLog) whose(p string, since time.Time, had bool) whose {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	below := false
+	for dir := filepath.Dir(p); dir != "." && !below; dir = filepath.Dir(dir) {
+		_, below = l.paths[dir] // it was renamed
+	}
+	w := l.paths[p]
+	switch {
+	case w == nil && (below || l.holds(p)):
+		return ours
+	case w == nil && l.unseen(p):
+		return mixed
+	case w == nil:
+		return theirs
+	case w.Before.After(since), !below && had && w.Before.IsZero():
+		return mixed // somebody else changed it first
+	case w.After == nil && !l.recent[p]: // a crash came before the end of the write
+		if at := l.changed(p); at.After(w.Last.Add(shortWrite)) {
+			return mixed
+		}
+	case w.After != nil && *w.After != *l.stamp(p):
+		return mixed // somebody else changed it afterwards
+	}
+	return ours
+}
+
+// holds reports whether a path is a directory, that of a submodule, in which something
+// was written; mu is held.
+func (l *writeLog) holds(p string) bool {
+	if info, err := os.Lstat(filepath.Join(l.root, p)); err != nil || !info.IsDir() {
+		return false
+	}
+	for path := range l.paths {
+		if strings.HasPrefix(path, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// unseen reports whether something could have written a path unseen; mu is held.
+func (l *writeLog) unseen(p string) bool {
+	at := l.changed(p)
+	for _, s := range l.blind {
+		// Of a file that is gone nothing says when. The kernel's clock for files is
+		// behind by as much as a tick.
+		if at.IsZero() || !at.Before(s.From.Add(-20*time.Millisecond)) && !at.After(s.To) {
+			return true
+		}
+	}
+	return false
+}
+
+// changed is when a file last changed, zero where there is none.
+func (l *writeLog) changed(p string) time.Time {
+	var st unix.Stat_t
+	if unix.Lstat(filepath.Join(l.root, p), &st) != nil {
+		return time.Time{}
+	}
+	return time.Unix(st.Ctim.Unix())
+}
+
+// recordedPlan is a tracker whose writes are recorded as Ralph's.
+type recordedPlan struct {
+	plan.Tracker
+	writes *writeLog
+	path   string // absolute
+}
+
+// Mark implements plan.Tracker.
+func (r recordedPlan) Mark(ctx context.Context, id string, m plan.Mark) error {
+	done := r.writes.writing(r.path)
+	err := r.Tracker.Mark(ctx, id, m)
+	done(err == nil)
+	return err
+}
+
+// Release implements plan.Tracker.
+func (r recordedPlan) Release(ctx context.Context, actor string) ([]string, error) {
+	done := r.writes.writing(r.path)
+	ids, err := r.Tracker.Release(ctx, actor)
+	done(err == nil && len(ids) > 0)
+	return ids, err
+}

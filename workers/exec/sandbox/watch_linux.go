@@ -1,0 +1,205 @@
+package sandbox
+
+import (
+	"bytes"
+	"maps"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// opensToWrite are the flags of open(2) of which a call that can change a file has one.
+const opensToWrite = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+
+// watchedCall tells which arguments of a system call name files that it changes.
+type watchedCall struct {
+	paths []watchedPath
+	flags int // index of the flags of open(2); -1 for a call that always counts
+}
+
+// watchedPath has the indexes of a directory's descriptor and of a path; dir is -1 for
+// the working directory.
+type watchedPath struct{ dir, path int }
+
+// watchedCalls lists, by number, the calls of Linux that take the path of a file and
+// change it. A file that is changed by its descriptor was opened for writing.
+func watchedCalls() map[int]watchedCall {
+	one := func(dir, path, flags int) watchedCall {
+		return watchedCall{paths: []watchedPath{{dir, path}}, flags: flags}
+	}
+	both := watchedCall{paths: []watchedPath{{0, 1}, {2, 3}}, flags: -1}
+	calls := map[int]watchedCall{
+		unix.SYS_OPENAT: one(0, 1, 2), unix.SYS_OPENAT2: one(0, 1, -1), // the flags of which are in memory
+		unix.SYS_RENAMEAT: both, unix.SYS_RENAMEAT2: both, unix.SYS_UNLINKAT: one(0, 1, -1), unix.SYS_LINKAT: both,
+		unix.SYS_SYMLINKAT: one(1, 2, -1), unix.SYS_TRUNCATE: one(-1, 0, -1), unix.SYS_FCHMODAT: one(0, 1, -1),
+		sysFchmodat2: one(0, 1, -1), unix.SYS_MKNODAT: one(0, 1, -1),
+	}
+	maps.Copy(calls, watchedHere())
+	return calls
+}
+
+const sysFchmodat2 = 452 // on all machines
+
+// notification is struct seccomp_notif, answer struct seccomp_notif_resp.
+type notification struct {
+	id         uint64
+	pid, flags uint32
+	nr         int32
+	arch       uint32
+	ip         uint64
+	args       [6]uint64
+}
+
+type answer struct {
+	id, val uint64
+	err     int32
+	flags   uint32
+}
+
+const (
+	ioctlReceive = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
+	ioctlSend    = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
+	ioctlValid   = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
+	goOn         = 1          // SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	maxWrites    = 200_000    // different paths of one command
+	maxPath      = 4096
+	maxKnownDirs = 10_000
+)
+
+// Watch serves a descriptor of RestrictWatched or WatchAlone, and closes it, until nothing that the
+// restricted thread started is left. It calls tell with each path below root that is
+// about to be changed, once, and lets the call go on: it observes, and prevents
+// nothing; a program that changes the path in its memory meanwhile is seen with the
+// wrong one. proc is a descriptor of the /proc of the thread's pid namespace, which must
+// be the caller's too; the caller must see the files below root by the same names.
+// It calls full once when it tells of no more paths, because there are too many.
+func Watch(listener, proc int, root string, tell func(Write), full func()) {
+	defer func() { _ = unix.Close(listener) }()
+	w := watcher{proc: proc, root: root, calls: watchedCalls(), told: map[string]bool{}, real: map[string]string{}, tell: tell}
+	for {
+		fds := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err == unix.EINTR {
+			continue
+		} else if err != nil || fds[0].Revents&unix.POLLIN == 0 {
+			return // POLLHUP: nobody is left
+		}
+		var n notification
+		if ioctl(listener, ioctlReceive, unsafe.Pointer(&n)) != 0 {
+			continue // the thread was killed meanwhile
+		}
+		if len(w.told) == maxWrites {
+			full()
+			w.told[""] = true // more than maxWrites now
+		}
+		if len(w.told) < maxWrites {
+			w.see(&n, listener)
+		}
+		a := answer{id: n.id, flags: goOn}
+		ioctl(listener, ioctlSend, unsafe.Pointer(&a)) // it fails when the thread was killed
+	}
+}
+
+func ioctl(fd int, request uintptr, arg unsafe.Pointer) unix.Errno {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
+	return errno
+}
+
+type watcher struct {
+	proc  int
+	root  string
+	calls map[int]watchedCall
+	told  map[string]bool
+	real  map[string]string // directories without symbolic links
+	tell  func(Write)
+}
+
+func (w *watcher) see(n *notification, listener int) {
+	for _, p := range w.calls[int(n.nr)].paths {
+		name := readString(int(n.pid), uintptr(n.args[p.path]))
+		if name == "" {
+			continue
+		}
+		if name[0] != '/' {
+			link := "/cwd"
+			if p.dir >= 0 && int32(n.args[p.dir]) != unix.AT_FDCWD {
+				link = "/fd/" + strconv.Itoa(int(int32(n.args[p.dir])))
+			}
+			dir := w.link(strconv.Itoa(int(n.pid)) + link)
+			if dir == "" {
+				continue
+			}
+			name = dir + "/" + name
+		}
+		// The pid names the caller only while its call waits.
+		if ioctl(listener, ioctlValid, unsafe.Pointer(&n.id)) != 0 {
+			return
+		}
+		w.note(name)
+	}
+}
+
+// note tells of a path, and of the file that it leads to if it is a symbolic link.
+func (w *watcher) note(name string) {
+	dir, base := filepath.Split(strings.TrimRight(name, "/"))
+	real, known := w.real[dir]
+	if !known {
+		var err error
+		if real, err = filepath.EvalSymlinks(dir); err != nil {
+			return // the call will fail as well
+		}
+		if len(w.real) < maxKnownDirs {
+			w.real[dir] = real
+		}
+	}
+	name = filepath.Join(real, base)
+	var st unix.Stat_t
+	err := unix.Lstat(name, &st)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		if target, err := filepath.EvalSymlinks(name); err == nil {
+			w.note(target)
+		}
+	}
+	if w.told[name] || !strings.HasPrefix(name, w.root+"/") {
+		return
+	}
+	w.told[name] = true
+	out := Write{Path: name}
+	if err == nil {
+		out.Before = time.Unix(st.Ctim.Unix())
+	}
+	w.tell(out)
+}
+
+func (w *watcher) link(name string) string {
+	buf := make([]byte, maxPath)
+	n, err := unix.Readlinkat(w.proc, name, buf)
+	if err != nil || n == 0 || buf[0] != '/' {
+		return ""
+	}
+	return string(buf[:n])
+}
+
+// readString reads a string of at most maxPath bytes from the memory of a process, page
+// by page: what follows it may not be mapped.
+func readString(pid int, at uintptr) string {
+	const page = 4096
+	var out []byte
+	for len(out) < maxPath {
+		buf := make([]byte, page-int(at%page))
+		local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
+		n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: at, Len: len(buf)}}, 0)
+		if err != nil || n <= 0 {
+			return ""
+		}
+		if i := bytes.IndexByte(buf[:n], 0); i >= 0 {
+			return string(append(out, buf[:i]...))
+		}
+		out = append(out, buf[:n]...)
+		at += uintptr(n)
+	}
+	return ""
+}
