@@ -61,10 +61,15 @@ type App struct {
 type Coordinator interface {
 	Run(ctx context.Context, j coordinator.Job) coordinator.Outcome
 	Record(doc json.RawMessage) error
-	Undo(ctx context.Context, n int, tell func(notes []string)) (coordinator.Undone, error)
-	Redo(ctx context.Context, n int, tell func(notes []string)) (coordinator.Undone, error)
+	Steps
 	Endpoint() model.Endpoint
 	Close() error
+}
+
+// Steps takes turns back, and brings them back.
+type Steps interface {
+	Undo(ctx context.Context, n int, tell func(notes []string)) (coordinator.Undone, error)
+	Redo(ctx context.Context, n int, tell func(notes []string)) (coordinator.Undone, error)
 }
 
 // ChatOptions is what the chat gets from the command line.

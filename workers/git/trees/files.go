@@ -216,8 +216,7 @@ func (t *Trees) replaceAll(files []step) (edited []string, err error) {
 			t.at("file " + strconv.Itoa(i))
 			written := t.OnWrite(filepath.Join(t.loc.Root, filepath.FromSlash(string(s.Path))))
 			same, err := t.replace(root, i, s)
-			written(err == nil && same)
-			if err == nil && same {
+			if written(err == nil && same); err == nil && same {
 				done = append(done, i)
 				continue
 			}
