@@ -20,6 +20,7 @@ import (
 	"ralph/memory/config"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/sandbox"
 
 	"ralph/memory/visible"
 )
@@ -249,6 +250,7 @@ func (d *doctor) system(ctx context.Context) {
 	default:
 		d.add("processes", checkOK, "", "%s: what outlives a kill -9 of Ralph is ended when Ralph starts here next; %s", m.Name, m.Detail)
 	}
+	d.undo(ctx, runner)
 	d.sandbox(ctx, runner)
 	var parts []string
 	for _, s := range []struct {
@@ -272,6 +274,17 @@ func (d *doctor) system(ctx context.Context) {
 		detail += ", NO_COLOR"
 	}
 	d.add("terminal", checkOK, "", "%s", detail)
+}
+
+// undo tries whether what commands write is recorded.
+func (d *doctor) undo(ctx context.Context, runner *exec.Runner) {
+	res, err := runner.Run(ctx, exec.Spec{Argv: []string{exec.Shell(), "-c", ":"}, Dir: d.inv.root, Watch: d.inv.root, OnWrite: func(sandbox.Write) {}})
+	if err == nil && res.Watched {
+		d.add("undo", checkOK, "", "what commands write is recorded: undo takes back what Ralph changed, and nothing else")
+		return
+	}
+	d.add("undo", checkWarn, "Linux 5.19 with namespaces gives that record; commit before Ralph works, or use its file tools alone",
+		"what commands write is not recorded here: what changes while one runs is listed as changed, and undo keeps it")
 }
 
 // project checks the places where Ralph writes.

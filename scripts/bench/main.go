@@ -21,9 +21,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	rexec "ralph/workers/exec"
 )
 
 func main() {
+	rexec.Init()
 	ralph := flag.String("ralph", "./bin/ralph", "the binary to measure")
 	n := flag.Int("n", 15, "runs of each figure, after one warm-up")
 	stops := flag.Int("runs", 200, "stops of each shape, urgent messages of each kind")

@@ -11,6 +11,7 @@ import (
 
 	"ralph/workers/accesspolicy"
 	"ralph/workers/exec"
+	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
 )
@@ -33,7 +34,7 @@ func (l *lab) sandbox() (err error) {
 	if err != nil {
 		return err
 	}
-	best, session := exec.New(exec.Options{}), exec.New(exec.Options{Method: "session"})
+	best, session := exec.New(exec.Options{Init: exec.Self()}), exec.New(exec.Options{Method: "session"})
 	runners := []*exec.Runner{best, session}
 	var cages []*accesspolicy.Sandbox
 	defer func() {
@@ -78,17 +79,19 @@ func (l *lab) sandbox() (err error) {
 		name, root string
 		runner     *exec.Runner
 		call       accesspolicy.Call
+		writes     accesspolicy.Writes
 	}{
-		{"confined, no network", project, best, accesspolicy.Call{}},
-		{"confined, with network", project, best, accesspolicy.Call{Network: true}},
-		{"confined, in the tree of a child", child, best, accesspolicy.Call{}},
-		{"confined, session method", project, session, accesspolicy.Call{}},
+		{"confined, no network", project, best, accesspolicy.Call{}, nil},
+		{"confined, writes recorded", project, best, accesspolicy.Call{}, recorded{}},
+		{"confined, with network", project, best, accesspolicy.Call{Network: true}, nil},
+		{"confined, in the tree of a child", child, best, accesspolicy.Call{}, nil},
+		{"confined, session method", project, session, accesspolicy.Call{}, nil},
 	} {
 		if accesspolicy.Check(k.runner).None() {
 			fmt.Printf("  %s: not measured, nothing confines commands by it here\n", k.name)
 			continue
 		}
-		s, err := openCage(k.runner, project, k.root, home, env)
+		s, err := openCage(k.runner, project, k.root, home, env, k.writes)
 		if err != nil {
 			return err
 		}
@@ -104,13 +107,54 @@ func (l *lab) sandbox() (err error) {
 		}
 		add("  the command when it is prepared", plain(k.runner, ready))
 	}
-	return l.inTurn(ways)
+	if err := l.inTurn(ways, spawnRuns); err != nil {
+		return err
+	}
+	return l.unpack(best, project, home, env)
 }
+
+const (
+	unpackFiles = 5000
+	unpackRuns  = 10
+)
+
+// unpack times a command that writes many files, with and without the record of them.
+func (l *lab) unpack(r *exec.Runner, project, home string, env []string) (err error) {
+	fmt.Printf("\none command that writes %d files (tar -x, then rm -r)\n", unpackFiles)
+	script := fmt.Sprintf(`mkdir -p m/src && cd m/src && seq 1 %d | split -l 1 -a 3 - f && cd .. && tar -cf a.tar src && rm -r src`, unpackFiles)
+	tar := osexec.CommandContext(l.ctx, "bash", "-c", script)
+	tar.Dir = project
+	if out, err := tar.CombinedOutput(); err != nil {
+		return fmt.Errorf("make an archive: %w: %s", err, out)
+	}
+	var ways []*spawning
+	for _, k := range []struct {
+		name   string
+		writes accesspolicy.Writes
+	}{{"not recorded", nil}, {"recorded", recorded{}}} {
+		s, err := openCage(r, project, project, home, env, k.writes)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		ways = append(ways, &spawning{name: k.name, run: func(ctx context.Context) error {
+			res, _, err := s.Run(ctx, exec.Spec{Argv: []string{"bash", "-c", "cd m && tar -xf a.tar && rm -r src"}, Dir: project}, accesspolicy.Call{})
+			return ran(res, err)
+		}})
+	}
+	return l.inTurn(ways, unpackRuns)
+}
+
+// recorded keeps no record of what commands write, but has it made.
+type recorded struct{}
+
+func (recorded) Began() (ended func(bool)) { return func(bool) {} }
+func (recorded) Wrote(sandbox.Write)       {}
 
 // inTurn runs all ways, one after the other, again and again, and prints what
 // came of it.
-func (l *lab) inTurn(ways []*spawning) error {
-	for i := range spawnRuns + 1 { // the first warms up
+func (l *lab) inTurn(ways []*spawning, runs int) error {
+	for i := range runs + 1 { // the first warms up
 		for _, w := range ways {
 			took, err := timed(func() error { return w.run(l.ctx) })
 			if err != nil {
@@ -156,7 +200,7 @@ func ran(res exec.Result, err error) error {
 }
 
 // openCage opens a sandbox as the coordinator does.
-func openCage(r *exec.Runner, project, root, home string, env []string) (*accesspolicy.Sandbox, error) {
+func openCage(r *exec.Runner, project, root, home string, env []string, writes accesspolicy.Writes) (*accesspolicy.Sandbox, error) {
 	loc, err := git.Find(root)
 	if err != nil {
 		return nil, err
@@ -167,7 +211,7 @@ func openCage(r *exec.Runner, project, root, home string, env []string) (*access
 		vars[k] = v
 	}
 	return accesspolicy.Open(accesspolicy.Options{Proc: r, Root: root, Project: project, Git: &loc, Agent: "main", Getenv: func(k string) string { return vars[k] }, Environ: env,
-		UserConfig: filepath.Join(home, ".config", "ralph")})
+		UserConfig: filepath.Join(home, ".config", "ralph"), Writes: writes})
 }
 
 // newProject makes a project with what a sandbox has to protect, and a home with
