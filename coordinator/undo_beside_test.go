@@ -2,8 +2,10 @@ package coordinator_test
 
 import (
 	"context"
+	"encoding/base64"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +37,22 @@ func TestTheUserBesideACommand(t *testing.T) {
 			}
 		}
 	}
+	// Once the record has the end of Ralph's write.
+	later := func(name string, user func(*project)) func(*project) {
+		return func(p *project) {
+			end := regexp.MustCompile(`"` + base64.StdEncoding.EncodeToString([]byte(name)) + `".*"After":\{"`)
+			for {
+				logs, err := filepath.Glob(filepath.Join(filepath.Dir(p.root), "state", "checkpoints", "*", "writes.jsonl"))
+				if len(logs) == 1 && err == nil {
+					if text, _ := os.ReadFile(logs[0]); end.Match(text) {
+						break
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+			user(p)
+		}
+	}
 	wait := "; touch build/ready; while [ ! -e build/go ]; do sleep 0.01; done; "
 	for name, c := range map[string]besideCase{
 		"edits another":         {"echo w > work.txt" + wait + "echo w2 >> work.txt", put("user.txt", "mine\n"), "work.txt", "user.txt=mine both.txt=old", ""},
@@ -45,6 +63,8 @@ func TestTheUserBesideACommand(t *testing.T) {
 		"the user only":         {"true" + wait, put("user.txt", "mine\n"), "", "user.txt=mine both.txt=old", ""},
 		"the user first":        {"true" + wait + "echo w >> both.txt", put("both.txt", "mine\n"), "both.txt", "user.txt=old both.txt=mine,w", "both.txt"},
 		"the user first, saves": {"true" + wait + "sed -i s/mine/w/ both.txt", save("both.txt", "mine\n"), "both.txt", "user.txt=old both.txt=w", "both.txt"},
+		"the user afterwards":   {"echo w > both.txt" + wait, later("both.txt", save("both.txt", "mine\n")), "both.txt", "user.txt=old both.txt=mine", "both.txt"},
+		"written again":         {"rm both.txt; echo w > both.txt" + wait + "sed -i s/w/x/ both.txt; rm both.txt; echo y > both.txt", later("both.txt", func(*project) {}), "both.txt", "user.txt=old both.txt=old", ""},
 		"a directory is moved":  {"mkdir a; echo 1 > a/1; mv a b" + wait, put("user.txt", "mine\n"), "b/1", "user.txt=mine both.txt=old", ""},
 		"formats what is there": {"for f in *.txt; do cat $f >/dev/null; done; echo w > both.txt" + wait, put("user.txt", "mine\n"), "both.txt", "user.txt=mine both.txt=old", ""},
 	} {

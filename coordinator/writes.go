@@ -20,9 +20,14 @@ import (
 // writesFile is the file of a writeLog, beside the checkpoints.
 const writesFile = "writes.jsonl"
 
-// shortWrite bounds the time between the beginning of a write and its end, where no
-// more than the beginning is known.
-const shortWrite = 2 * time.Second
+const (
+	// shortWrite bounds the time between the beginning of a write and its end, where no
+	// more than the beginning is known.
+	shortWrite = 20 * time.Millisecond
+	// lastLook bounds how long after the beginning of a write its end is looked for
+	// while the command runs.
+	lastLook = 2 * time.Second
+)
 
 // writeLog is the record of what Ralph wrote in the user's tree: its file tools, its
 // commands and their descendants, and its merges. By it a change is Ralph's or
@@ -36,19 +41,29 @@ type writeLog struct {
 	mu     sync.Mutex // guards what follows
 	turns  int        // under way
 	paths  map[string]*written
-	blind  []span          // in which a command ran unseen
-	live   int             // commands that run
-	recent map[string]bool // written by those, which have not ended
+	blind  []span           // in which a command ran unseen
+	live   int              // commands that run
+	recent map[string]*look // written by those, which have not ended
+	looker *time.Timer      // nil when nothing is looked for
 	out    *os.File
+}
+
+// look is when it is looked next whether a write has reached the file, and what was
+// seen last.
+type look struct {
+	seen fileStamp
+	wait time.Duration
+	due  time.Time
 }
 
 var _ accesspolicy.Writes = (*writeLog)(nil)
 
 // written is what is known of the writes to one path.
 type written struct {
-	Before time.Time // when it had last changed before the first; zero: it was not there
-	Last   time.Time // when the last began
-	After  *fileStamp
+	Before time.Time  // when it had last changed before the first; zero: it was not there
+	Last   time.Time  // when the last began
+	After  *fileStamp // when it had reached the file; nil before
+	Other  bool       // somebody else put another file there afterwards
 }
 
 // fileStamp tells the state of a file from any other. The zero value is no file.
@@ -72,7 +87,7 @@ func newWriteLog(root, dir string) *writeLog {
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		root = real
 	}
-	l := &writeLog{root: root, paths: map[string]*written{}, recent: map[string]bool{}}
+	l := &writeLog{root: root, paths: map[string]*written{}, recent: map[string]*look{}}
 	if dir != "" {
 		l.file = filepath.Join(dir, writesFile)
 	}
@@ -96,7 +111,7 @@ func (l *writeLog) begin() {
 // changed that was cut off for the user's.
 func (l *writeLog) reopen() {
 	l.closeFile()
-	if l.file == "" {
+	if l.file == "" || os.MkdirAll(filepath.Dir(l.file), 0o700) != nil {
 		return
 	}
 	if f, err := os.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600); err == nil {
@@ -182,11 +197,48 @@ func (l *writeLog) Began() (ended func(seen bool)) {
 func (l *writeLog) settle() {
 	for p := range l.recent {
 		if w := l.paths[p]; w != nil {
-			w.After = l.stamp(p)
+			now := l.stamp(p)
+			w.Other = w.Other || w.After != nil && w.After.Inode != now.Inode
+			w.After = now
 			l.append(line{Path: []byte(p), Write: w})
 		}
 	}
 	clear(l.recent)
+}
+
+// watchEnds looks again and again for the ends of writes whose commands run, so that they
+// are on record when Ralph is killed before those end; mu is held.
+func (l *writeLog) watchEnds() {
+	if l.looker == nil {
+		l.looker = time.AfterFunc(shortWrite, l.lookForEnds)
+	}
+}
+
+func (l *writeLog) lookForEnds() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looker = nil
+	more := false
+	for p, k := range l.recent {
+		w := l.paths[p]
+		if w == nil || k.wait > lastLook {
+			continue
+		}
+		more = true
+		if time.Now().Before(k.due) {
+			continue
+		}
+		k.wait *= 2
+		if now := l.stamp(p); *now != k.seen {
+			w.Other = w.Other || w.After != nil && w.After.Inode != now.Inode
+			w.After, k.seen, k.wait = now, *now, shortWrite
+			l.append(line{Path: []byte(p), Write: w})
+		}
+		k.due = time.Now().Add(k.wait)
+	}
+	if more {
+		l.watchEnds()
+	}
 }
 
 // Wrote implements accesspolicy.Writes.
@@ -195,7 +247,8 @@ func (l *writeLog) Wrote(w sandbox.Write) {
 	defer l.mu.Unlock()
 	if p, ok := l.name(w.Path); ok {
 		l.note(p, w.Before)
-		l.recent[p] = true
+		l.recent[p] = &look{seen: *l.stamp(p), wait: shortWrite, due: time.Now().Add(shortWrite)}
+		l.watchEnds()
 	}
 }
 
@@ -276,11 +329,15 @@ func (l *writeLog) whose(p string, since time.Time, had bool) whose {
 		return theirs
 	case w.Before.After(since), !below && had && w.Before.IsZero():
 		return mixed // somebody else changed it first
-	case w.After == nil && !l.recent[p]: // a crash came before the end of the write
+	case w.Other:
+		return mixed
+	case l.recent[p] != nil:
+		return ours // a job that writes it still runs
+	case w.After == nil: // a crash came before the end of the write
 		if at := l.changed(p); at.After(w.Last.Add(shortWrite)) {
 			return mixed
 		}
-	case w.After != nil && *w.After != *l.stamp(p):
+	case *w.After != *l.stamp(p):
 		return mixed // somebody else changed it afterwards
 	}
 	return ours

@@ -68,11 +68,7 @@ func (l *lab) sandbox() (err error) {
 	env := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
 	unconfined := spec(project)
 	unconfined.Env = env
-	add("plain spawn by os/exec", func(ctx context.Context) error {
-		c := osexec.CommandContext(ctx, "/bin/true")
-		c.Dir, c.Env = project, env
-		return c.Run()
-	})
+	add("plain spawn by os/exec", func(ctx context.Context) error { return plainSpawn(ctx, project, env) })
 	add("unconfined", plain(best, unconfined))
 	add("unconfined, session method", plain(session, unconfined))
 	for _, k := range []struct {
@@ -150,6 +146,12 @@ type recorded struct{}
 
 func (recorded) Began() (ended func(bool)) { return func(bool) {} }
 func (recorded) Wrote(sandbox.Write)       {}
+
+func plainSpawn(ctx context.Context, dir string, env []string) error {
+	c := osexec.CommandContext(ctx, "/bin/true")
+	c.Dir, c.Env = dir, env
+	return c.Run()
+}
 
 // inTurn runs all ways, one after the other, again and again, and prints what
 // came of it.

@@ -66,20 +66,21 @@ const (
 	ioctlValid   = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 	goOn         = 1          // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 	maxWrites    = 200_000    // different paths of one command
+	repeatAfter  = 10 * time.Millisecond
 	maxPath      = 4096
 	maxKnownDirs = 10_000
 )
 
 // Watch serves a descriptor of RestrictWatched or WatchAlone, and closes it, until nothing that the
 // restricted thread started is left. It calls tell with each path below root that is
-// about to be changed, once, and lets the call go on: it observes, and prevents
-// nothing; a program that changes the path in its memory meanwhile is seen with the
-// wrong one. proc is a descriptor of the /proc of the thread's pid namespace, which must
+// about to be changed, and lets the call go on: it observes, and prevents nothing; a
+// program that changes the path in its memory meanwhile is seen with the wrong one. Of
+// a file that is opened again and again tell is called every repeatAfter. proc is a descriptor of the /proc of the thread's pid namespace, which must
 // be the caller's too; the caller must see the files below root by the same names.
 // It calls full once when it tells of no more paths, because there are too many.
 func Watch(listener, proc int, root string, tell func(Write), full func()) {
 	defer func() { _ = unix.Close(listener) }()
-	w := watcher{proc: proc, root: root, calls: watchedCalls(), told: map[string]bool{}, real: map[string]string{}, tell: tell}
+	w := watcher{proc: proc, root: root, calls: watchedCalls(), told: map[string]time.Time{}, real: map[string]string{}, tell: tell}
 	for {
 		fds := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, -1); err == unix.EINTR {
@@ -93,7 +94,7 @@ func Watch(listener, proc int, root string, tell func(Write), full func()) {
 		}
 		if len(w.told) == maxWrites {
 			full()
-			w.told[""] = true // more than maxWrites now
+			w.told[""] = time.Time{} // more than maxWrites now
 		}
 		if len(w.told) < maxWrites {
 			w.see(&n, listener)
@@ -112,13 +113,14 @@ type watcher struct {
 	proc  int
 	root  string
 	calls map[int]watchedCall
-	told  map[string]bool
+	told  map[string]time.Time
 	real  map[string]string // directories without symbolic links
 	tell  func(Write)
 }
 
 func (w *watcher) see(n *notification, listener int) {
-	for _, p := range w.calls[int(n.nr)].paths {
+	call := w.calls[int(n.nr)]
+	for _, p := range call.paths {
 		name := readString(int(n.pid), uintptr(n.args[p.path]))
 		if name == "" {
 			continue
@@ -138,12 +140,13 @@ func (w *watcher) see(n *notification, listener int) {
 		if ioctl(listener, ioctlValid, unsafe.Pointer(&n.id)) != 0 {
 			return
 		}
-		w.note(name)
+		w.note(name, call.flags >= 0)
 	}
 }
 
-// note tells of a path, and of the file that it leads to if it is a symbolic link.
-func (w *watcher) note(name string) {
+// note tells of a path, which a call opens or changes otherwise, and of the file that it
+// leads to if it is a symbolic link.
+func (w *watcher) note(name string, opens bool) {
 	dir, base := filepath.Split(strings.TrimRight(name, "/"))
 	real, known := w.real[dir]
 	if !known {
@@ -160,13 +163,17 @@ func (w *watcher) note(name string) {
 	err := unix.Lstat(name, &st)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		if target, err := filepath.EvalSymlinks(name); err == nil {
-			w.note(target)
+			w.note(target, opens)
 		}
 	}
-	if w.told[name] || !strings.HasPrefix(name, w.root+"/") {
+	if !strings.HasPrefix(name, w.root+"/") {
 		return
 	}
-	w.told[name] = true
+	now := time.Now()
+	if opens && err == nil && now.Sub(w.told[name]) < repeatAfter {
+		return
+	}
+	w.told[name] = now
 	out := Write{Path: name}
 	if err == nil {
 		out.Before = time.Unix(st.Ctim.Unix())
