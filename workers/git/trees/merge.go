@@ -18,9 +18,8 @@ var errAgain = errors.New("the branch moved meanwhile")
 // refs/ralph/integration, which descends from the user's HEAD, and then lands
 // what is there.
 //
-// An agent that began with a commit is merged as git does. One that began with
-// uncommitted work of the user gives one new commit with only its own changes;
-// where these cannot be told from the user's they land without a commit, and Why
+// Whatever an agent committed itself, it gives one new commit. One that began with
+// uncommitted work of the user gives a commit with only its own changes; where these cannot be told from the user's they land without a commit, and Why
 // says so. With Conflicts nothing has moved. What cannot land is Held and waits
 // for Land. An agent that changed nothing gives git.ErrNothingToCommit.
 func (t *Trees) Merge(ctx context.Context, agent, message string) (Merge, error) {
@@ -239,75 +238,6 @@ func (t *Trees) rebase(ctx context.Context, q *queue, head, content string) (*Me
 func (t *Trees) messages(ctx context.Context, old, recent string) (string, error) {
 	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"log", "--reverse", "--no-show-signature", "--format=%B", recent, "^" + old, "--"}})
 	return string(out), err
-}
-
-// integrate makes the commit that has the work on top of what is there. "" means
-// that no commit can have it without the user's uncommitted work.
-func (t *Trees) integrate(ctx context.Context, g *merging) (string, error) {
-	if g.onto == "" {
-		return "", nil
-	}
-	known, err := t.within(ctx, g.r.Base, g.onto)
-	if err != nil {
-		return "", err
-	}
-	if known && g.work == g.head {
-		return t.integrateCommits(ctx, g)
-	}
-	x, err := t.mergeTrees(ctx, g.r.Base, g.onto, g.work)
-	if err != nil {
-		return "", err
-	}
-	if len(x.conflicts) > 0 && !known {
-		// With what was committed when the agent began, without the user's work.
-		before, err := t.tip(ctx, g.r.Base+"^1")
-		if err != nil || before == "" {
-			return "", err
-		}
-		pure, err := t.mergeTrees(ctx, g.r.Base, before, g.work)
-		if err != nil || len(pure.conflicts) > 0 {
-			return "", err
-		}
-		if x, err = t.mergeTrees(ctx, before, g.onto, pure.tree); err != nil {
-			return "", err
-		}
-	}
-	if len(x.conflicts) > 0 {
-		return "", t.conflict(g, x, g.onto)
-	}
-	if tree, err := t.treeOf(ctx, g.onto); err != nil || tree == x.tree {
-		return g.onto, err
-	}
-	return t.commitTree(ctx, x.tree, g.message, g.onto)
-}
-
-// integrateCommits merges histories.
-func (t *Trees) integrateCommits(ctx context.Context, g *merging) (string, error) {
-	if ahead, err := t.within(ctx, g.onto, g.head); err != nil || ahead {
-		return g.head, err
-	}
-	if behind, err := t.within(ctx, g.head, g.onto); err != nil || behind {
-		return g.onto, err
-	}
-	x, err := t.mergeCommits(ctx, g.onto, g.head)
-	if err != nil {
-		return "", err
-	}
-	if len(x.conflicts) > 0 {
-		return "", t.conflict(g, x, g.onto)
-	}
-	if tree, err := t.treeOf(ctx, g.onto); err != nil || tree == x.tree {
-		return g.onto, err
-	}
-	return t.commitTree(ctx, x.tree, g.message, g.onto, g.head)
-}
-
-// conflict fills in what a resolver needs.
-func (t *Trees) conflict(g *merging, x merged, onto string) (err error) {
-	g.m.Conflicts = x.conflicts
-	g.m.Why = "it conflicts with what was merged before"
-	g.m.ConflictCommit, err = t.synthetic(x.tree, "ralph: conflict of "+g.r.Agent, onto, g.head)
-	return err
 }
 
 // landChain lands the commits between the user's HEAD and next. Where they do

@@ -63,7 +63,7 @@ func TestCleanTree(t *testing.T) {
 }
 
 // Two agents that began at the same time and changed different things both land,
-// as a merge.
+// as one commit each.
 func TestTwoAgents(t *testing.T) {
 	t.Parallel()
 	w := newRepo(t)
@@ -80,7 +80,7 @@ func TestTwoAgents(t *testing.T) {
 	w.merge(tr, "x")
 	m := w.merge(tr, "y")
 	equal(t, "landed", m.Landed && m.Committed, true)
-	equal(t, "parents", len(strings.Fields(w.git("log", "-1", "--format=%P"))), 2)
+	equal(t, "parents", len(strings.Fields(w.git("log", "-1", "--format=%P"))), 1)
 	before := w.git("rev-parse", "HEAD")
 	m = w.merge(tr, "z")
 	equal(t, "conflicts", m.Conflicts, []Conflict{{"a.txt", "contents"}})
@@ -131,7 +131,7 @@ func TestDirtyTree(t *testing.T) {
 	m := w.merge(tr, "x")
 	equal(t, "landed", m.Landed && m.Committed, true)
 	equal(t, "in the commit", w.git("show", "HEAD:a.txt"), "1\n2\n3\n4\n5\n6\n7\n8\n9 x")
-	equal(t, "names", w.git("show", "--name-only", "--format=%s"), "merge x\n\na.txt\nnew.txt")
+	equal(t, "names", w.git("show", "--name-only", "--format=%s"), "work of x\n\na.txt\nnew.txt")
 	equal(t, "in the tree", w.read("a.txt"), "1 user\n2\n3\n4\n5\n6\n7\n8\n9 x\n")
 	equal(t, "status", w.git("status", "--porcelain"), before)
 
@@ -316,6 +316,52 @@ func (t *Trees) mustRecord(tb testing.TB, agent string) record {
 	return r
 }
 
+// However many commits an agent made, with merges too, its task is one commit, also when
+// it goes on and is merged again.
+func TestOneCommitATask(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("a.txt", "1\n2\n3\n4\n5\n")
+	base := w.commitAll("one")
+	tr := w.trees()
+	x, y := w.add(tr, "x"), w.add(tr, "y")
+	work := func(tree Tree, text string) {
+		w.write(filepath.Join(tree.Dir, "a.txt"), text)
+		w.gitIn(tree.Dir, "-c", "user.name=A", "-c", "user.email=a@a", "commit", "-qam", "by the agent")
+	}
+	work(x, "1 x\n2\n3\n4\n5\n")
+	w.gitIn(x.Dir, "checkout", "-q", "-b", "side")
+	work(x, "1 x side\n2\n3\n4\n5\n")
+	w.gitIn(x.Dir, "checkout", "-q", "ralph/x")
+	w.gitIn(x.Dir, "-c", "user.name=A", "-c", "user.email=a@a", "merge", "-q", "--no-ff", "-m", "by the agent", "side")
+	work(y, "1\n2\n3\n4\n5 y\n")
+	log := func() string { return w.git("log", "--format=%s %an", base+"..HEAD") }
+	for _, c := range []struct{ agent, text, log string }{
+		{"x", "1 x side\n2\n3\n4\n5\n", "work of x Ada"},
+		{"y", "1 x side\n2\n3\n4\n5 y\n", "work of y Ada\nwork of x Ada"},
+	} {
+		_, err := tr.Commit(t.Context(), c.agent, "work of "+c.agent)
+		if err != nil && !errors.Is(err, git.ErrNothingToCommit) {
+			t.Fatal(err)
+		}
+		if m := w.merge(tr, c.agent); !m.Landed || !m.Committed {
+			t.Fatalf("%+v", m)
+		}
+		equal(t, "log", log(), c.log)
+		equal(t, "a.txt", w.read("a.txt"), c.text)
+	}
+	// What was merged once does not come again, nor stand in the way of what the user made of it.
+	w.write("a.txt", "1 user\n2\n3\n4\n5 y\n")
+	w.commitAll("user")
+	work(x, "1 x side\n2\n3 x\n4\n5\n")
+	w.commit(tr, "x")
+	m := w.merge(tr, "x")
+	equal(t, "conflicts", len(m.Conflicts), 0)
+	equal(t, "a.txt", w.read("a.txt"), "1 user\n2\n3 x\n4\n5 y\n")
+	equal(t, "log", log(), "work of x Ada\nuser Ada\nwork of y Ada\nwork of x Ada")
+	w.git("fsck", "--strict")
+}
+
 func TestUnland(t *testing.T) {
 	t.Parallel()
 	w := newRepo(t)
@@ -329,7 +375,7 @@ func TestUnland(t *testing.T) {
 	w.commit(tr, "x")
 	w.commit(tr, "y")
 	one, two := w.merge(tr, "x").Commit, w.merge(tr, "y").Commit
-	equal(t, "commits", w.git("rev-list", "--count", base+".."+two), "3")
+	equal(t, "commits", w.git("rev-list", "--count", base+".."+two), "2")
 	w.write("staged.txt", "user\n")
 	w.git("add", "staged.txt")
 	if err := tr.Unland(t.Context(), base, one); !errors.Is(err, ErrMoved) {

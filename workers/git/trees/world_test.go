@@ -172,7 +172,7 @@ func (w *world) commit(t *Trees, agent string) Work {
 
 func (w *world) merge(t *Trees, agent string) Merge {
 	w.t.Helper()
-	m, err := t.Merge(w.t.Context(), agent, "merge "+agent)
+	m, err := t.Merge(w.t.Context(), agent, "work of "+agent)
 	if err != nil {
 		w.t.Fatal(err)
 	}
