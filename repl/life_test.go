@@ -310,8 +310,8 @@ func TestLifeIsRefusedWhileWorkRuns(t *testing.T) {
 	f.mu.Lock()
 	f.live.Background = []coordinator.Background{{ID: "bg-1", Command: "sleep 9"}}
 	f.mu.Unlock()
-	c.Type("/status\r\x0c/model x\r")
-	c.Has("model is now x")
+	c.Type("/status\r\x0c/model llama-tiny\r")
+	c.Has("model is now llama-tiny")
 	if len(s.opened) != 1 || len(s.handed) != 0 {
 		t.Errorf("opened %q, handed %q", s.opened, s.handed)
 	}

@@ -168,36 +168,6 @@ func TestFormOfEarlyErrors(t *testing.T) {
 	}
 }
 
-// TestFlagsAfterTheTask checks that a flag which became part of the text is
-// told of, and only where it most likely was meant as one.
-func TestFlagsAfterTheTask(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"say hello", "--json"}, "--json is part of the task's text"},
-		{[]string{"say", "hello", "--json", "--max-turns", "3"}, "--json is part of the task's text"},
-		{[]string{"say hello", "-m", "gpt"}, "-m is part of the task's text"},
-		{[]string{"say hello", "--model=gpt"}, "--model is part of the task's text"},
-		{[]string{"explain", "the", "--json", "flag"}, ""},
-		{[]string{"explain --json"}, ""},
-		{[]string{"explain", "--no-such-flag"}, ""},
-		{[]string{"--", "say hello", "--json"}, ""},
-	} {
-		b := newBench(t)
-		if code := b.run(c.args...); code != 0 || b.out.String() != "done\n" {
-			t.Errorf("%q: exit %d, %q", c.args, code, b.out.String())
-		}
-		if got := b.err.String(); !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "warning") {
-			t.Errorf("%q: standard error %q, want %q", c.args, got, c.want)
-		}
-	}
-	b := newBench(t)
-	if b.run("--json", "--json", "x"); b.document()["ok"] != true {
-		t.Errorf("--json twice: %s", b.out.String())
-	}
-}
-
 func TestNoEarlyTouch(t *testing.T) {
 	b := newBench(t)
 	// A broken configuration and a directory that is gone do not matter here.
