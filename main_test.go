@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("RALPH_TEST_UPDATE") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"model": scriptModel, "holds": scriptHolds, "asked": scriptAsked, "await": scriptAwait,
+			"model": scriptModel, "holds": scriptHolds, "asked": scriptAsked, "await": scriptAwait, "recorded": scriptRecorded,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -243,6 +243,44 @@ func scriptAwait(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("the model was not asked %d times within 30 s", n)
 		}
 	}
+}
+
+// scriptRecorded waits until Ralph has on record how files are that its commands wrote,
+// for a kill that is to come after that.
+func scriptRecorded(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		for deadline := time.Now().Add(30 * time.Second); !recorded(ts.Getenv("HOME"), name, ts.MkAbs(name)); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				ts.Fatalf("how %s was written is not on record within 30 s", name)
+			}
+		}
+	}
+}
+
+// recorded reports whether the last record of a path, in the record of writes below home,
+// is of the file as it is.
+func recorded(home, path, file string) (same bool) {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return false
+	}
+	_ = filepath.WalkDir(home, func(log string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "writes.jsonl" {
+			return nil // it comes and goes while it is looked for
+		}
+		text, _ := os.ReadFile(log)
+		for line := range bytes.Lines(text) {
+			var x struct {
+				Path  []byte
+				Write struct{ After struct{ Size, ModTime int64 } }
+			}
+			if json.Unmarshal(line, &x) == nil && string(x.Path) == path {
+				same = x.Write.After.Size == info.Size() && x.Write.After.ModTime == info.ModTime().UnixNano()
+			}
+		}
+		return nil
+	})
+	return same
 }
 
 // servers are the running models, by script.

@@ -229,7 +229,7 @@ func (l *writeLog) lookForEnds() {
 			continue
 		}
 		k.wait *= 2
-		if now := l.stamp(p); *now != k.seen {
+		if now := l.stamp(p); *now != k.seen || w.After == nil { // it may have been there when the record came
 			w.Other = w.Other || w.After != nil && w.After.Inode != now.Inode
 			w.After, k.seen, k.wait = now, *now, shortWrite
 			l.append(line{Path: []byte(p), Write: w})
