@@ -2,8 +2,8 @@ package scripts
 
 import "strings"
 
-// otherWord is what a word stands for that is no command of ralph: other words to be
-// run in its place, or the way to what was meant.
+// otherWord gives a word that is no command of ralph its meaning: other words to be run
+// in its place, or the way to what was meant.
 type otherWord struct {
 	run  []string // the command of the same meaning; nil for none
 	hint string
@@ -30,7 +30,7 @@ func otherWords() map[string]otherWord {
 			}
 		}
 	}
-	inChat := func(words ...string) {
+	inChat := func(words ...string) { // and has nothing like it elsewhere
 		for _, w := range words {
 			add("/"+w+" is a command of ralph chat", w)
 		}
@@ -49,7 +49,8 @@ func otherWords() map[string]otherWord {
 	add("git diff shows what changed; /diff in ralph chat what the last turn did", "diff")
 	add("ralph logs shows the events", "output", "trace")
 	add("--model NAME chooses one, ralph config shows it; /model in ralph chat lists them", "model", "models")
-	add("--mode work|plan|talk sets it", "mode")
+	inChat("mode")
+	add("this ralph has no MCP, no hub and no workers on other machines", "mcp", "hub", "worker", "workers")
 	add("ralph sessions show ID shows what a session cost, ralph analyze more", "cost", "usage", "stats")
 	add("ralph logs and ralph analyze show how it was decided; /why TASK in ralph chat", "why")
 	add("ralph config shows and changes the settings", "edit", "settings", "configure", "permissions", "approvals")

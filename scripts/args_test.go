@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"ralph/coordinator/slash"
 	"ralph/memory/config"
 )
 
@@ -239,6 +240,11 @@ func FuzzFirstWord(f *testing.F) {
 // usage error that names one; never as a task. No command of Ralph is among them.
 func TestOtherWords(t *testing.T) {
 	commands := newInvocation(App{}).tree()
+	for _, c := range slash.Table() { // a command of the chat is one here, or has a meaning
+		if _, ok := otherWords()[c.Name]; !ok && !isCommand(commands, c.Name) && strings.Trim(c.Name, "abcdefghijklmnopqrstuvwxyz") == "" {
+			t.Errorf("%s, a command of the chat, would be a task", c.Name)
+		}
+	}
 	for word, m := range otherWords() {
 		if isCommand(commands, word) {
 			t.Errorf("%s is a command", word)

@@ -40,7 +40,7 @@ func asTask(c *cobra.Command, args []string) string {
 	return "; to pass it as a task: " + taskLine(append([]string{c.Name()}, args...))
 }
 
-// taskLine is the command line that takes words as the text of a task.
+// taskLine returns the command line that takes words as the text of a task.
 func taskLine(words []string) string {
 	text := strings.Join(words, " ")
 	if len(text) > 60 || strings.ContainsFunc(text, func(r rune) bool { return strings.ContainsRune("'\"`\\$&|;<>()*?#~!", r) || r < ' ' }) {
