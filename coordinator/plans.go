@@ -61,7 +61,11 @@ func (c *Coordinator) Why(task string) (string, error) {
 			return text, nil
 		}
 	}
-	return "", &Error{Op: "why", Path: task, Err: errors.New("nothing was decided about such a task"), Status: StatusUsage, Hint: "/plan lists the tasks; a decision is made before a task is worked, or recorded by the model with its reason"}
+	what := "nothing was decided about such a task"
+	if task == "" {
+		what = "no decision is on record"
+	}
+	return "", &Error{Op: "why", Path: task, Err: errors.New(what), Status: StatusUsage, Hint: "/plan lists the tasks; a decision is made before a task is worked, or recorded by the model with its reason"}
 }
 
 // about reports whether a decision is about a task, or is one of the model whose text

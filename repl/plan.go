@@ -10,6 +10,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
 	"ralph/memory/near"
+	"ralph/repl/pick"
 	"ralph/repl/render"
 )
 
@@ -285,10 +286,17 @@ func (s *Shell) whyPicked() {
 	now := s.inUse()
 	s.offering("tasks", func(ctx context.Context, pickOne picker) func() {
 		p, err := s.mind.Plans.Plan(ctx, now)
-		if err != nil || len(p.Tasks) == 0 {
-			return s.becauseOf("") // what was decided without a plan
+		var items []pick.Item
+		if err == nil {
+			items = taskItems(p)
 		}
-		task, err := pickOne("why task", taskItems(p))
+		if len(items) == 0 { // what was decided without a plan
+			if _, nothing := s.mind.Plans.Why(""); nothing != nil && err != nil {
+				return func() { s.explain(err) }
+			}
+			return s.becauseOf("")
+		}
+		task, err := pickOne("why task", items)
 		switch {
 		case err != nil && cancelled(err):
 			return nil
