@@ -29,7 +29,7 @@ const (
 	undoneMark = "undone/"
 )
 
-// ErrNothingToRedo says that nothing was undone since files were changed last.
+// ErrNothingToRedo reports that nothing was undone since files were changed last.
 var ErrNothingToRedo = errors.New("there is nothing to redo")
 
 // ErrNothingToUndo says that no turn is left whose changes could be undone.

@@ -87,17 +87,9 @@ func (c *changes) rename(ctx context.Context, t turn, name string) error {
 	return c.points.Drop(ctx, old...)
 }
 
-// undo takes back the last n turns, newest first; it stops at the first that it cannot
-// take back. Before it does anything it tells what becomes of commits and branches.
-func (c *changes) undo(ctx context.Context, n int, tell func([]string)) (Undone, error) {
-	return c.step(ctx, n, tell, false)
-}
-
-// redo brings back the last n turns that undo took back, and none after other work.
-func (c *changes) redo(ctx context.Context, n int, tell func([]string)) (Undone, error) {
-	return c.step(ctx, n, tell, true)
-}
-
+// step takes back the last n turns, newest first, or with redo brings back the last n
+// that were taken back, and none after other work; it stops at the first that it cannot.
+// Before it does anything it tells what becomes of commits and branches.
 func (c *changes) step(ctx context.Context, n int, tell func([]string), redo bool) (all Undone, err error) {
 	list, err := c.turns(ctx, redo)
 	if err != nil {
@@ -221,46 +213,44 @@ func short(hash string) string { return hash[:min(10, len(hash))] }
 // branches. The error matches ErrNothingToUndo; what was already taken back is returned
 // with it.
 func (c *Coordinator) Undo(ctx context.Context, n int, tell func(notes []string)) (Undone, error) {
-	u, err := c.stepTurns(ctx, n, tell, c.changes.undo)
-	if err != nil && len(u.Files) == 0 {
-		return u, err
-	}
-	c.crewUndone(ctx, u.Commits, true)
-	if len(u.Files) > 0 {
-		c.mu.Lock()
-		c.totals.FilesChanged = takenBack(c.totals.FilesChanged, u.Files)
-		c.mu.Unlock()
-		c.edits.tell("The user took back what was changed here before (undo): " + few(pathsOf(u.Files)) + " are as they were. Read a file again before you rely on what you know of it.")
-	}
-	return u, err
+	return c.stepTurns(ctx, n, tell, false)
 }
 
 // Redo brings back what the last n calls of Undo took back, as Undo takes back. The error
 // matches ErrNothingToRedo also when other work has changed files since.
 func (c *Coordinator) Redo(ctx context.Context, n int, tell func(notes []string)) (Undone, error) {
-	u, err := c.stepTurns(ctx, n, tell, c.changes.redo)
+	return c.stepTurns(ctx, n, tell, true)
+}
+
+func (c *Coordinator) stepTurns(ctx context.Context, n int, tell func([]string), redo bool) (Undone, error) {
+	name, update, did := "undo", takenBack, "The user took back what was changed here before (undo): %s are as they were."
+	if redo {
+		name, update, did = "redo", mergeChanges, "The user brought back what was taken back before (redo): %s."
+	}
+	u, err := c.whileIdle(ctx, name, func() (Undone, error) { return c.changes.step(ctx, max(n, 1), tell, redo) })
 	if err != nil && len(u.Files) == 0 {
 		return u, err
 	}
-	c.crewUndone(ctx, u.Commits, false)
+	c.crewUndone(ctx, u.Commits, !redo)
 	if len(u.Files) > 0 {
 		c.mu.Lock()
-		c.totals.FilesChanged = mergeChanges(c.totals.FilesChanged, u.Files)
+		c.totals.FilesChanged = update(c.totals.FilesChanged, u.Files)
 		c.mu.Unlock()
-		c.edits.tell("The user brought back what was taken back before (redo): " + few(pathsOf(u.Files)) + ". Read a file again before you rely on what you know of it.")
+		c.edits.tell(fmt.Sprintf(did, few(pathsOf(u.Files))) + " Read a file again before you rely on what you know of it.")
 	}
 	return u, err
 }
 
-func (c *Coordinator) stepTurns(ctx context.Context, n int, tell func([]string), step func(context.Context, int, func([]string)) (Undone, error)) (Undone, error) {
+// whileIdle calls do while no work is under way, which it waits for.
+func (c *Coordinator) whileIdle(ctx context.Context, name string, do func() (Undone, error)) (Undone, error) {
 	if err := c.take(ctx); err != nil {
-		return Undone{}, fmt.Errorf("undo: %w", err)
+		return Undone{}, fmt.Errorf("%s: %w", name, err)
 	}
 	defer c.free()
 	if err := c.settled(ctx); err != nil {
-		return Undone{}, fmt.Errorf("undo: %w", err)
+		return Undone{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return step(ctx, max(n, 1), tell)
+	return do()
 }
 
 // crewUndone has agents whose work left the user's branch, or came to it again, say so.

@@ -229,15 +229,7 @@ func (c *Checkpoints) export(ctx context.Context, cp Checkpoint, dir string) err
 		return err
 	}
 	defer x.remove()
-	read := []string{"read-tree"}
-	if c.prefix != "" {
-		read = append(read, "--prefix="+c.prefix)
-	}
-	if _, err := c.run(ctx, call{args: append(read, cp.Commit), env: x.env()}); err != nil {
-		return err
-	}
-	_, err = c.run(ctx, call{args: []string{"checkout-index", "--all", "--prefix=" + dir + "/", "--ignore-skip-worktree-bits"}, env: x.env()})
-	return err
+	return c.checkOut(ctx, x, cp, dir, nil)
 }
 
 // List gives the checkpoints, newest first.

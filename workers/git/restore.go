@@ -157,15 +157,26 @@ func (c *Checkpoints) stage(ctx context.Context, x index, dir string, undo []ent
 	if len(names) == 0 {
 		return nil
 	}
+	return c.checkOut(ctx, x, before, dir, names)
+}
+
+// checkOut reads a checkpoint into a new index and writes its files below dir: all, or
+// those that are named.
+func (c *Checkpoints) checkOut(ctx context.Context, x index, cp Checkpoint, dir string, names []string) error {
 	read := []string{"read-tree"}
 	if c.prefix != "" {
 		read = append(read, "--prefix="+c.prefix)
 	}
-	if _, err := c.run(ctx, call{args: append(read, before.Commit), env: x.env()}); err != nil {
+	if _, err := c.run(ctx, call{args: append(read, cp.Commit), env: x.env()}); err != nil {
 		return err
 	}
-	args := []string{"checkout-index", "--prefix=" + dir + "/", "--ignore-skip-worktree-bits", "-z", "--stdin"}
-	_, err := c.run(ctx, call{args: args, stdin: nulList(names), env: x.env()})
+	write := call{args: []string{"checkout-index", "--prefix=" + dir + "/", "--ignore-skip-worktree-bits"}, env: x.env()}
+	if names == nil {
+		write.args = append(write.args, "--all")
+	} else {
+		write.args, write.stdin = append(write.args, "-z", "--stdin"), nulList(names)
+	}
+	_, err := c.run(ctx, write)
 	return err
 }
 
