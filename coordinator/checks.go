@@ -73,14 +73,9 @@ func (c *Coordinator) projectChecks() (commands []string, proposed bool) {
 	found := c.Project().Commands
 	for _, root := range []bool{true, false} {
 		for _, x := range found {
-			if at := x.Dir == "" || x.Dir == "."; at != root {
-				continue
+			if at := x.Dir == "" || x.Dir == "."; at == root {
+				commands = append(commands, x.Line())
 			}
-			line := x.Text
-			if !root {
-				line = "cd '" + strings.ReplaceAll(x.Dir, "'", `'\''`) + "' && " + line
-			}
-			commands = append(commands, line)
 		}
 		if len(commands) > 0 {
 			break

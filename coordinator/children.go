@@ -172,7 +172,7 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 	if !own { // that of the whole may need the work of others
 		command, err = c.ownCheck(ctx)
 	}
-	if _, _, found := c.detected(); command == "" && !found || err != nil {
+	if err != nil || command == "" && !c.detects() {
 		return "", "", err
 	}
 	st, err := c.openProof(ctx, a, command)
@@ -180,16 +180,11 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 		return "", "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	changed, before, err := c.since(ctx, st)
-	if err != nil {
-		return "", "", err
-	}
-	check := plan.Check{Command: command}
-	if found, ok := c.ownTests(changed); ok && command == "" {
-		check = found
-	}
-	if check.Command == "" {
-		return "", "", nil
+	check, before := plan.Check{Command: command}, state{}
+	if command == "" {
+		if check, before, err = c.detectedFor(ctx, st); err != nil || check.Command == "" {
+			return "", "", err
+		}
 	}
 	if own { // an agent chose it
 		v := c.gate.permitCommand(ctx, st.asks(), command)

@@ -76,7 +76,7 @@ func (c *Coordinator) promptBlocks(j Job, estimate *history.Estimate) []ContextB
 	parts := []ContextBlock{
 		{Name: "goals", Source: memory.GoalsFile, Tokens: estimate.Tokens(len(facts.Goals)), Why: "pinned: the project's goals"},
 		{Name: "tasks", Source: memory.TasksFile, Tokens: estimate.Tokens(len(facts.Tasks)), Why: "pinned: what is open"},
-		{Name: "git", Source: "git status", Tokens: estimate.Tokens(len(facts.Git)), Why: "how the tree was when the conversation began"},
+		{Name: "git", Source: "git status", Tokens: estimate.Tokens(len(facts.Git)), Why: "how the tree was when the system prompt was made"},
 		{Name: "progress", Source: memory.ProgressFile, Tokens: estimate.Tokens(len(facts.Progress)), Why: "the newest of what was done"},
 		{Name: "todo", Source: memory.TodoFile, Tokens: estimate.Tokens(len(facts.Todo)), Why: "what is to do"},
 		{Name: "learnings", Source: memory.AgentFile, Tokens: estimate.Tokens(len(facts.Learned)), Why: "pinned: the newest of what was learned"},

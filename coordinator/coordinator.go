@@ -74,7 +74,7 @@ type Coordinator struct {
 	errands   *errands
 	planning  planning
 	typed     ownCommands
-	byHand    sync.WaitGroup // what the user runs beside the work
+	byHand    sync.WaitGroup // what runs beside the work: the user's commands, the sweep of the start
 
 	// name is what this one is called among the agents; host is the coordinator
 	// in which a guest works, nil for a Ralph of its own.

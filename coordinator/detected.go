@@ -21,7 +21,8 @@ import (
 // checkNone is the value of check that switches the detected tests off.
 const checkNone = "none"
 
-// detection is the check of work for which none is named: the project's own tests.
+// detection keeps what is known of the project's own tests, the check of work for which
+// none is named.
 type detection struct {
 	shown sync.Once // the user was shown which command was chosen
 	// mu guards baselines and is held while tests run on a state before the work, so
@@ -44,12 +45,29 @@ func (c *Coordinator) detected() (check plan.Check, source string, ok bool) {
 	return plan.Check{Command: command, Detected: true}, source, command != ""
 }
 
+// detects reports whether there is a detected check.
+func (c *Coordinator) detects() bool {
+	_, _, ok := c.detected()
+	return ok
+}
+
 // showDetected shows once which command was chosen, and why.
 func (c *Coordinator) showDetected(check plan.Check, source string) {
 	c.detection.shown.Do(func() {
 		c.events.emit(agent.Event{Type: agent.EventDecision, Status: "check", Text: "what names no check is checked with: " + check.Command,
 			Reason: fmt.Sprintf("the project's own tests, found by %s; --check CMD names another, --check none switches it off", source)})
 	})
+}
+
+// detectedFor returns the detected check of the work at st, whose command is "" for none,
+// and the state before that work.
+func (c *Coordinator) detectedFor(ctx context.Context, st *station) (plan.Check, state, error) {
+	changed, before, err := c.since(ctx, st)
+	if err != nil {
+		return plan.Check{}, before, err
+	}
+	check, _ := c.ownTests(changed)
+	return check, before, nil
 }
 
 // ownTests returns the detected check of work that changed some files; ok is false
@@ -93,7 +111,7 @@ func prose(name string) bool {
 	return false
 }
 
-// state is the state of the files before some work. tree names it; write puts the
+// state gives the files as they were before some work. tree names it; write puts the
 // files of the repository, or of the project where there is none, into an empty
 // directory.
 type state struct {
@@ -199,7 +217,7 @@ func (c *Coordinator) emptyDir(st *station) (dir string, remove func() error, er
 	return temp.Path, temp.Remove, nil
 }
 
-// checkEnv is what a check finds in its environment besides what commands have.
+// checkEnv returns what a check finds in its environment besides what commands have.
 func checkEnv(check plan.Check) []string {
 	if check.Detected {
 		return []string{"CI=1"}
@@ -222,7 +240,7 @@ func (c *Coordinator) since(ctx context.Context, st *station) (changed []string,
 	}}, nil
 }
 
-// beforeTurn is the state of the user's tree before the turn that is under way.
+// beforeTurn returns the state of the user's tree before the turn that is under way.
 func (c *Coordinator) beforeTurn() state {
 	cp, head, ok := c.changes.start()
 	if !ok {

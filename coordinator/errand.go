@@ -53,7 +53,7 @@ type errand struct {
 	foreign *external.Result // of the program that worked on it
 }
 
-// proof is the check that ran last for a task.
+// proof keeps the check that ran last for a task.
 type proof struct {
 	task string
 	run  loop.CheckRun
@@ -287,7 +287,7 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 		return urge, "", nil
 	}
 	checks := e.order.Checks
-	if _, _, ok := c.detected(); !ok && len(checks) == 0 {
+	if len(checks) == 0 && !c.detects() {
 		return "", "", nil
 	}
 	st, err := c.openProof(ctx, a, strings.Join(plan.Commands(checks), "; "))
@@ -295,11 +295,12 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 		return "", "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	changed, before, err := c.since(ctx, st)
-	if err != nil {
-		return "", "", err
-	}
-	if check, ok := c.ownTests(changed); ok && len(checks) == 0 {
+	var before state
+	if len(checks) == 0 {
+		var check plan.Check
+		if check, before, err = c.detectedFor(ctx, st); err != nil || check.Command == "" {
+			return "", "", err
+		}
 		checks = []plan.Check{check}
 	}
 	for _, check := range checks {
@@ -322,8 +323,8 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 	return "", st.proven(), nil
 }
 
-// checkFor runs a check that a plan asks for, or the detected one. before is the state
-// before the work, for the detected one. why says that it was not run.
+// checkFor runs a check that a plan asks for, or the detected one, for which before gives
+// the state before the work. why is not "" when the check was not allowed to run.
 func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Check, before state, emit func(agent.Event)) (res checked, why string, err error) {
 	command := check.Command
 	if !slices.Contains(c.agreedChecks(), command) {

@@ -240,15 +240,13 @@ func (p *piece) check(ctx context.Context) (plan.Check, state, error) {
 	if command != "" || err != nil {
 		return plan.Check{Command: command}, state{}, err
 	}
-	if _, _, ok := p.c.detected(); !ok {
+	if !p.c.detects() {
 		return plan.Check{}, state{}, nil
 	}
-	changed, before, err := p.c.since(ctx, p.c.station)
+	check, before, err := p.c.detectedFor(ctx, p.c.station)
 	if err != nil {
 		p.c.warn("whether the work changed files is not known, so nothing checked it: " + err.Error())
-		return plan.Check{}, before, nil
 	}
-	check, _ := p.c.ownTests(changed)
 	return check, before, nil
 }
 

@@ -19,7 +19,7 @@ func TestConversationBegins(t *testing.T) {
 	p.want(c.Run(t.Context(), coordinator.Job{Task: "hi", Chat: true}), coordinator.StatusCompleted)
 	p.shut(c)
 	said := p.model.Requests()[0].Messages[0].Content
-	for _, want := range []string{"Git, as this conversation began", "untracked new.txt", "## 2026-11-22 — mended the door", "- [ ] paint the door"} {
+	for _, want := range []string{"Git status when this was written", "untracked new.txt", "## 2026-11-22 — mended the door", "- [ ] paint the door"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the model is not told %q:\n%s", want, said)
 		}

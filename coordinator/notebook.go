@@ -208,8 +208,8 @@ func (b *book) remembered() (goals, tasks, learned string, err error) {
 	return goals, head(open.String(), maxRemembered), learned, err
 }
 
-// lately is what a conversation is told of the work before it: the newest of the
-// progress, and what is to do.
+// lately returns the newest of the progress and what is to do, for the beginning of a
+// conversation.
 func (b *book) lately() (progress, todo string) {
 	read := func(name string) string {
 		data, err := durable.ReadFile(b.c.opt.FS, filepath.Join(b.c.opt.Root, name), maxStateBytes)

@@ -66,7 +66,7 @@ type Question struct {
 	// Options are the answers to choose from; empty means free text. The first
 	// is the safe one.
 	Options []string
-	// Open says that other text is an answer, too.
+	// Open takes other text as an answer, too.
 	Open bool
 	// Default is what an empty line answers where there are no options; "" nothing.
 	Default string

@@ -187,7 +187,7 @@ func (b *book) takeOver(found memory.Recovery, tasks []memory.Task) error {
 // that they can be undone. The project's lock is held and nothing works yet.
 func (c *Coordinator) tidy(ctx context.Context) {
 	if c.opt.Getenv != nil {
-		go func() { _ = accesspolicy.SweepTemp(c.opt.Getenv) }() // what stays is looked at by the next start
+		c.byHand.Go(func() { _ = accesspolicy.SweepTemp(c.opt.Getenv) }) // what stays is looked at by the next start
 	}
 	if c.book.locked() {
 		for _, text := range c.station.cage.Recover(ctx) {

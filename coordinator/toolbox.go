@@ -110,8 +110,8 @@ func (c *Coordinator) systemPrompt(j Job) (string, error) {
 	return wanted.text, nil
 }
 
-// gitFact is the branch and what is not committed, as git status --short shows it; ""
-// without a repository, and where git takes longer than askGit.
+// gitFact returns the branch and what is not committed, for the model; "" without a
+// repository, and where git takes longer than askGit.
 func (c *Coordinator) gitFact() string {
 	if c.repo == nil {
 		return ""

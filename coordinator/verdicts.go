@@ -89,16 +89,18 @@ func (t *chronicle) decision(e agent.Event) {
 
 // chose keeps a decision that an agent made for itself.
 func (t *chronicle) chose(ch tools.Choice) {
+	what, why := head(ch.What, maxToldBytes), head(ch.Why, maxToldBytes)
 	d := folder.Decision{TaskID: t.task, DecisionType: folder.DecisionAction, Outcome: folder.OutcomeDecided}
-	d.Context.CurrentTask = t.task
-	d.Context.AvailableActions = append([]string{ch.What}, ch.Alternatives...)
-	d.Decision.Action, d.Decision.Rationale, d.Decision.Confidence = head(ch.What, maxToldBytes), head(ch.Why, maxToldBytes), 1
+	d.Context.CurrentTask, d.Context.AvailableActions = t.task, []string{what}
+	d.Decision.Action, d.Decision.Rationale, d.Decision.Confidence = what, why, 1
 	for _, a := range ch.Alternatives {
-		d.Against(head(a, maxToldBytes), 0)
+		a = head(a, maxToldBytes)
+		d.Context.AvailableActions = append(d.Context.AvailableActions, a)
+		d.Against(a, 0)
 	}
 	t.files.Decide(d)
-	t.session.Note(fmt.Sprintf("decision: %s (%s)", "`"+strings.ReplaceAll(head(ch.What, maxToldBytes), "`", "'")+"`", head(ch.Why, maxToldBytes)))
-	t.files.Log(folder.Event{Type: folder.Decided, TaskID: t.task, Result: head(ch.What, maxToldBytes), Details: map[string]any{"decision_type": folder.DecisionAction, "why": head(ch.Why, maxToldBytes)}})
+	t.session.Note(fmt.Sprintf("decision: %s (%s)", "`"+strings.ReplaceAll(what, "`", "'")+"`", why))
+	t.files.Log(folder.Event{Type: folder.Decided, TaskID: t.task, Result: what, Details: map[string]any{"decision_type": d.DecisionType, "why": why}})
 }
 
 // unanswered tells of the question that a stop took from the human.

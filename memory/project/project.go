@@ -73,9 +73,6 @@ type Instruction struct {
 	Truncated bool
 }
 
-// maxParts bounds the parts of a project whose tests are run as one command.
-const maxParts = 8
-
 // Tests returns the shell command that runs the project's tests, to be run in its
 // root: the root's first, or where the root has none, those of its parts one after
 // the other. source names the files from which it was derived; both are "" for none.
@@ -88,14 +85,20 @@ func (p Project) Tests() (command, source string) {
 			continue
 		case c.Dir == ".":
 			return c.Text, c.Source
-		case len(lines) == maxParts:
-			continue
 		}
 		seen[c.Dir] = true
-		lines = append(lines, "(cd '"+strings.ReplaceAll(c.Dir, "'", `'\''`)+"' && "+c.Text+")")
+		lines = append(lines, "("+c.Line()+")")
 		sources = append(sources, c.Source)
 	}
 	return strings.Join(lines, " && "), strings.Join(sources, ", ")
+}
+
+// Line returns the command as a shell line to be run in the project's root.
+func (c Command) Line() string {
+	if c.Dir == "" || c.Dir == "." {
+		return c.Text
+	}
+	return "cd '" + strings.ReplaceAll(c.Dir, "'", `'\''`) + "' && " + c.Text
 }
 
 // detector is the state of one Detect.
