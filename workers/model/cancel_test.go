@@ -63,7 +63,7 @@ func TestCompleteEndsWithItsContext(t *testing.T) {
 			client.first = 20 * time.Second
 			stop := errors.New("stop")
 			req := ask("go" + strings.Repeat("x", c.long))
-			reply, took, err := completeUntil(t, client, req, stop)
+			reply, took, err := completeUntil(t, client, req, stop, c.partial != "")
 			if !errors.Is(err, stop) || reply.Message.Text != c.partial || !reply.Message.Partial || len(reply.Message.Calls) > 0 {
 				t.Errorf("error %v, reply %+v", err, reply)
 			}
@@ -82,19 +82,29 @@ func TestCompleteEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// completeUntil asks, ends the context in the middle, and says how long it took
-// from there.
-func completeUntil(t *testing.T, c *Client, req agent.Request, stop error) (agent.Reply, time.Duration, error) {
+// completeUntil sends req, ends its context a moment after it was sent, or with
+// text after the first text arrived, and returns the time from there to the
+// return.
+func completeUntil(t *testing.T, c *Client, req agent.Request, stop error, text bool) (agent.Reply, time.Duration, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	ended := make(chan time.Time, 1)
-	timer := time.AfterFunc(80*time.Millisecond, func() {
-		ended <- time.Now()
-		cancel(stop)
+	end := sync.OnceFunc(func() {
+		timer := time.AfterFunc(80*time.Millisecond, func() {
+			ended <- time.Now()
+			cancel(stop)
+		})
+		t.Cleanup(func() { timer.Stop() })
 	})
-	defer timer.Stop()
-	reply, err := c.Complete(ctx, req, nil)
+	if !text {
+		end()
+	}
+	reply, err := c.Complete(ctx, req, func(d agent.Delta) {
+		if d.Text != "" {
+			end()
+		}
+	})
 	now := time.Now()
 	select {
 	case at := <-ended:
@@ -171,7 +181,7 @@ func TestAnEndpointThatNeverCloses(t *testing.T) {
 func TestAStopAfterTheFinishReason(t *testing.T) {
 	half := modeltest.Delta(map[string]any{"content": "all of it"})
 	srv := modeltest.New(t, modeltest.Raw(half, modeltest.Finish("stop")).HangAfter())
-	reply, took, err := completeUntil(t, newClient(t, srv.URL()), ask("go"), errors.New("stop"))
+	reply, took, err := completeUntil(t, newClient(t, srv.URL()), ask("go"), errors.New("stop"), true)
 	if err != nil || reply.Message.Text != "all of it" || reply.Message.Partial || took > endBound {
 		t.Errorf("after %v: %v, %+v", took, err, reply)
 	}
