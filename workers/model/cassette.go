@@ -230,7 +230,14 @@ type MismatchError struct {
 	Diff string
 }
 
-// Error tells which request differs, and how.
+// Error names the request and what of it was not recorded first, and then has the Diff.
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("request %d of agent %q is not the recorded one:\n%s", e.Exchange, e.Agent, strings.TrimRight(e.Diff, "\n"))
+	first := ""
+	for line := range strings.Lines(e.Diff) {
+		if text, ok := strings.CutPrefix(line, "+"); ok && !strings.HasPrefix(text, "++") {
+			first = fmt.Sprintf(", from %q on", strings.TrimSpace(text))
+			break
+		}
+	}
+	return fmt.Sprintf("request %d of agent %q is not the recorded one%s:\n%s", e.Exchange, e.Agent, first, strings.TrimRight(e.Diff, "\n"))
 }

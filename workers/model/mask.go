@@ -32,8 +32,8 @@ var builtins = sync.OnceValue(func() map[string]maskRule {
 	add := func(name, with, pattern string) {
 		rules[name] = maskRule{name: name, re: regexp.MustCompile(pattern), with: "${1}" + with}
 	}
-	const length = `\d+(?:\.\d+)?\s?(?:ns|µs|ms|secs?|seconds?|s|min|m|h)\b`
-	add("durations", "<duration>", `(?m)((?:^(?:ok|FAIL|---)\s.*?|\b(?:in|after|took|elapsed|finished|ran)[ :=]+|\())(?:`+length+`)+|\(cached\)`)
+	const length = `\d+(?:\.\d+)?\s?(?:ns|µs|ms|secs?|seconds?|s|min|m|h)`
+	add("durations", "<duration>", `(?m)((?:^(?:ok|FAIL|---)\s.*?|\b(?:in|after|took|elapsed|finished|ran)[ :=]+|\())(?:`+length+`)+\b|\(cached\)`)
 	add("hashes", "<hash>", `(?m)(^|\b(?:commit|committed|index|tree|parent|object|HEAD is now at|revision)[ :]+|\.\.|^\[[^\]\n]* )\b[0-9a-f]{7,40}\b|()\b[0-9a-f]{40}\b`)
 	add("times", "<time>", `()\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?|`+
 		`\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:\w{3} +\d+|\d+ \w{3}) (?:\d{4} )?\d\d:\d\d:\d\d(?: \d{4})?(?: ?(?:[+-]\d{4}|[A-Z]{3,4}))?`)
