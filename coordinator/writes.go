@@ -46,6 +46,7 @@ type writeLog struct {
 	recent map[string]*look // written by those, which have not ended
 	looker *time.Timer      // nil when nothing is looked for
 	out    *os.File
+	lines  *bufio.Writer // to out
 }
 
 // look is when it is looked next whether a write has reached the file, and what was
@@ -115,27 +116,34 @@ func (l *writeLog) reopen() {
 		return
 	}
 	if f, err := os.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600); err == nil {
-		l.out = f
+		l.out, l.lines = f, bufio.NewWriter(f)
 	}
 }
 
 func (l *writeLog) closeFile() {
 	if l.out != nil {
 		_ = l.out.Close() // it is a help after a crash, and nothing else
-		l.out = nil
+		l.out, l.lines = nil, nil
 	}
 }
 
-// append appends to the file; mu is held.
+// append appends a line that flush writes; mu is held.
 func (l *writeLog) append(x line) {
 	if l.out == nil {
 		return
 	}
 	text, err := json.Marshal(x)
 	if err == nil {
-		_, err = l.out.Write(append(text, '\n'))
+		_, err = l.lines.Write(append(text, '\n'))
 	}
 	if err != nil {
+		l.closeFile()
+	}
+}
+
+// flush writes what was appended to the file; mu is held.
+func (l *writeLog) flush() {
+	if l.out != nil && l.lines.Flush() != nil {
 		l.closeFile()
 	}
 }
@@ -183,6 +191,7 @@ func (l *writeLog) Began() (ended func(seen bool)) {
 	return func(seen bool) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		defer l.flush()
 		if !seen {
 			l.blind = append(l.blind, span{From: from, To: time.Now()})
 			l.append(line{Blind: l.blind})
@@ -217,6 +226,7 @@ func (l *writeLog) watchEnds() {
 func (l *writeLog) lookForEnds() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.flush()
 	l.looker = nil
 	more := false
 	for p, k := range l.recent {
@@ -242,24 +252,27 @@ func (l *writeLog) lookForEnds() {
 }
 
 // Wrote implements accesspolicy.Writes.
-func (l *writeLog) Wrote(w sandbox.Write) {
+func (l *writeLog) Wrote(list []sandbox.Write) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p, ok := l.name(w.Path); ok {
-		l.note(p, w.Before)
-		l.recent[p] = &look{seen: *l.stamp(p), wait: shortWrite, due: time.Now().Add(shortWrite)}
-		l.watchEnds()
+	defer l.flush()
+	for _, w := range list {
+		if p, ok := l.name(w.Path); ok {
+			l.note(p, w)
+			l.recent[p] = &look{seen: *l.stamp(p), wait: shortWrite, due: time.Now().Add(shortWrite)}
+			l.watchEnds()
+		}
 	}
 }
 
 // note notes that a path is about to be written; mu is held.
-func (l *writeLog) note(p string, before time.Time) *written {
+func (l *writeLog) note(p string, began sandbox.Write) *written {
 	w := l.paths[p]
 	if w == nil {
-		w = &written{Before: before}
+		w = &written{Before: began.Before}
 		l.paths[p] = w
 	}
-	w.Last, w.After = time.Now(), nil
+	w.Last, w.After = began.At, nil
 	l.append(line{Path: []byte(p), Write: w})
 	return w
 }
@@ -282,7 +295,8 @@ func (l *writeLog) writing(path string) (done func(ok bool)) {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		w := l.note(p, before)
+		defer l.flush()
+		w := l.note(p, sandbox.Write{At: time.Now(), Before: before})
 		w.After = l.stamp(p)
 		l.append(line{Path: []byte(p), Write: w})
 	}

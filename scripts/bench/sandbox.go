@@ -145,7 +145,7 @@ func (l *lab) unpack(r *exec.Runner, project, home string, env []string) (err er
 type recorded struct{}
 
 func (recorded) Began() (ended func(bool)) { return func(bool) {} }
-func (recorded) Wrote(sandbox.Write)       {}
+func (recorded) Wrote([]sandbox.Write)     {}
 
 func plainSpawn(ctx context.Context, dir string, env []string) error {
 	c := osexec.CommandContext(ctx, "/bin/true")

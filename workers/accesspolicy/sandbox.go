@@ -71,8 +71,8 @@ type Writes interface {
 	// Began is called before a command starts, and what it returns after its end, with
 	// whether Wrote was called with all that the command wrote.
 	Began() (ended func(seen bool))
-	// Wrote is called before a path is written.
-	Wrote(sandbox.Write)
+	// Wrote is called with what began to be written, soon after.
+	Wrote([]sandbox.Write)
 }
 
 // began begins the record of what a command writes.

@@ -15,11 +15,10 @@ import (
 )
 
 const (
-	hardGrace   = 75 * time.Millisecond   // between INT and KILL of a hard stop: at most 100 ms, also when the timer is late
-	intGrace    = 500 * time.Millisecond  // between INT and TERM after a timeout
-	termGrace   = 1500 * time.Millisecond // between TERM and KILL after a timeout
-	recordGrace = 2 * time.Second         // for the end of what is seen of a command's writes
-	pipeGrace   = 100 * time.Millisecond  // for a pipe that a process outside the command holds open
+	hardGrace = 75 * time.Millisecond   // between INT and KILL of a hard stop: at most 100 ms, also when the timer is late
+	intGrace  = 500 * time.Millisecond  // between INT and TERM after a timeout
+	termGrace = 1500 * time.Millisecond // between TERM and KILL after a timeout
+	pipeGrace = 100 * time.Millisecond  // for a pipe that a process outside the command holds open
 )
 
 // command is one command, in the foreground or in the background.
@@ -39,8 +38,7 @@ type command struct {
 	readers sync.WaitGroup
 	stdin   *os.File      // write end of the pipe that feeds a Reader; may be nil
 	fed     chan struct{} // closed when the Reader is done; nil without stdin
-	record  *os.File      // read end of what the command writes; nil without Spec.Watch
-	watched chan bool     // gets what Result.Watched is when the record has ended
+	record  *record       // of what the command writes; nil without Spec.Watch
 
 	// killed and survivors are set before ended is closed, when nothing of the command
 	// runs any more; finished is closed when its output is complete.
@@ -94,18 +92,19 @@ func (c *command) start(supervisor *supervise.Supervisor) error {
 		c.closePipes()
 		return fmt.Errorf("run %q: %w", s.name(), ErrStopped)
 	}
-	watch, record, err := c.openRecord()
-	defer closeAll(record)
-	if err != nil {
+	if c.record, err = newRecord(s); err != nil {
 		c.closePipes()
 		return &Error{Op: "open pipes for", Path: s.name(), Err: err, Hint: startError("", err).Hint}
 	}
+	cmd := supervise.Command{Tag: c.tag, Path: path, Argv: s.Argv, Env: env, Dir: dir, Files: stdio, Tool: s.Tool, Policy: s.Confine}
+	if c.record != nil {
+		cmd.Watch, cmd.Record = s.Watch, c.record.file.Fd()
+	}
 	c.began = time.Now()
-	c.group, err = supervisor.Start(supervise.Command{
-		Tag: c.tag, Path: path, Argv: s.Argv, Env: env, Dir: dir, Files: stdio, Tool: s.Tool, Policy: s.Confine, Watch: watch, Record: fdOf(record),
-	})
+	c.group, err = supervisor.Start(cmd)
 	if err != nil {
 		c.closePipes()
+		c.record.close()
 		var unconfined *fs.PathError
 		if errors.As(err, &unconfined) {
 			return confineError(unconfined)
@@ -123,8 +122,7 @@ func (c *command) start(supervisor *supervise.Supervisor) error {
 		go c.feed()
 	}
 	if c.record != nil {
-		c.watched = make(chan bool, 1)
-		go func() { c.watched <- c.readRecord() }()
+		c.record.follow()
 	}
 	return nil
 }
@@ -182,9 +180,6 @@ func closeAll(files []*os.File) {
 
 func (c *command) closePipes() {
 	closeAll(c.pipes)
-	if c.record != nil && c.watched == nil {
-		_ = c.record.Close()
-	}
 	if c.stdin != nil {
 		_ = c.stdin.Close()
 	}
@@ -279,11 +274,7 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	c.killed = append(c.killed, res.Killed...)
 	close(c.ended)
 	c.drain()
-	if c.record != nil {
-		// Its other end is closed by the first process, which outlives the command.
-		_ = c.record.SetReadDeadline(time.Now().Add(recordGrace)) // a pipe always takes a deadline
-		res.Watched = <-c.watched
-	}
+	res.Watched = c.record.close()
 	res.OutputErr = c.rec.close()
 	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
 	res.Duration = time.Since(c.began)

@@ -52,10 +52,11 @@ type Spec struct {
 	Confine *sandbox.Policy
 	// Watch is a directory, without symbolic links, below which is seen
 	// what the command and its descendants write; "" sees nothing. OnWrite is called with
-	// each path before it is written, one call at a time, on another goroutine and never
-	// after Run has returned or the job is done. Result.Watched reports that it was called with all of them.
+	// the writes that began, in their order and soon after, one call at a time, on another
+	// goroutine and never after Run has returned or the job is done. Result.Watched reports
+	// that it was called with all of them.
 	Watch   string
-	OnWrite func(sandbox.Write)
+	OnWrite func([]sandbox.Write)
 }
 
 // Result is the outcome of a command.

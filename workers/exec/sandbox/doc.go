@@ -30,6 +30,8 @@ import "time"
 type Write struct {
 	// Path is absolute and without symbolic links, but perhaps for its last name.
 	Path string
+	// At is when it was about to be changed.
+	At time.Time
 	// Before is when the file had last changed then (ctime); zero where there was none.
 	Before time.Time
 }

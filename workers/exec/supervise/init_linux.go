@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -233,7 +234,12 @@ func (s *initServer) run(r *runRequest) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pid, watch := 1, func(record *os.File) { _ = record.Close() }
+	var record *os.File
+	if len(files) > commandFiles {
+		record = os.NewFile(uintptr(files[commandFiles]), "record")
+		files = files[:commandFiles]
+	}
+	pid, watch := 1, func() { _ = record.Close() }
 	err = st.run(func() (err error) {
 		if inherited() != s.base {
 			os.Exit(1) // an earlier command changed it: Ralph starts another container
@@ -243,16 +249,15 @@ func (s *initServer) run(r *runRequest) {
 			s.base = inherited()
 		}
 		if err == nil {
-			watch, err = arrange(r)
+			watch, err = arrange(r, record)
 		}
 		if err == nil && r.Path != "" {
-			pid, err = s.fork(r, files[:min(len(files), commandFiles)])
+			pid, err = s.fork(r, files)
 		}
 		return err
 	})
-	if len(files) > commandFiles {
-		go watch(os.NewFile(uintptr(files[commandFiles]), "record"))
-		files = files[:commandFiles]
+	if record != nil {
+		go watch()
 	}
 	closeFiles(files)
 	if err != nil {
@@ -276,10 +281,10 @@ func (s *initServer) run(r *runRequest) {
 	s.sendLocked(reply{Started: pid})
 }
 
-// arrange gives the calling thread the mounts and the rights of a command. watch records
-// in a file what the command writes, until nothing of it is left, and closes the file.
-func arrange(r *runRequest) (watch func(record *os.File), err error) {
-	watch = func(record *os.File) { _ = record.Close() }
+// arrange gives the calling thread the mounts and the rights of a command. watch appends
+// to record what the command writes, until nothing of it is left, and closes record.
+func arrange(r *runRequest, record *os.File) (watch func(), err error) {
+	watch = func() { _ = record.Close() }
 	if r.Layout == nil {
 		err = sandbox.MountProc()
 	} else {
@@ -308,10 +313,20 @@ func arrange(r *runRequest) (watch func(record *os.File), err error) {
 		_ = unix.Close(proc)
 		return watch, err
 	}
-	return func(record *os.File) {
-		enc := gob.NewEncoder(record)
-		_ = enc.Encode(Seen{Begun: true}) // what reads it may be gone: the command goes on
-		sandbox.Watch(listener, proc, r.Watch, func(w sandbox.Write) { _ = enc.Encode(Seen{Write: w}) }, func() { _ = enc.Encode(Seen{Gap: true}) })
+	lost := false // an entry could not be appended: the command goes on, and the next one says it
+	add := func(s Seen) {
+		s.Gap = s.Gap || lost
+		text, err := json.Marshal(s)
+		if err == nil {
+			_, err = record.Write(append(text, '\n'))
+		}
+		lost = err != nil
+	}
+	add(Seen{Begun: true})
+	return func() {
+		sandbox.Watch(listener, proc, r.Watch,
+			func(w sandbox.Write) { add(Seen{Path: []byte(w.Path), At: w.At, Before: w.Before}) },
+			func() { add(Seen{Gap: true}) })
 		_ = errors.Join(record.Close(), unix.Close(proc))
 	}, nil
 }

@@ -46,18 +46,20 @@ type Command struct {
 	// Policy restricts the command; nil does not.
 	Policy *sandbox.Policy
 	// Watch is a directory, without symbolic links, below which it is seen what the
-	// command writes; "" sees nothing. Record, a descriptor that the caller
-	// keeps open during Start, receives the Seen values, encoded by gob, until nothing of
-	// the command is left. It receives none where the system gives no such view.
+	// command writes; "" sees nothing. Record is the descriptor of a file to which is only
+	// appended, and which the caller keeps open during Start. It gets the Seen values, each
+	// a line of JSON, before what they report happens; none where the system gives no such
+	// view.
 	Watch  string
 	Record uintptr
 }
 
 // Seen is an entry of Command.Record.
 type Seen struct {
-	Begun bool // the first entry
-	Write sandbox.Write
-	Gap   bool // what is written from here on is not seen
+	Begun      bool   `json:",omitempty"` // the first entry
+	Gap        bool   `json:",omitempty"` // what is written from here on is not seen
+	Path       []byte `json:",omitempty"` // the fields of sandbox.Write
+	At, Before time.Time
 }
 
 // Group is a started command with everything that descends from it. Reap and Sweep
