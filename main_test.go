@@ -52,6 +52,8 @@ func TestScripts(t *testing.T) {
 				return os.Getuid() == 0, nil
 			case "sandbox":
 				return accesspolicy.Check(exec.New(exec.Options{Init: exec.Self()})).Complete, nil
+			case "bd":
+				return findBD(), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -62,11 +64,24 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GOTOOLCHAIN", "local")
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			e.Setenv("NO_COLOR", "1")
+			if bin := os.Getenv("RALPH_TEST_BD"); bin != "" {
+				e.Setenv("PATH", filepath.Dir(bin)+string(os.PathListSeparator)+e.Getenv("PATH"))
+			}
 			e.Setenv("FIXTURES", fixtures)
 			e.Setenv("GORACE", "atexit_sleep_ms=20") // by default each program sleeps for a second before it exits
 			return nil
 		},
 	})
+}
+
+// findBD reports whether a real bd is there, by RALPH_TEST_BD or in PATH. With
+// RALPH_TEST_MUST_BD=1 it must be.
+func findBD() bool {
+	if os.Getenv("RALPH_TEST_BD") != "" || os.Getenv("RALPH_TEST_MUST_BD") == "1" {
+		return true
+	}
+	_, err := osexec.LookPath("bd")
+	return err == nil
 }
 
 func goEnv(t *testing.T, name string) string {

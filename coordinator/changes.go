@@ -62,6 +62,7 @@ type changes struct {
 	before git.Checkpoint
 	head   string
 	made   []git.BlobChange // by the run that ended last
+	tasks  []taskChange     // by the run that is under way
 	cutOff string           // the turn that was found cut off and got its checkpoint
 	cancel context.CancelFunc
 
@@ -93,6 +94,9 @@ func (c *changes) begin(ctx context.Context) {
 	switch {
 	case err == nil:
 		c.before, c.begun = before, true
+		for i := range c.tasks {
+			c.writes.task(&c.tasks[i])
+		}
 		if c.n == 1 && c.began != nil {
 			c.began(c.head)
 		}
@@ -156,8 +160,8 @@ func tooWide(root string) string {
 func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	begun := c.begun
-	c.begun, c.failed, c.made = false, false, nil
+	begun, tasks := c.begun, c.tasks
+	c.begun, c.failed, c.made, c.tasks = false, false, nil, nil
 	if !begun {
 		return nil, nil
 	}
@@ -177,6 +181,9 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 		files = append(files, f.FileChange)
 	}
 	drop := c.undone(ctx) // they do not fit what was done since
+	if err == nil && len(files) > 0 {
+		c.keepTasks(ctx, after, tasks)
+	}
 	if err == nil && len(files) == 0 {
 		drop = []string{c.id(beforeMark), c.id(keptMark), after.ID}
 	}

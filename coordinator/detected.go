@@ -19,7 +19,7 @@ import (
 )
 
 // checkNone is the value of check that switches the detected tests off.
-const checkNone = "none"
+const checkNone = loop.CheckNone
 
 // detection keeps what is known of the project's own tests, the check of work for which
 // none is named.

@@ -57,7 +57,8 @@ func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
 	case u.Check != "":
 		return "", errUsersCheck
 	}
-	return b.use(func(s *memory.Store) (string, error) {
+	var was, now memory.Task
+	text, err := b.use(func(s *memory.Store) (string, error) {
 		priority := ""
 		if u.Priority != nil {
 			priority = strconv.Itoa(*u.Priority)
@@ -71,11 +72,13 @@ func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
 			}
 			t, err = s.AddTask(memory.Task{Title: u.Title, Status: status, Priority: priority, After: u.After, Check: u.Check, Result: u.Result})
 		} else {
+			was, _ = s.Task(u.ID)
 			t, err = s.SetTask(u.ID, memory.TaskEdit{Title: u.Title, Status: markdown.Status(u.Status), Priority: priority, After: u.After, Result: u.Result})
 		}
 		if err != nil && !errors.Is(err, memory.ErrHeld) {
 			return "", err
 		}
+		now = t
 		delete(b.working, t.ID)
 		if t.Status == markdown.InProgress {
 			b.working[t.ID] = true
@@ -85,6 +88,8 @@ func (b *book) Task(_ context.Context, u tools.TaskUpdate) (string, error) {
 		}
 		return fmt.Sprintf("%s %s (%s)", t.ID, t.Title, t.Status), err
 	})
+	b.c.changes.noteTask(was, now)
+	return text, err
 }
 
 // Todo changes RALPH_TODO.md.

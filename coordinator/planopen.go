@@ -252,9 +252,18 @@ func featureName(ctx context.Context, t plan.Tracker) string {
 	return t.Name()
 }
 
-// openPlan opens the tracker that settings name, or the one that is there. path
-// is the plan's file, relative to the root.
+// openPlan opens the tracker that settings name, or the one that is there, with its
+// changes on record for undo. path is the plan's file, relative to the root.
 func (c *Coordinator) openPlan(ctx context.Context, s loop.Settings) (t plan.Tracker, path string, err error) {
+	t, path, err = c.planAt(ctx, s)
+	if err == nil {
+		t = recordedPlan{t, c.changes, path, c.planFile(t.Name(), path)}
+	}
+	return t, path, err
+}
+
+// planAt opens the tracker that settings name, or the one that is there.
+func (c *Coordinator) planAt(ctx context.Context, s loop.Settings) (t plan.Tracker, path string, err error) {
 	o := plan.Options{Root: c.opt.Root, FS: c.opt.FS, Tracker: s.Tracker, Path: s.Plan, Epics: s.Epics, Proc: c.own,
 		Getenv: c.opt.Getenv, Environ: os.Environ(), Now: c.now, Warn: c.warn}
 	if c.book.opened() != nil { // else the plan is only looked at
@@ -264,9 +273,6 @@ func (c *Coordinator) openPlan(ctx context.Context, s loop.Settings) (t plan.Tra
 		return nil, "", err
 	}
 	t, err = plan.Open(ctx, o)
-	if full := filepath.Join(c.opt.Root, path); err == nil && path != "" && !filepath.IsAbs(path) {
-		t = recordedPlan{t, c.writes, full}
-	}
 	return t, filepath.ToSlash(path), err
 }
 

@@ -37,6 +37,16 @@ func (g *planning) loop() *loop.Loop {
 	return g.run
 }
 
+// followed notes how the tasks of the run that was here last are after an undo.
+func (g *planning) followed(s feature.Snapshot) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last != nil && g.last.Feature == s.Feature {
+		v := loop.Seen(s)
+		g.last = &v
+	}
+}
+
 // view is the run that goes on, or went on last; nil when there was none.
 func (g *planning) view() *loop.View {
 	g.mu.Lock()

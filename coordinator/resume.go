@@ -276,7 +276,7 @@ func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, erro
 	if err != nil {
 		return "", err
 	}
-	c.writes.load()
+	tasks := c.writes.load()
 	defer c.writes.end()
 	if c.made, err = c.attribute(ctx, before, after); err != nil {
 		return "", err
@@ -284,6 +284,7 @@ func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, erro
 	if len(c.made) == 0 {
 		return "", c.points.Drop(ctx, before.ID, name+keptMark, after.ID)
 	}
+	c.keepTasks(ctx, after, tasks)
 	c.cutOff = name
 	paths := make([]string, len(c.made))
 	for i, f := range c.made {

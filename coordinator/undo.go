@@ -19,6 +19,10 @@ type Undone struct {
 	Kept []string
 	// Commits are those that a branch of the user's lost by Undo, or got again by Redo.
 	Commits []string
+	// Tasks are the ids of those whose status in their plan followed.
+	Tasks []string
+
+	tasks []taskChange // of the turns, in the order in which they follow
 }
 
 // turn is a run that changed something, with the checkpoints around it.
@@ -139,6 +143,14 @@ func (c *changes) stepOne(ctx context.Context, t turn, redo bool, all *Undone) e
 	}
 	commits, err := c.moveBranch(ctx, t, redo)
 	all.Commits = append(all.Commits, commits...)
+	tasks, terr := c.tasksOf(ctx, t)
+	if terr != nil {
+		c.warn("tasks of the plan stay as they are: " + terr.Error())
+	}
+	if !redo {
+		slices.Reverse(tasks)
+	}
+	all.tasks = append(all.tasks, tasks...)
 	if err != nil {
 		err = fmt.Errorf("the files are done, and the branch is where it was: %w", err)
 	}
@@ -227,7 +239,11 @@ func (c *Coordinator) stepTurns(ctx context.Context, n int, tell func([]string),
 	if redo {
 		name, update, did = "redo", mergeChanges, "The user brought back what was taken back before (redo): %s."
 	}
-	u, err := c.whileIdle(ctx, name, func() (Undone, error) { return c.changes.step(ctx, max(n, 1), tell, redo) })
+	u, err := c.whileIdle(ctx, name, func() (Undone, error) {
+		u, err := c.changes.step(ctx, max(n, 1), tell, redo)
+		c.followTasks(ctx, &u, redo)
+		return u, err
+	})
 	if err != nil && len(u.Files) == 0 {
 		return u, err
 	}

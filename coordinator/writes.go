@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ralph/coordinator/plan"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/exec/sandbox"
 )
@@ -79,9 +77,10 @@ type span struct{ From, To time.Time }
 
 // line is a line of the file.
 type line struct {
-	Path  []byte   `json:",omitempty"`
-	Write *written `json:",omitempty"`
-	Blind []span   `json:",omitempty"`
+	Path  []byte      `json:",omitempty"`
+	Write *written    `json:",omitempty"`
+	Blind []span      `json:",omitempty"`
+	Task  *taskChange `json:",omitempty"`
 }
 
 func newWriteLog(root, dir string) *writeLog {
@@ -158,14 +157,14 @@ func (l *writeLog) end() {
 }
 
 // load reads what the Ralph before this one recorded, as that of a turn.
-func (l *writeLog) load() {
+func (l *writeLog) load() (tasks []taskChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.turns++
 	clear(l.paths)
 	f, err := os.OpenFile(l.file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return
+		return nil
 	}
 	defer func() { _ = f.Close() }()
 	in := bufio.NewScanner(f)
@@ -174,12 +173,22 @@ func (l *writeLog) load() {
 		var x line
 		switch {
 		case json.Unmarshal(in.Bytes(), &x) != nil:
+		case x.Task != nil:
+			tasks = joinTask(tasks, *x.Task)
 		case x.Write != nil:
 			l.paths[string(x.Path)] = x.Write
 		default:
 			l.blind = x.Blind
 		}
 	}
+	return tasks
+}
+
+// task records a change of a task.
+func (l *writeLog) task(t *taskChange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.append(line{Task: t})
 }
 
 // Began implements accesspolicy.Writes.
@@ -391,27 +400,4 @@ func (l *writeLog) changed(p string) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(st.Ctim.Unix())
-}
-
-// recordedPlan is a tracker whose writes are recorded as Ralph's.
-type recordedPlan struct {
-	plan.Tracker
-	writes *writeLog
-	path   string // absolute
-}
-
-// Mark implements plan.Tracker.
-func (r recordedPlan) Mark(ctx context.Context, id string, m plan.Mark) error {
-	done := r.writes.writing(r.path)
-	err := r.Tracker.Mark(ctx, id, m)
-	done(err == nil)
-	return err
-}
-
-// Release implements plan.Tracker.
-func (r recordedPlan) Release(ctx context.Context, actor string) ([]string, error) {
-	done := r.writes.writing(r.path)
-	ids, err := r.Tracker.Release(ctx, actor)
-	done(err == nil && len(ids) > 0)
-	return ids, err
 }

@@ -65,10 +65,11 @@ type editData struct {
 	Agent    string          `json:"agent,omitempty"`
 	Check    string          `json:"check,omitempty"`
 	Result   string          `json:"result,omitempty"`
+	Drop     []string        `json:"drop,omitempty"`
 }
 
 func editOf(e TaskEdit) *editData {
-	d := &editData{Title: e.Title, Status: e.Status, Priority: e.Priority, Agent: e.Agent, Check: e.Check, Result: e.Result}
+	d := &editData{Title: e.Title, Status: e.Status, Priority: e.Priority, Agent: e.Agent, Check: e.Check, Result: e.Result, Drop: slices.Clone(e.Drop)}
 	if e.After != nil {
 		after := slices.Clone(e.After)
 		d.After = &after
@@ -77,7 +78,7 @@ func editOf(e TaskEdit) *editData {
 }
 
 func (e editData) edit() TaskEdit {
-	out := TaskEdit{Title: e.Title, Status: e.Status, Priority: e.Priority, Agent: e.Agent, Check: e.Check, Result: e.Result}
+	out := TaskEdit{Title: e.Title, Status: e.Status, Priority: e.Priority, Agent: e.Agent, Check: e.Check, Result: e.Result, Drop: e.Drop}
 	if e.After != nil {
 		out.After = append([]string{}, *e.After...)
 	}

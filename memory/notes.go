@@ -65,6 +65,20 @@ func (s *Store) Tasks() ([]Task, error) {
 	return f.doc.Tasks(), nil
 }
 
+// Task returns the task with an id as it is now; ok is false for none, or where the file
+// cannot be read.
+func (s *Store) Task(id string) (t Task, ok bool) {
+	tasks, err := s.Tasks()
+	if err != nil {
+		return t, false
+	}
+	i := slices.IndexFunc(tasks, func(t Task) bool { return strings.EqualFold(t.ID, id) })
+	if i < 0 {
+		return t, false
+	}
+	return tasks[i], true
+}
+
 // Interrupted returns the tasks that a Ralph was working on when it ended:
 // those in progress or marked as interrupted. It is meant to be called before
 // this process begins a task of its own.

@@ -202,6 +202,9 @@ func (s *Shell) restored(name string, done coordinator.Undone, err error) {
 	for _, f := range done.Files {
 		s.note(did + putBack(f))
 	}
+	if len(done.Tasks) > 0 {
+		s.note(did + "tasks " + strings.Join(done.Tasks, ", "))
+	}
 	if len(done.Kept) > 0 {
 		s.note("kept as it is, because you changed it or may have: " + strings.Join(done.Kept, ", "))
 	}

@@ -104,6 +104,9 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int, redo b
 	if err != nil {
 		return err
 	}
+	if len(done.Tasks) > 0 {
+		notes = append(notes, "tasks "+did+strings.Join(done.Tasks, ", "))
+	}
 	r.Reason = strings.Join(append([]string{did + plural(len(done.Files), "file")}, notes...), "; ")
 	r.end(coordinator.StatusCompleted, 0, nil)
 	if inv.form == outputText {
@@ -113,6 +116,9 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int, redo b
 		}
 		for _, path := range done.Kept {
 			fmt.Fprintf(&b, "kept %s\n", path)
+		}
+		for _, id := range done.Tasks {
+			fmt.Fprintf(&b, "task %s\n", id)
 		}
 		text := strings.TrimSuffix(b.String(), "\n")
 		if text == "" {

@@ -149,7 +149,9 @@ func (e *engine) checks(t *plan.Task) []plan.Check {
 		list = append(list, plan.Check{Command: command, Clean: clean})
 	}
 	add(t.Check, t.Clean)
-	add(e.s.Settings.Check, false)
+	if own := e.s.Settings.Check; own != CheckNone {
+		add(own, false)
+	}
 	for _, g := range e.p.Gates {
 		if g.Task == t.ID || g.Task == "" && g.Phase == "" {
 			add(g.Check, g.Clean)

@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"ralph/coordinator/plan"
@@ -218,18 +217,10 @@ func (e *engine) overtaken() {
 // after Ralph was through with it wants it worked as it reads now.
 func (e *engine) unpaid(o owed, t *plan.Task) bool {
 	switch t.Status {
-	case o.Was, plan.Interrupted, e.read(o.Mark.Status):
+	case o.Was, plan.Interrupted, e.p.Reads(o.Mark.Status):
 		return o.Mark.Status.Open() || o.Print == "" || o.Print == wordsOf(t)
 	}
 	return o.Was == "" && t.Status != plan.Done && t.Status != plan.Skipped
-}
-
-// read is how the plan says what it was told: some know of few states.
-func (e *engine) read(s plan.Status) plan.Status {
-	if s != plan.Done && s != plan.InProgress && (e.p.Tracker == "json" || strings.HasPrefix(e.p.Tracker, "beads")) {
-		return plan.Pending
-	}
-	return s
 }
 
 // gone takes a task out of the run.

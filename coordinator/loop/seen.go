@@ -1,8 +1,11 @@
 package loop
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 
+	"ralph/coordinator/plan"
 	"ralph/memory/feature"
 )
 
@@ -42,6 +45,51 @@ func Seen(s feature.Snapshot) View {
 		}
 	}
 	return v
+}
+
+// Moved returns a snapshot of a run whose tasks an undo or a redo has given other
+// statuses since. What is not a task of the run is passed over.
+func Moved(s feature.Snapshot, to map[string]plan.Status) (feature.Snapshot, error) {
+	s.Tracker.Tasks, s.SkippedTaskIDs = slices.Clone(s.Tracker.Tasks), slices.Clone(s.SkippedTaskIDs)
+	for i := range s.Tracker.Tasks {
+		t := &s.Tracker.Tasks[i]
+		status, ok := to[t.ID]
+		if !ok {
+			continue
+		}
+		if t.Status == string(plan.Done) {
+			s.Tasks.Completed--
+		}
+		if status == plan.Done {
+			s.Tasks.Completed++
+		}
+		t.Status, t.CompletedInSession = string(status), status == plan.Done
+		s.SkippedTaskIDs = slices.DeleteFunc(s.SkippedTaskIDs, func(id string) bool { return id == t.ID })
+		if status == plan.Skipped {
+			s.SkippedTaskIDs = append(s.SkippedTaskIDs, t.ID)
+		}
+	}
+	if s.Status == feature.Completed {
+		s.ExitReason = fmt.Sprintf("%d of %d tasks are done, after an undo", s.Tasks.Completed, s.Tasks.Total)
+	}
+	if len(s.Run) == 0 {
+		return s, nil
+	}
+	var st state
+	if err := json.Unmarshal(s.Run, &st); err != nil {
+		return s, fmt.Errorf("read the state of run %q: %w", s.Feature, err)
+	}
+	for id := range to {
+		if t := st.Tasks[id]; t != nil {
+			t.reopen() // what is done the plan says
+		}
+		st.quit(id)
+	}
+	var err error
+	if s.Run, err = json.Marshal(st); err != nil {
+		return s, fmt.Errorf("encode the state of run %q: %w", s.Feature, err)
+	}
+	return s, nil
 }
 
 const saidSkipped = "skipped"

@@ -9,6 +9,9 @@ import (
 	"ralph/coordinator/policy"
 )
 
+// CheckNone is the Check of a run that has none, and whose tests are not detected.
+const CheckNone = "none"
+
 // Settings are what a face or a plan sets of a run. They are kept in its snapshot,
 // so that it goes on with the same. The zero value is usable: New completes it.
 type Settings struct {
@@ -35,7 +38,7 @@ type Settings struct {
 	Model        string `json:"model,omitempty"`
 	Sandbox      string `json:"sandbox,omitempty"`
 	SandboxKept  bool   `json:"-"`                // Sandbox is that of the run which goes on, and the user did not say it again
-	Check        string `json:"check,omitempty"`  // that each task has to pass besides its own
+	Check        string `json:"check,omitempty"`  // that each task has to pass besides its own, or CheckNone
 	Prompt       string `json:"prompt,omitempty"` // the template's file
 	RequireCheck bool   `json:"require_check,omitempty"`
 	DryRun       bool   `json:"dry_run,omitempty"`

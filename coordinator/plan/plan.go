@@ -17,6 +17,7 @@ package plan
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -97,6 +98,8 @@ type Task struct {
 	Notes      string    `json:"notes,omitempty"`
 	Result     string    `json:"result,omitempty"`
 	DeferUntil time.Time `json:"defer_until,omitzero"`
+	// StatusLine reports that a line of its own says the status, in Markdown.
+	StatusLine bool `json:"-"`
 	// File is where it stands, relative to the root; Line counts from 1, 0 is
 	// unknown.
 	File string `json:"file,omitempty"`
@@ -229,6 +232,25 @@ func (p *Plan) PhaseNames() []string {
 	return names
 }
 
+// Reads returns how the plan reads a status that it was told: some trackers know few.
+func (p *Plan) Reads(s Status) Status {
+	if s != Done && s != InProgress && (p.Tracker == "json" || strings.HasPrefix(p.Tracker, "beads")) {
+		return Pending
+	}
+	return s
+}
+
+// Kept is what a mark can change of a task besides its status.
+type Kept struct {
+	Agent      string `json:"agent,omitempty"`
+	Result     string `json:"result,omitempty"`
+	Notes      string `json:"notes,omitempty"`
+	StatusLine bool   `json:"status_line,omitempty"`
+}
+
+// Kept returns what marks can change of the task besides its status.
+func (t *Task) Kept() Kept { return Kept{t.Agent, t.Result, t.Notes, t.StatusLine} }
+
 // Mark says what became of a task.
 type Mark struct {
 	// Status is the new state. InProgress claims the task for Actor.
@@ -238,6 +260,9 @@ type Mark struct {
 	// Result is the outcome in a line; Commit what landed; Note a remark that is
 	// kept with the task where the tracker has room for one.
 	Result, Commit, Note string
+	// Back, if any, is put back with the status: what earlier marks changed besides.
+	// Result and Note are not read then.
+	Back *Kept `json:",omitempty"`
 }
 
 // Tracker is one open plan. It is safe for concurrent use; it holds nothing that

@@ -317,8 +317,41 @@ func TestMarkdownDetails(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := markdown.Parse(d.Bytes()).Tasks()[0]
-	got.Line, got.Status, got.Explicit = 0, "", false
+	got.Line, got.Status, got.Explicit, got.StatusLine = 0, "", false, false
 	if d := cmp.Diff(in, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestMarkBack: a mark that puts back what earlier ones changed leaves every byte of a
+// Markdown plan as it was, whatever its form.
+func TestMarkBack(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"- [ ] T-1 one\n", "- [ ] **T-1** one", "- [ ] **T-1** one\r\n  - status: pending\r\n  - note: mine\r\n", "* [ ] T-1: one\n\t- Agent: claude\n\t- [ ] a step\n",
+		"- [ ] **T-1** one\n  - status: failed\n  - result: no\n\ntext\n", "## T-1: one\n\nWhy.\n\n- [ ] a criterion\n", "## T-1: one\n- status: pending\n- result: old\n", "- [ ] T-1 one\n  more of it\n- [ ] T-2 two\n",
+		"1. [ ] T-1 one\n2. [ ] T-2 two\n", "| id | title | status |\n|---|---|---|\n| T-1 | one | pending |\n",
+	} {
+		for _, over := range []Status{Done, Failed, Skipped} {
+			b := fileBook{place{fs: afero.NewMemMapFs(), abs: "/p/x.md", rel: "x.md", root: "/p"}}
+			if err := afero.WriteFile(b.fs, b.abs, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			tr := &markdownTracker{place: b.place, book: b}
+			p, err := tr.Load(t.Context())
+			if err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			was, _ := p.Find("T-1")
+			kept := was.Kept()
+			for _, m := range []Mark{{Status: InProgress, Actor: "ralph/001"}, {Status: over, Result: "it is so"}, {Status: was.Status, Back: &kept}} {
+				if err := tr.Mark(t.Context(), "T-1", m); err != nil {
+					t.Fatalf("%q: %v", text, err)
+				}
+			}
+			if got, _ := afero.ReadFile(b.fs, b.abs); string(got) != text {
+				t.Errorf("%s: %q became %q", over, text, got)
+			}
+		}
 	}
 }

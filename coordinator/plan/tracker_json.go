@@ -261,6 +261,9 @@ func changeStory(t *Task, n *tree.Node, m Mark) ([]tree.Change, error) {
 		notes = addNote(notes, joinWords(string(m.Status), m.Result))
 	}
 	notes = addNote(notes, m.Note)
+	if m.Back != nil {
+		notes = m.Back.Notes
+	}
 	if m.Status == InProgress && m.Actor != "" {
 		notes = strings.TrimPrefix(notes+"\n"+claimMark+oneLine(m.Actor), "\n")
 	}

@@ -189,7 +189,7 @@ func (t *markdownTracker) read(tasks []markdown.Task) (*Plan, error) {
 func (t *markdownTracker) task(r *reader, m *markdown.Task, folded map[string]string) Task {
 	out := Task{
 		ID: m.ID, Title: m.Title, Description: m.Description, Status: fromMarkdown(m.Status), Priority: m.Rank(),
-		Kind: m.Kind, Epic: m.Epic, Labels: m.Labels, Check: m.Check, Result: m.Result, File: t.rel, Line: m.Line,
+		Kind: m.Kind, Epic: m.Epic, Labels: m.Labels, Check: m.Check, Result: m.Result, StatusLine: m.StatusLine, File: t.rel, Line: m.Line,
 	}
 	if m.Title == "" {
 		r.fault(m.Line, 0, m.ID, "task %s: has no title", clip(m.ID))
@@ -304,7 +304,18 @@ func (t *markdownTracker) mark(tasks []markdown.Task, id string, m Mark) error {
 	} else if agent != "" && actor != "" {
 		e.Agent = agent // the plan's own word again
 	}
-	if note := oneLine(m.Note); note != "" && e.Result == "" && m.Status != Done {
+	if b := m.Back; b != nil {
+		e.Agent, e.Result = b.Agent, b.Result
+		for _, f := range []struct {
+			name string
+			had  bool
+		}{{"status", b.StatusLine}, {"agent", b.Agent != ""}, {"result", b.Result != ""}} {
+			if !f.had {
+				e.Drop = append(e.Drop, f.name)
+			}
+		}
+	}
+	if note := oneLine(m.Note); note != "" && e.Result == "" && m.Status != Done && m.Back == nil {
 		e.Result = note
 	}
 	stored, err := t.book.SetTask(id, e)

@@ -400,10 +400,14 @@ func changeLoopTask(t *Task, n *tree.Node, m Mark) ([]tree.Change, error) {
 	case m.Status != InProgress && t.Status == InProgress && who != nil && who.Text != "" && who.Kind == tree.String:
 		changes = append(changes, tree.Change{Key: "assignee", Value: ""})
 	}
-	if result := oneLine(m.Result); result != "" {
+	result, notes := oneLine(m.Result), addNote(t.Notes, m.Note)
+	if m.Back != nil {
+		result, notes = m.Back.Result, m.Back.Notes
+	}
+	if result != "" || m.Back != nil && t.Result != "" {
 		changes = append(changes, tree.Change{Key: "result", Value: result})
 	}
-	if notes := addNote(t.Notes, m.Note); notes != t.Notes {
+	if notes != t.Notes {
 		changes = append(changes, tree.Change{Key: "notes", Value: notes})
 	}
 	return changes, nil

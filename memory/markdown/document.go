@@ -288,6 +288,18 @@ func (d *Document) insert(i int, texts ...string) {
 	d.lines.insert(i, added)
 }
 
+// remove takes out line i.
+func (d *Document) remove(i int) {
+	gone := *d.lines.at(i)
+	d.bytes -= len(gone.text) + len(gone.eol)
+	if i > 0 && i == d.lines.n-1 && gone.eol == "" {
+		last := d.lines.at(i - 1)
+		d.bytes -= len(last.eol)
+		last.eol = ""
+	}
+	d.lines.remove(i)
+}
+
 // cutBullet splits a line without indentation into its list marker with the
 // blanks behind it, and the rest; bullet is "" when it is no list item.
 func cutBullet(s string) (bullet, rest string) {

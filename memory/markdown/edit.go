@@ -23,6 +23,8 @@ type Edit struct {
 	Agent    string
 	Check    string
 	Result   string
+	// Drop names fields (status, agent, result) whose lines are taken out.
+	Drop []string
 }
 
 // Edit changes the task with the id and no other line. Values are put on one
@@ -45,6 +47,14 @@ func (d *Document) Edit(id string, e Edit) error {
 			continue
 		}
 		if n = d.change(n, func() { d.setField(n, f, fieldText(f, value)) }); n == nil {
+			return fmt.Errorf("%w: %q", ErrNoTask, id)
+		}
+	}
+	for f := range numFields {
+		if !slices.Contains(e.Drop, fieldName(f)) {
+			continue
+		}
+		if n = d.change(n, func() { d.dropField(n, f) }); n == nil {
 			return fmt.Errorf("%w: %q", ErrNoTask, id)
 		}
 	}
@@ -187,6 +197,18 @@ func (d *Document) setField(n *node, f int, value string) {
 		d.replace(n, at, value)
 	case value != "":
 		d.addField(n, fieldName(f), value)
+	}
+}
+
+// dropField takes out the line of a field, where it holds nothing else.
+func (d *Document) dropField(n *node, f int) {
+	at := n.fields[f]
+	if at.none() || at.line == 0 {
+		return
+	}
+	i := d.start(n) + at.line
+	if _, alone := fieldLike(d.lines.at(i).text, fieldName(f)); alone && d.paragraphEnd(i, n) == i+1 {
+		d.remove(i)
 	}
 }
 

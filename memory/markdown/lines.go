@@ -47,6 +47,17 @@ func (s *lines) seek(i int) {
 	}
 }
 
+// remove takes out line i, which must exist.
+func (s *lines) remove(i int) {
+	s.seek(i)
+	s.n--
+	s.leaves[s.leaf] = slices.Delete(s.leaves[s.leaf], i-s.base, i-s.base+1)
+	if len(s.leaves[s.leaf]) == 0 {
+		s.leaves = slices.Delete(s.leaves, s.leaf, s.leaf+1)
+		s.leaf, s.base = 0, 0
+	}
+}
+
 // insert puts lines before line i.
 func (s *lines) insert(i int, added []line) {
 	if len(added) == 0 {

@@ -160,7 +160,7 @@ func TestAfterInTheLine(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	task, ok := Parse([]byte(dialects()[0].text)).Task("t-12")
-	want := Task{ID: "T-12", Explicit: true, Title: "Retry the upload on 503", Status: InProgress, Priority: "1", After: []string{"T-9", "T-10"}, Agent: "retry_upload", Check: "go test ./upload/...", Line: 3}
+	want := Task{ID: "T-12", Explicit: true, Title: "Retry the upload on 503", Status: InProgress, Priority: "1", After: []string{"T-9", "T-10"}, Agent: "retry_upload", Check: "go test ./upload/...", StatusLine: true, Line: 3}
 	if diff := cmp.Diff(want, task); !ok || diff != "" {
 		t.Error(diff)
 	}

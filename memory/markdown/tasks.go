@@ -18,6 +18,8 @@ type Task struct {
 	Agent    string
 	Check    string
 	Result   string
+	// StatusLine reports that a line of its own says the status.
+	StatusLine bool
 	// Steps are the task's own boxes: acceptance criteria or parts.
 	Steps []Step
 	// Kind, Epic and Labels are what the fields of these names say: "bug", the
@@ -125,7 +127,7 @@ func (d *Document) Task(id string) (Task, bool) {
 func (d *Document) task(n *node) Task {
 	d.describe(n)
 	t := n.Task
-	t.Line = d.start(n) + 1
+	t.Line, t.StatusLine = d.start(n)+1, !n.fields[fieldStatus].none()
 	return t
 }
 

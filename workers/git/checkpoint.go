@@ -116,6 +116,30 @@ func (c *Checkpoints) keep(cp Checkpoint) (Checkpoint, error) {
 	return cp, c.writeRef(cp.ID, cp.Commit)
 }
 
+// Annotate keeps a text with a checkpoint, for as long as that is kept.
+func (c *Checkpoints) Annotate(_ context.Context, cp Checkpoint, text string) (Checkpoint, error) {
+	commit, err := c.writeCommit(cp.Tree, fmt.Appendf(commitBody(cp), "\n%s", text))
+	if err == nil {
+		cp.Commit = commit
+		err = c.writeRef(cp.ID, cp.Commit)
+	}
+	if err != nil {
+		return cp, fmt.Errorf("annotate checkpoint %q: %w", cp.ID, err)
+	}
+	return cp, nil
+}
+
+// Annotation returns the text that Annotate kept with a checkpoint, "" for none.
+func (c *Checkpoints) Annotation(ctx context.Context, cp Checkpoint) (string, error) {
+	out, err := c.run(ctx, call{args: []string{"cat-file", "commit", cp.Commit}})
+	if err != nil {
+		return "", fmt.Errorf("read annotation of checkpoint %q: %w", cp.ID, err)
+	}
+	_, message, _ := strings.Cut(string(out), "\n\n")
+	_, text, _ := strings.Cut(message, "\n\n")
+	return text, nil
+}
+
 // commitBody is the commit object, which has no parents: the commit that was
 // checked out is named in the subject, together with the time to the nanosecond,
 // which the date of a commit does not hold.
