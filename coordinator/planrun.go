@@ -240,7 +240,11 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 		return context.Cause(ctx)
 	case out.Question != nil:
 		o.Status = StatusNeedsInput
-		o.Failure = &Failure{Kind: "needs_input", Message: "the run waits for an answer: " + out.Question.Text, Hint: "answer it with `ralph run --continue` on a terminal, or in `ralph chat` with /run --continue"}
+		hint := "answer it with `ralph run --continue` on a terminal, or in `ralph chat` with /run --continue"
+		if out.Question.Kind == "breaker" {
+			hint = "look at what was done; then `ralph run --continue` answers go, also without a terminal"
+		}
+		o.Failure = &Failure{Kind: "needs_input", Message: "the run waits for an answer: " + out.Question.Text, Hint: hint}
 	case out.Limit == "time":
 		return errTimeout
 	case out.Limit == "rate":

@@ -15,6 +15,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/memory/feature"
 	"ralph/memory/session"
 	"ralph/scripts/report"
 	"ralph/workers/exec"
@@ -27,8 +28,9 @@ func (inv *invocation) resumeCommand() *cobra.Command {
 		Short: "go on with a session that was paused, interrupted or cut off",
 		Long: "Go on with a session that was paused, interrupted or cut off: the newest one, or the one that a unique beginning of its id or name tells. " +
 			"When the Ralph that runs here was paused (ralph pause), it goes on. The run of a plan goes on where it was, with its settings, also by the name of its feature.\n" +
-			"On a terminal the chat opens there. Elsewhere, or with --output json, the session must be named, and its interrupted work is gone on with as one task.\n" +
-			"Exits with 1 when there is none, with 8 when another Ralph holds the project.\n" +
+			"On a terminal the chat opens there. Elsewhere, or with --output json, the session must be named, and its interrupted work is gone on with as one task. " +
+			"A run whose breaker waits for a person does not go on there: exit 5 with the question, which ralph run --continue answers.\n" +
+			"Exits with 1 when there is none, also with --force, and with 8 when another Ralph holds the project.\n" +
 			"Example: ralph resume\nExample: ralph resume 003\nExample: ralph resume 003 --json --force",
 		Args: cobra.ArbitraryArgs,
 	}
@@ -68,6 +70,11 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 	if err != nil {
 		return err
 	}
+	if force { // before it ends the holder
+		if err := inv.goesOn(open, id, run, which, talk); err != nil {
+			return err
+		}
+	}
 	if done, err := inv.resumeLive(ctx, which, id); done {
 		return err
 	}
@@ -87,8 +94,7 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 	}
 	switch {
 	case id == "" && s.Verdict != verdictFresh:
-		return broken("nothing_to_resume", "ralph chat begins a session; ralph chat --resume ID goes on with one that ended", nil,
-			"there is no session that was paused, interrupted or cut off")
+		return nothingToResume()
 	case id == "" && talk:
 		return inv.converse(ctx, ChatOptions{Session: "new"}, &s)
 	case id == "":
@@ -96,11 +102,9 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 			"no session can go on, and there is no terminal to begin one on: %s", s.Why)
 	case talk:
 		return inv.converse(ctx, ChatOptions{Session: id}, &s)
-	case which == "":
-		return needsWord(s, inv, "name the session: ralph resume "+id, "which session goes on is not guessed without a terminal: %s", candidates(open))
-	case !slices.ContainsFunc(open, func(i session.Info) bool { return i.ID == id }):
-		return broken("nothing_to_resume", fmt.Sprintf("ralph --session %s \"task\" does a task in it", id), nil,
-			"session %s ended in order: nothing of it was interrupted", id)
+	}
+	if err := inv.named(s, open, id, which); err != nil {
+		return err
 	}
 	if err := inv.targets(); err != nil {
 		return err
@@ -108,6 +112,43 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 	inv.cfg.Session = id
 	inv.taking = situation(s)
 	return inv.perform(ctx, coordinator.Job{Task: goOn(s), Go: true}, false)
+}
+
+// goesOn returns the error of resume when nothing can go on that was asked for, as far as
+// that is known without the lock of the project. run is the run of a plan, "" for a
+// session.
+func (inv *invocation) goesOn(open []session.Info, id, run, which string, talk bool) error {
+	switch {
+	case run != "":
+		l, err := feature.Load(inv.features(inv.warning), run)
+		if err != nil {
+			return err
+		}
+		return inv.runGoesOn(l, which)
+	case id == "":
+		return nothingToResume()
+	case talk:
+		return nil
+	}
+	return inv.named(coordinator.Situation{}, open, id, which)
+}
+
+func nothingToResume() error {
+	return broken("nothing_to_resume", "ralph chat begins a session; ralph chat --resume ID goes on with one that ended", nil,
+		"there is no session that was paused, interrupted or cut off")
+}
+
+// named refuses to go on without a terminal with a session that was not named, or that
+// ended in order.
+func (inv *invocation) named(s coordinator.Situation, open []session.Info, id, which string) error {
+	switch {
+	case which == "":
+		return needsWord(s, inv, "name the session: ralph resume "+id, "which session goes on is not guessed without a terminal: %s", candidates(open))
+	case !slices.ContainsFunc(open, func(i session.Info) bool { return i.ID == id }):
+		return broken("nothing_to_resume", fmt.Sprintf("ralph --session %s \"task\" does a task in it", id), nil,
+			"session %s ended in order: nothing of it was interrupted", id)
+	}
+	return nil
 }
 
 // The verdicts of coordinator.Assess that matter here.

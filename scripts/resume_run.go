@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"ralph/coordinator"
+	"ralph/coordinator/loop"
 	"ralph/memory/feature"
 	"ralph/memory/session"
 )
@@ -65,18 +66,35 @@ func (inv *invocation) resumeRun(ctx context.Context, name, which string) error 
 	if err := inv.elsewhere("resume"); err != nil && !inv.force {
 		return err
 	}
-	if !l.Status.Resumable() {
-		return broken("nothing_to_resume", fmt.Sprintf("ralph run --new --feature %s begins it anew", name), nil, "the run %q is %s: nothing of it was interrupted", name, l.Status)
-	}
-	if which == "" && (!isTerminal(inv.Stdin) || inv.form != outputText) {
-		for _, line := range runLines(l.Snapshot, inv.Now()) {
-			inv.note(line)
-		}
-		return &fault{status: coordinator.StatusNeedsInput, kind: "needs_input", text: fmt.Sprintf("which session goes on is not guessed without a terminal: the newest is the run %q", name),
-			hint: "name it: ralph resume " + name}
+	if err := inv.runGoesOn(l, which); err != nil {
+		return err
 	}
 	if err := inv.targets(); err != nil {
 		return err
 	}
 	return inv.goOnRun(ctx, l)
+}
+
+// runGoesOn refuses what resume does not go on with: a run that ended, and without a
+// terminal one that was not named, or whose breaker asks a person to look.
+func (inv *invocation) runGoesOn(l feature.Listed, which string) error {
+	if !l.Status.Resumable() {
+		return broken("nothing_to_resume", fmt.Sprintf("ralph run --new --feature %s begins it anew", l.Name), nil, "the run %q is %s: nothing of it was interrupted", l.Name, l.Status)
+	}
+	refuse := func(hint, format string, args ...any) error {
+		for _, line := range runLines(l.Snapshot, inv.Now()) {
+			inv.note(line)
+		}
+		return &fault{status: coordinator.StatusNeedsInput, kind: "needs_input", text: fmt.Sprintf(format, args...), hint: hint}
+	}
+	if isTerminal(inv.Stdin) && inv.form == outputText {
+		return nil
+	}
+	if which == "" {
+		return refuse("name it: ralph resume "+l.Name, "which session goes on is not guessed without a terminal: the newest is the run %q", l.Name)
+	}
+	if q := loop.Seen(l.Snapshot).Question; q != nil && q.Kind == "breaker" {
+		return refuse(fmt.Sprintf("ralph run --continue --feature %s answers go; ralph status shows the question", l.Name), "the run %q waits for an answer: %s", l.Name, q.Text)
+	}
+	return nil
 }

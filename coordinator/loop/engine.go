@@ -92,7 +92,7 @@ type engine struct {
 	ended    bool             // an attempt has, since the plan was looked at last
 	choices  map[string]int   // open decisions of the files, by task
 	failures map[string][]int // open failures of the files, by task
-	trip     int              // the open trip of the files
+	trips    []int            // the open trips of the files
 	wait     *Wait
 	stopped  context.CancelCauseFunc
 }
@@ -244,6 +244,7 @@ func (e *engine) takeUp(lost string) (left []active) {
 		}
 	}
 	e.s.Question = nil
+	e.failures, e.trips = e.o.Files.Unresolved()
 	e.breaker.Resume()
 	e.recovery = &r
 	return left

@@ -228,6 +228,7 @@ func (e *engine) close(ctx context.Context) error {
 	e.stale = true
 	e.recount()
 	e.report()
+	e.overcome()
 	e.save(e.status)
 	if e.unsaved > 0 {
 		err = errors.Join(err, errors.New("the snapshot could not be saved"))

@@ -413,9 +413,8 @@ func (e *engine) needHelp(t breaker.Trip) {
 
 // closedAgain notes that the breaker has closed.
 func (e *engine) closedAgain() {
-	if e.trip != 0 && e.breaker.Position(e.now()) == breaker.Closed {
-		e.o.Files.Reset(e.trip)
-		e.trip = 0
+	if e.breaker.Position(e.now()) == breaker.Closed {
+		e.closeTrips()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"ralph/coordinator/policy/breaker"
 	"ralph/coordinator/policy/decide"
 	"ralph/coordinator/policy/fault"
+	"ralph/memory/feature"
 	"ralph/memory/session/folder"
 	"ralph/workers/agent"
 )
@@ -300,8 +301,8 @@ func (e *engine) tellRetry(w *worker, kind, why string, wait time.Duration, who 
 func (e *engine) tellTrip(t breaker.Trip) {
 	n := e.o.Files.Trip(folder.Trip{Condition: t.Condition, ActionTaken: string(t.Action), Resolved: !t.Opened})
 	if t.Opened {
-		e.closeTrip()
-		e.trip = n
+		e.closeTrips()
+		e.trips = []int{n}
 	}
 	e.o.Files.Log(folder.Event{Type: folder.Tripped, Result: string(t.Action), Details: map[string]any{"condition": t.Condition, "reason": t.Reason, "opened": t.Opened, "held": t.Held}})
 	e.emit(agent.Event{Type: agent.EventBreaker, Text: t.Condition, Status: string(e.breaker.Position(e.now())), Reason: t.Reason, Rule: string(t.Action)})
@@ -310,11 +311,26 @@ func (e *engine) tellTrip(t breaker.Trip) {
 	}
 }
 
-// closeTrip ends the trip that is open in the files.
-func (e *engine) closeTrip() {
-	if e.trip != 0 {
-		e.o.Files.Reset(e.trip)
-		e.trip = 0
+// closeTrips ends the trips that are open in the files.
+func (e *engine) closeTrips() {
+	for _, n := range e.trips {
+		e.o.Files.Reset(n)
+	}
+	e.trips = nil
+}
+
+// overcome notes in the files what a run has overcome that comes to its end by itself:
+// that it was paused, and a breaker that nothing has opened again since it was tried.
+func (e *engine) overcome() {
+	if e.end.status != feature.Completed && e.end.status != failedRun {
+		return
+	}
+	for _, n := range e.failures[""] {
+		e.o.Files.Resolve(n, "resume", 0)
+	}
+	delete(e.failures, "")
+	if e.breaker.State().Position != breaker.Open {
+		e.closeTrips()
 	}
 }
 
