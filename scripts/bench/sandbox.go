@@ -212,7 +212,7 @@ func openCage(r *exec.Runner, project, root, home string, env []string, writes a
 		k, v, _ := strings.Cut(e, "=")
 		vars[k] = v
 	}
-	return accesspolicy.Open(accesspolicy.Options{Proc: r, Root: root, Project: project, Git: &loc, Agent: "main", Getenv: func(k string) string { return vars[k] }, Environ: env,
+	return accesspolicy.Open(accesspolicy.Options{Proc: r, Root: root, Project: project, Git: &loc, Agent: "main", State: filepath.Join(home, ".local", "state", "ralph"), Getenv: func(k string) string { return vars[k] }, Environ: env,
 		UserConfig: filepath.Join(home, ".config", "ralph"), Writes: writes})
 }
 

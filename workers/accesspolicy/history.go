@@ -31,12 +31,13 @@ const maxLayers = 8
 func (s *Sandbox) historyOptions(loc git.Location) publish.Options {
 	sum := sha256.Sum256([]byte(s.o.Project))
 	name := "history-" + hex.EncodeToString(sum[:8])
-	var dirs []string
+	o := publish.Options{Proc: s.o.Own, Git: loc, Root: s.o.Root}
 	if s.o.State != "" {
-		dirs = append(dirs, filepath.Join(s.o.State, "history", name))
+		o.Records = filepath.Join(s.o.State, "history", name)
+		o.Dirs = append(o.Dirs, o.Records)
 	}
-	dirs = append(dirs, filepath.Join(s.o.Project, ".ralph", name), filepath.Join("/dev/shm", "ralph-"+strconv.Itoa(os.Getuid())+"-"+name))
-	return publish.Options{Proc: s.o.Own, Git: loc, Root: s.o.Root, Dirs: dirs}
+	o.Dirs = append(o.Dirs, filepath.Join(s.o.Project, ".ralph", name), filepath.Join("/dev/shm", "ralph-"+strconv.Itoa(os.Getuid())+"-"+name))
+	return o
 }
 
 // overlaid reports whether the repository of the tree is shown to commands

@@ -104,7 +104,7 @@ func (w *world) open(change func(*accesspolicy.Options)) *accesspolicy.Sandbox {
 		w.t.Skip("no namespaces here: ", st)
 	}
 	o := accesspolicy.Options{Proc: w.runner, Root: w.root, Project: w.root, Agent: "main", Getenv: func(k string) string { return w.env[k] }, Environ: w.environ(),
-		UserConfig: filepath.Join(w.home, ".config", "ralph")}
+		UserConfig: filepath.Join(w.home, ".config", "ralph"), State: filepath.Join(filepath.Dir(w.home), "state")}
 	if loc, err := git.Find(w.root); err == nil {
 		o.Git = &loc
 	}

@@ -35,8 +35,12 @@ type Options struct {
 	Git  git.Location
 	// Root is the directory that commands write in.
 	Root string
-	// Dirs are where the layers may be made, the best first. No command sees
-	// them, and they are Ralph's alone.
+	// Records is where it is on record what was made and begun. What is there is acted
+	// upon, so no command, no repository and no other user may write it; "" has commands
+	// see the repository read-only.
+	Records string
+	// Dirs are where the layers may be made, the best first. No command sees them. Only
+	// those on record are published.
 	Dirs []string
 }
 
@@ -57,7 +61,8 @@ type History struct {
 // and all its processes have ended.
 type Command struct {
 	h      *History
-	dir    string
+	dir    string // of the record and of temporary files
+	layer  string // of what the command writes; it may be dir
 	before record
 	saved  bool // before is in the file of the record
 }
@@ -70,6 +75,16 @@ type Mount struct{ Path, Lower, Upper, Work string }
 func Open(o Options) (*History, error) {
 	if why := unsupported(o.Git.CommonDir); why != "" {
 		return nil, fmt.Errorf("%w: %s", ErrReadOnly, why)
+	}
+	if o.Records == "" {
+		return nil, fmt.Errorf("%w: there is no directory for your state of Ralph (--state-dir names one)", ErrReadOnly)
+	}
+	err := os.MkdirAll(o.Records, 0o700)
+	if err == nil {
+		o.Records, err = filepath.EvalSymlinks(o.Records)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
 	if !below(o.Git.CommonDir, o.Git.GitDir) {
 		return nil, fmt.Errorf("%w: its parts are in different places", ErrReadOnly)
@@ -114,6 +129,9 @@ func (h *History) Begin(ctx context.Context) (*Command, Report, error) {
 		}
 	}
 	rec, err := h.reader.read(h.o.Git.CommonDir, h.o.Git.GitDir, h.o.Root)
+	if c.layer != c.dir {
+		rec.Layer = c.layer
+	}
 	if err == nil && !(c.saved && c.before.equal(rec)) {
 		c.before = rec
 		err = writeJSON(filepath.Join(c.dir, recordFile), rec)
@@ -127,22 +145,34 @@ func (h *History) Begin(ctx context.Context) (*Command, Report, error) {
 }
 
 func (h *History) newCommand() (*Command, error) {
-	c := &Command{h: h, dir: filepath.Join(h.dir, exec.TempName(purpose))}
+	name := exec.TempName(purpose)
+	c := &Command{h: h, dir: filepath.Join(h.o.Records, name), layer: filepath.Join(h.dir, name)}
 	info, err := os.Stat(h.o.Git.CommonDir)
 	if err != nil {
 		return nil, fmt.Errorf("make layer: %w", err)
 	}
-	for _, dir := range []string{c.dir, filepath.Join(c.dir, "upper"), filepath.Join(c.dir, "work")} {
+	dirs := []string{c.dir, c.layer, c.upper(), filepath.Join(c.layer, "work")}
+	for _, dir := range slices.Compact(dirs) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make layer: %w", err)
 		}
 	}
-	return c, os.Chmod(filepath.Join(c.dir, "upper"), info.Mode().Perm()|0o700)
+	return c, os.Chmod(c.upper(), info.Mode().Perm()|0o700)
+}
+
+func (c *Command) upper() string { return filepath.Join(c.layer, "upper") }
+
+// remove removes the layer, and then its record.
+func (c *Command) remove() error {
+	if err := removeAll(c.layer); err != nil {
+		return err
+	}
+	return removeAll(c.dir)
 }
 
 // Mount returns the overlay that the command needs.
 func (c *Command) Mount() Mount {
-	return Mount{Path: c.before.Common, Lower: c.before.Common, Upper: filepath.Join(c.dir, "upper"), Work: filepath.Join(c.dir, "work")}
+	return Mount{Path: c.before.Common, Lower: c.before.Common, Upper: c.upper(), Work: filepath.Join(c.layer, "work")}
 }
 
 // release gives back a layer that holds nothing.
@@ -155,7 +185,7 @@ func (h *History) release(c *Command) {
 // Publish takes over what the command wrote. Where that is nothing no process
 // runs. When ctx has ended it is put off until the next Begin, Close or Recover.
 func (c *Command) Publish(ctx context.Context) Report {
-	list, err := os.ReadDir(filepath.Join(c.dir, "upper"))
+	list, err := os.ReadDir(c.upper())
 	switch {
 	case err == nil && len(list) == 0:
 		c.h.release(c)
@@ -171,13 +201,13 @@ func (c *Command) Publish(ctx context.Context) Report {
 
 // Drop removes what the command wrote; why is reported unless that is nothing.
 func (c *Command) Drop(why string) Report {
-	list, err := os.ReadDir(filepath.Join(c.dir, "upper"))
+	list, err := os.ReadDir(c.upper())
 	if err == nil && len(list) == 0 {
 		c.h.release(c)
 		return Report{}
 	}
 	rep := Report{Refused: []string{why}}
-	if err := removeAll(c.dir); err != nil {
+	if err := c.remove(); err != nil {
 		rep.Refused = append(rep.Refused, "the layer of the command stays behind: "+err.Error())
 	}
 	return rep
@@ -193,10 +223,10 @@ func (c *Command) finish(ctx context.Context, begun string) Report {
 	if begun == "" {
 		p.id = time.Now().UTC().Format("20060102T150405.000")
 	}
-	if err := p.repository(ctx, c.before, layer{filepath.Join(c.dir, "upper"), c.before.Common}, c.h.o.Git.GitDir); err != nil {
+	if err := p.repository(ctx, c.before, layer{c.upper(), c.before.Common}, c.h.o.Git.GitDir); err != nil {
 		rep.Refused = append(rep.Refused, err.Error())
 	}
-	if err := removeAll(c.dir); err != nil {
+	if err := c.remove(); err != nil {
 		rep.Refused = append(rep.Refused, "the layer of the command stays behind: "+err.Error())
 	}
 	return rep
@@ -222,56 +252,77 @@ func (h *History) Close(ctx context.Context) (Report, error) {
 	defer h.mu.Unlock()
 	var errs []error
 	for _, c := range h.free {
-		errs = append(errs, removeAll(c.dir))
+		errs = append(errs, c.remove())
 	}
 	h.free = nil
 	return rep, errors.Join(errs...)
 }
 
-// Recover publishes what killed processes have left in the directories of o. The
-// caller holds the lock of the project. Locks of git that a journal names, and
-// that hold what it says, are removed.
+// Recover publishes what killed processes have left and is on record. The caller
+// holds the lock of the project. Locks of git that a journal names, and that hold
+// what it says, are removed.
 func Recover(ctx context.Context, o Options) Report {
 	var rep Report
+	for _, name := range leftovers(o.Records) {
+		rep.add((&History{o: o, step: func(string) {}}).recover(ctx, name))
+	}
 	for _, dir := range o.Dirs {
-		list, err := os.ReadDir(dir)
-		if err != nil {
-			continue // there is nothing
-		}
-		for _, e := range list {
-			if !e.IsDir() || !exec.Leftover(e.Name(), purpose) {
-				continue
-			}
-			h := &History{o: o, dir: dir, step: func(string) {}}
-			rep.add(h.recover(ctx, filepath.Join(dir, e.Name())))
+		for _, name := range leftovers(dir) {
+			// No command ran in a layer that is not on record.
+			_ = os.Remove(filepath.Join(dir, name, "upper"))
+			_ = os.Remove(filepath.Join(dir, name, "work"))
+			_ = os.Remove(filepath.Join(dir, name))
 		}
 	}
 	return rep
 }
 
-func (h *History) recover(ctx context.Context, dir string) Report {
-	c := &Command{h: h, dir: dir}
-	text, err := os.ReadFile(filepath.Join(dir, recordFile))
+// leftovers are the names of the directories in dir that ended processes made.
+func leftovers(dir string) []string {
+	list, _ := os.ReadDir(dir) // often there is none
+	var names []string
+	for _, e := range list {
+		if e.IsDir() && exec.Leftover(e.Name(), purpose) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func (h *History) recover(ctx context.Context, name string) Report {
+	c := &Command{h: h, dir: filepath.Join(h.o.Records, name)}
+	text, err := os.ReadFile(filepath.Join(c.dir, recordFile))
 	if err == nil {
 		err = json.Unmarshal(text, &c.before)
 	}
-	if at := c.before.Common; err == nil && at != h.o.Git.CommonDir && below(h.o.Root, at) && unsupported(at) == "" {
+	if c.layer = c.before.Layer; c.layer == "" {
+		c.layer = c.dir
+	}
+	if err != nil { // it was killed before a command ran in it
+		_ = removeAll(c.dir) // it is tried again at the next start
+		return Report{}
+	}
+	if at := c.before.Common; at != h.o.Git.CommonDir && below(h.o.Root, at) && unsupported(at) == "" {
 		// It is of another repository in the tree.
 		o := h.o
 		o.Git = git.Location{Root: filepath.Dir(at), GitDir: at, CommonDir: at}
-		h = &History{o: o, dir: h.dir, step: h.step}
+		h = &History{o: o, step: h.step}
 		c.h = h
 	}
-	if err != nil || c.before.Common != h.o.Git.CommonDir {
-		// It was killed before a command ran in it, or is of a repository elsewhere.
-		if list, err := os.ReadDir(filepath.Join(dir, "upper")); len(list) == 0 && !errors.Is(err, os.ErrPermission) {
-			_ = removeAll(dir) // it is tried again at the next start
+	list, lerr := os.ReadDir(c.upper())
+	if c.before.Common != h.o.Git.CommonDir { // it is of a repository elsewhere
+		if len(list) == 0 && !errors.Is(lerr, os.ErrPermission) {
+			_ = c.remove() // it is tried again at the next start
 		}
 		return Report{}
 	}
 	var j journal
-	if text, err := os.ReadFile(filepath.Join(dir, journalFile)); err == nil && json.Unmarshal(text, &j) == nil {
+	if text, err := os.ReadFile(filepath.Join(c.dir, journalFile)); err == nil && json.Unmarshal(text, &j) == nil {
 		j.unlock()
+	}
+	if errors.Is(lerr, os.ErrNotExist) { // all but the record was removed, or memory is empty after a start of the system
+		_ = c.remove()
+		return Report{}
 	}
 	return c.finish(ctx, j.ID)
 }

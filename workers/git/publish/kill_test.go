@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 func victim(at string) {
 	n, err := strconv.Atoi(at)
 	loc, ferr := git.Find(os.Args[1])
-	h, herr := Open(Options{Proc: exec.New(exec.Options{}), Git: loc, Root: os.Args[1], Dirs: []string{os.Args[2]}})
+	h, herr := Open(Options{Proc: exec.New(exec.Options{}), Git: loc, Root: os.Args[1], Records: filepath.Join(os.Args[2], "records"), Dirs: []string{filepath.Join(os.Args[2], "state")}})
 	if err != nil || ferr != nil || herr != nil {
 		fmt.Println(err, ferr, herr)
 		os.Exit(3)
@@ -71,7 +71,7 @@ func (w *world) copyOf(name string) *world {
 // killed has a process publish a script and kill itself at a step; it reports that
 // the process came to its end.
 func (w *world) killed(script string, at int) (ended bool) {
-	c := osexec.Command(os.Args[0], w.root, filepath.Join(w.dir, "state"), script)
+	c := osexec.Command(os.Args[0], w.root, w.dir, script)
 	c.Env = append(environ(w.home), killAt+"="+strconv.Itoa(at))
 	out, err := c.CombinedOutput()
 	if c.ProcessState.ExitCode() == 3 {
@@ -106,7 +106,7 @@ git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >
 			t.Errorf("killed at step %d, after the next start:\n%s\nwant\n%s", at, got, want)
 		}
 		v.whole()
-		if left := v.user("ls -A ../state"); left != "" {
+		if left := v.user("ls -A ../state ../records | grep ralph || true"); left != "" {
 			t.Errorf("killed at step %d: %s is left", at, left)
 		}
 		if ended {
@@ -188,7 +188,7 @@ func TestKilledThenUser(t *testing.T) {
 func TestOthersLocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setUp)
-	c := osexec.Command(os.Args[0], w.root, filepath.Join(w.dir, "state"), `echo n >n.txt; git add n.txt; git commit -qm mine`)
+	c := osexec.Command(os.Args[0], w.root, w.dir, `echo n >n.txt; git add n.txt; git commit -qm mine`)
 	c.Env = append(environ(w.home), killAt+"=1") // at the first lock
 	_ = c.Run()                                  // it kills itself
 	lock := filepath.Join(w.root, ".git", "index.lock")

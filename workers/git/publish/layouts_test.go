@@ -112,7 +112,7 @@ func BenchmarkLayer(b *testing.B) {
 			if out, err := w.try(fmt.Sprintf("git init -q -b main .; for i in $(seq %d); do echo $i >f$i; done; git add .; git commit -qm x; for i in $(seq 20); do git branch b$i; done", files)); err != nil {
 				b.Fatal(err, out)
 			}
-			o := Options{Root: w.root, Dirs: []string{filepath.Join(dir, "state")}}
+			o := Options{Root: w.root, Records: filepath.Join(dir, "records"), Dirs: []string{filepath.Join(dir, "state")}}
 			o.Git.Root, o.Git.GitDir, o.Git.CommonDir = w.root, filepath.Join(w.root, ".git"), filepath.Join(w.root, ".git")
 			h, err := Open(o)
 			if err != nil {

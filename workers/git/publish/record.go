@@ -16,6 +16,7 @@ import (
 // still so when the command has ended was not changed by the user.
 type record struct {
 	Common string
+	Layer  string // where what the command writes is; "" is where the record is
 	Refs   refState
 	Stash  fileID // of the reflog of the stash
 	// Trees are the git directories of work trees that commands can write in,

@@ -278,7 +278,7 @@ func (t *Trees) cloneRefs(ctx context.Context) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("# pack-refs with: sorted \n")
 	for line := range strings.Lines(string(out)) {
-		if _, ref, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(ref, "refs/heads/ralph/") && !strings.HasPrefix(ref, "refs/heads/ralph-") {
+		if _, ref, ok := strings.Cut(line, " "); ok && !ownBranch(ref) {
 			b.WriteString(line)
 		}
 	}

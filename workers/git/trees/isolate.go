@@ -261,6 +261,9 @@ func (t *Trees) reunite(r record) error {
 	if _, err := load(filepath.Join(aside, "moved.json"), &list); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(list, func(m moved) bool { return !filepath.IsLocal(string(m.Path)) }) {
+		return fmt.Errorf("read %q: a path leads out of the tree", aside)
+	}
 	for n, m := range slices.Backward(list) {
 		from, to := filepath.Join(aside, strconv.Itoa(n)), filepath.Join(dir, filepath.FromSlash(string(m.Path)))
 		if _, err := os.Lstat(from); err != nil {

@@ -223,10 +223,16 @@ func (t *Trees) recordOf(agent string) (record, error) {
 	if err == nil && !found {
 		err = fmt.Errorf("agent %q: %w", agent, ErrUnknown)
 	}
-	if err == nil && (r.Agent != agent || !plainName(r.Admin) && (r.Ready || r.Admin != "") || !strings.HasPrefix(r.Ref, "refs/heads/")) {
+	if err == nil && (r.Agent != agent || !plainName(r.Admin) && (r.Ready || r.Admin != "") || !ownBranch(r.Ref)) {
 		err = fmt.Errorf("read %q: not a record of that agent", t.recordPath(agent))
 	}
 	return r, err
+}
+
+// ownBranch reports whether a ref is the branch of an agent, whose record may have it
+// removed.
+func ownBranch(ref string) bool {
+	return strings.HasPrefix(ref, "refs/heads/ralph/") || strings.HasPrefix(ref, "refs/heads/ralph-")
 }
 
 // plainName says that a name stays in its directory.
