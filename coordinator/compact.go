@@ -396,7 +396,7 @@ func (w *window) front(ctx context.Context, s *shorter, transcript, kept, left [
 			return nil, context.Cause(ctx)
 		}
 		facts.Earlier = documents(w.c.past.choose(w.c.query(w.task, transcript), kept, w.estimate.Tokens, budget/3))
-		w.c.shed()
+		w.c.roomy()
 	}
 	text, err := prompt.Earlier(facts)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -296,11 +297,18 @@ func (c *Coordinator) DropHistory() int64 {
 	return n
 }
 
-// shed drops the history when the process takes more memory than it may.
-func (c *Coordinator) shed() {
+// roomy reports whether the process takes no more memory than max_memory. When it does,
+// what is held of the history is given back first; what still does not fit is warned
+// about once.
+func (c *Coordinator) roomy() bool {
 	limit := c.cfg.MaxMemoryBytes
-	if limit <= 0 || resident() <= limit || c.DropHistory() == 0 {
-		return
+	if limit <= 0 || resident() <= limit {
+		return true
+	}
+	c.DropHistory()
+	debug.FreeOSMemory()
+	if resident() <= limit {
+		return true
 	}
 	p := &c.past
 	p.mu.Lock()
@@ -308,8 +316,9 @@ func (c *Coordinator) shed() {
 	p.warned = true
 	p.mu.Unlock()
 	if first {
-		c.warn(fmt.Sprintf("Ralph takes more memory than max_memory allows (%d MiB): older messages are no longer held and are read again when a task needs them", limit>>20))
+		c.warn(fmt.Sprintf("Ralph takes more memory than max_memory allows (%d MiB): older messages are not held but read again when a task needs them, and an agent begins when the others have ended", limit>>20))
 	}
+	return false
 }
 
 // resident is how much memory the process takes.

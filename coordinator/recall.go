@@ -254,7 +254,7 @@ func (c *Coordinator) Search(ctx context.Context, query string, maxBytes int) ([
 	if err := c.indexPast(ctx); err != nil {
 		return nil, fmt.Errorf("search the conversation: %w", err)
 	}
-	defer c.shed()
+	defer c.roomy()
 	var out []string
 	for _, e := range c.past.choose(query, nil, func(n int) int { return n }, maxBytes) {
 		out = append(out, e.text)
@@ -318,7 +318,7 @@ func (p *piece) recall(ctx context.Context, task string) error {
 		}
 		c.warn("older messages cannot be searched: " + err.Error())
 	}
-	defer c.shed()
+	defer c.roomy()
 	share := recallShare
 	if !fresh {
 		share = againShare

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -302,6 +303,7 @@ const holderUndo = "undo"
 // open opens the project's coordinator.
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
 	inv.out.keeps = true
+	inv.boundMemory()
 	runner := exec.New(exec.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init})
 	if policy.Sandbox(inv.cfg.Sandbox) != policy.SandboxOff {
 		runner.Ready() // the coordinator looks what confines commands when it opens
@@ -316,6 +318,17 @@ func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Co
 		return nil, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
 	}
 	return co, nil
+}
+
+// leastHeap is the smallest bound of the heap: below it the collector of garbage would do
+// little else than run.
+const leastHeap = 64 << 20
+
+// boundMemory has garbage collected before the process takes more memory than max_memory.
+func (inv *invocation) boundMemory() {
+	if most := inv.cfg.MaxMemoryBytes; most > 0 {
+		debug.SetMemoryLimit(max(most, leastHeap))
+	}
 }
 
 // eyes returns what sees the events: the event stream or the person.

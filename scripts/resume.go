@@ -246,6 +246,7 @@ func (inv *invocation) converse(ctx context.Context, o ChatOptions, known *coord
 
 // begin is what a coordinator of a chat needs: see ChatOptions.Begin.
 func (inv *invocation) begin(ctx context.Context, asked, picked string, known *coordinator.Situation) (coordinator.Options, error) {
+	inv.boundMemory()
 	o := coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Holder: "chat", Getenv: inv.Getenv, Now: inv.Now, Lessons: report.Lessons}
 	var s coordinator.Situation
 	var err error

@@ -49,6 +49,9 @@ type Options struct {
 	// MaxSpawned bounds how many agents may be spawned in one turn, or below one
 	// attempt at a task, in all; 0: no bound.
 	MaxSpawned int
+	// Roomy reports whether there is memory for agents side by side. Where there is none
+	// the coordinator's children begin one after the other.
+	Roomy func() bool
 	// Retries is how often an agent is told that a check failed.
 	Retries int
 	// Landing is called before the user's tree is changed; nil: nobody is.
@@ -226,6 +229,7 @@ func names(list []*member) string {
 func (c *Crew) schedule() {
 	for again := true; again; {
 		var ready, hopeless []*member
+		roomy := c.o.Roomy()
 		c.mu.Lock()
 		ctx := c.ctx
 		for _, m := range c.members {
@@ -236,6 +240,8 @@ func (c *Crew) schedule() {
 			case why != "":
 				m.State, m.Problem, m.Ended, m.ending = state, errNotBegun.Error()+": "+why, c.o.Now().UTC(), true
 				hopeless = append(hopeless, m)
+			case can && !roomy && m.Depth == 1 && c.alive():
+				// It begins when those that are at work have ended.
 			case can:
 				m.State = Queued
 				ready = append(ready, m)
@@ -251,6 +257,11 @@ func (c *Crew) schedule() {
 		again = len(hopeless) > 0
 	}
 	c.changed()
+}
+
+// alive reports whether a child of the coordinator has begun and not ended; mu is held.
+func (c *Crew) alive() bool {
+	return slices.ContainsFunc(c.members, func(m *member) bool { return m.Depth == 1 && m.State != Waiting && !m.settled() })
 }
 
 // ready says whether all that a member needs is merged, or why that will not come

@@ -36,12 +36,6 @@ func TestMemoryOfARun(t *testing.T) {
 	}
 	type memory struct{ id, title, phase string }
 	var kept []memory
-	inUse := func() int {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
 	before := 0
 	for i := range n {
 		stories[i]["passes"] = true
@@ -60,4 +54,60 @@ func TestMemoryOfARun(t *testing.T) {
 	if grown > 4*size {
 		t.Errorf("%d tasks of a plan of %d KiB hold %d MiB", len(kept), size>>10, grown>>20)
 	}
+}
+
+// TestMemoryOfABeadsRun is the same of a database of bd: of 40 exports of 300 issues a
+// run keeps what it remembers of its tasks.
+func TestMemoryOfABeadsRun(t *testing.T) {
+	const n, runs = 300, 40
+	b := newBeadsProject(t)
+	b.standIn("1.0.5", "")
+	size := 0
+	export := func(closed int) {
+		var text strings.Builder
+		for i := range n {
+			status := "open"
+			if i < closed {
+				status = "closed"
+			}
+			fmt.Fprintf(&text, `{"id":"demo-%d","title":"Add part %d","description":%q,"status":%q,"priority":1,"issue_type":"task","created_at":"2026-11-22T10:00:00Z","updated_at":"2026-11-22T10:00:00Z"}`+"\n",
+				i, i, strings.Repeat("x ", 500), status)
+		}
+		size = text.Len()
+		b.put(filepath.Join(b.root, "..", "issues"), text.String(), 0o644)
+		b.put(filepath.Join(b.root, ".beads", "touched"), fmt.Sprint(closed), 0o644)
+	}
+	export(0)
+	tr := b.open("beads")
+	type memory struct{ id, title, phase string }
+	var kept []memory
+	before := 0
+	for i := range runs {
+		export(i + 1)
+		stamp, err := tr.Stamp(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := tr.Load(t.Context())
+		if err != nil || p.Stamp != stamp || p.Tasks[i].Status != Done {
+			t.Fatalf("export %d: %v, %+v", i, err, p)
+		}
+		kept = append(kept, memory{p.Tasks[i].ID, p.Tasks[i].Title, p.Tasks[i].Phase})
+		if i == 9 {
+			before = inUse()
+		}
+	}
+	grown := inUse() - before
+	runtime.KeepAlive(kept)
+	if grown > 4*size {
+		t.Errorf("%d exports of %d KiB hold %d MiB", len(kept), size>>10, grown>>20)
+	}
+}
+
+// inUse returns how many bytes of the heap are in use.
+func inUse() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }

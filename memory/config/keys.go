@@ -196,7 +196,7 @@ func limitKeys() []Key {
 		key("max_children_per_agent", KindInt, "10", "N", "agents that one agent may start", func(s *Settings) *int { return &s.MaxChildrenPerAgent }).mayLower(),
 		key("context_window", KindInt, "128000", "TOKENS", "size of the model's context", func(s *Settings) *int { return &s.ContextWindow }).atLeast(1000),
 		key("max_output_tokens", KindInt, "0", "TOKENS", "bound of one reply, 0 to leave it to the endpoint", func(s *Settings) *int { return &s.MaxOutputTokens }).mayLower(),
-		key("max_memory", KindBytes, "1GiB", "SIZE", "resident memory above which cached history is dropped", func(s *Settings) *int64 { return &s.MaxMemoryBytes }).mayLower(),
+		key("max_memory", KindBytes, "1GiB", "SIZE", "resident memory above which cached history is dropped and agents begin one after the other", func(s *Settings) *int64 { return &s.MaxMemoryBytes }).mayLower(),
 	}
 }
 
