@@ -58,6 +58,11 @@ func TestUnsupported(t *testing.T) {
 	if _, err := Open(o); err == nil {
 		t.Error("a layer in /proc")
 	}
+	o.Dirs = []string{filepath.Join(w.dir, "shared")}
+	w.user("mkdir ../shared; chmod 1777 ../shared")
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "other users") {
+		t.Errorf("a layer in a directory of all users: %v", err)
+	}
 }
 
 // TestForged has commands leave objects, refs and indexes that git would not have

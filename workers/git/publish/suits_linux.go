@@ -2,6 +2,7 @@ package publish
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,13 @@ func suits(dir string) error {
 	switch st.Type {
 	case unix.OVERLAYFS_SUPER_MAGIC, unix.NFS_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.V9FS_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
 		return fmt.Errorf("%q is on a file system that cannot be written through", dir)
+	}
+	var own unix.Stat_t
+	if err := unix.Lstat(dir, &own); err != nil {
+		return fmt.Errorf("look at %q: %w", dir, err)
+	}
+	if int(own.Uid) != os.Getuid() || own.Mode&0o022 != 0 {
+		return fmt.Errorf("%q can be written by other users", dir)
 	}
 	if err := unix.Setxattr(dir, "user.overlay.ralph", []byte("y"), 0); err != nil {
 		return fmt.Errorf("%q takes no extended attributes: %w", dir, err)
