@@ -360,6 +360,13 @@ func (e *errand) checked(run loop.CheckRun) {
 	}
 }
 
+// passed are the checks that passed.
+func (e *errand) passed() []loop.CheckRun {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(e.checks), func(x loop.CheckRun) bool { return !x.Passed() })
+}
+
 func (c *Coordinator) checkRun(check plan.Check, res checked) loop.CheckRun {
 	out := string(res.Stdout.Head)
 	if res.Stdout.Truncated() {

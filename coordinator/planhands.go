@@ -58,6 +58,9 @@ func (h planHands) Do(ctx context.Context, o loop.Order) loop.Report {
 		a, _ = c.crew.Settled(rest, id) // what is not at rest then is told by the stop
 		cancel()
 	}
+	if a.State == crew.Done && a.Landing == crew.Merged && a.Combined {
+		h.recheck(ctx, e)
+	}
 	r := e.report(c, a, before)
 	r.Took = c.now().Sub(began)
 	c.errands.noteProof(o.Task.ID, r.Checks)
@@ -143,23 +146,50 @@ func (h planHands) kept(ctx context.Context, e *errand, a crew.Agent) bool {
 		checks = []plan.Check{check}
 	}
 	for _, check := range checks {
-		res, why, err := c.checkFor(ctx, c.station, check, state{}, c.events.emit)
-		if err != nil || why != "" && !check.Detected {
+		if err := h.checkMerged(ctx, e, check); err != nil {
 			return false
 		}
-		if check.Detected && res.failed() { // it had not failed for this work alone
-			res.Excused = "it fails among what is merged"
-		}
-		if why != "" {
-			continue
-		}
-		e.checked(c.checkRun(check, res))
 	}
 	e.mu.Lock()
 	e.kept = true
 	e.mu.Unlock()
 	c.errands.worker(e.order.Task.ID, a.ID)
 	return true
+}
+
+// recheck runs the checks that passed in the tree of an agent in the user's, where its
+// work came together with other work.
+func (h planHands) recheck(ctx context.Context, e *errand) {
+	for _, run := range e.passed() {
+		check := plan.Check{Command: run.Command, Detected: true}
+		if i := slices.IndexFunc(e.order.Checks, func(x plan.Check) bool { return x.Command == run.Command }); i >= 0 {
+			check = e.order.Checks[i]
+		}
+		if err := h.checkMerged(ctx, e, check); err != nil {
+			run.ExitCode, run.Excused = -1, "it passed before its work was merged with other work, and could not be run after that: "+err.Error()
+			e.checked(run)
+		}
+	}
+}
+
+// checkMerged runs a check in the user's tree. The project's own tests refuse no work
+// there: who has broken them is not known.
+func (h planHands) checkMerged(ctx context.Context, e *errand, check plan.Check) error {
+	c := h.c
+	res, why, err := c.checkFor(ctx, c.station, check, state{}, c.events.emit)
+	switch {
+	case err != nil:
+		return err
+	case why != "" && check.Detected:
+		return nil // nothing was changed that they test
+	case why != "":
+		return errors.New(why)
+	}
+	if check.Detected && res.failed() {
+		res.Excused = "it fails among what is merged"
+	}
+	e.checked(c.checkRun(check, res))
+	return nil
 }
 
 // changedTask is what an agent that goes on is told when its task reads otherwise

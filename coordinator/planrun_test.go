@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"ralph/coordinator"
@@ -67,6 +68,37 @@ func TestARunWorksThroughThePlan(t *testing.T) {
 	pages, err := filepath.Glob(p.path(".ralph/sessions/session-001-*/iterations/*.md"))
 	if err != nil || len(pages) != 2 {
 		t.Errorf("the iterations are %v, %v", pages, err)
+	}
+}
+
+// TestWorkThatPassesAloneOnly has two tasks side by side whose check passes in the tree of
+// each and fails where both are merged: that goes back to an agent.
+func TestWorkThatPassesAloneOnly(t *testing.T) {
+	t.Parallel()
+	const check = "\n  - check: test ! -e one.txt || test ! -e two.txt\n"
+	p, k := planned(t, "- [ ] **T-1** Write one"+check+"- [ ] **T-2** Write two"+check)
+	k.part("write_one", put("one.txt", "x\n"), finished("one"))
+	k.part("write_two", put("two.txt", "x\n"), finished("two"))
+	for _, again := range []string{"write_one_1", "write_two_1"} {
+		k.part(again, calls(shell("rm one.txt")), finished("only two is left"))
+	}
+	var both sync.WaitGroup
+	both.Add(2)
+	begun := map[string]func(){"write_one": sync.OnceFunc(both.Done), "write_two": sync.OnceFunc(both.Done)}
+	p.model.Handle(func(r modeltest.Request) modeltest.Reply {
+		if began := begun[speaker(r)]; began != nil {
+			began()
+			both.Wait()
+		}
+		return k.answer(r)
+	})
+	out := p.run(coordinator.Job{Loop: &loop.Settings{Parallel: 2}})
+	p.want(out, coordinator.StatusCompleted)
+	if p.read("one.txt") != "" || p.read("two.txt") != "x\n" || !out.Verified || out.Tasks.Done != 2 {
+		t.Errorf("one %q, two %q, verified %v, %+v", p.read("one.txt"), p.read("two.txt"), out.Verified, out.Tasks)
+	}
+	if heard := k.heard("write_one_1") + k.heard("write_two_1"); !strings.Contains(heard, "failed with exit code 1") {
+		t.Errorf("nobody was told:\n%s", heard)
 	}
 }
 

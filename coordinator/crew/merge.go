@@ -209,7 +209,7 @@ func heldText(got trees.Merge) string {
 // merged only now.
 func (c *Crew) landed(ctx context.Context, m *member, got trees.Merge) (next *member) {
 	c.set(m, func(a *Agent) {
-		a.Landing = Merged
+		a.Landing, a.Combined = Merged, got.Combined
 		switch {
 		case got.Committed && got.Commit == "":
 			a.Landing, a.Commit, a.Files = Unchanged, "", nil

@@ -92,6 +92,11 @@ func (t *Trees) merge(ctx context.Context, agent, message string) (Merge, error)
 		return held(g.m, c), err
 	}
 	g.onto = first(q.Integration, g.user)
+	seen, err := t.within(ctx, g.onto, g.head)
+	if err != nil {
+		return g.m, err
+	}
+	g.m.Combined = !seen
 	next, err := t.integrate(ctx, &g)
 	if err != nil || len(g.m.Conflicts) > 0 {
 		return g.m, err

@@ -104,6 +104,9 @@ type Merge struct {
 	// Landed says that the files are in the user's tree, Committed that the user's
 	// branch has them too.
 	Landed, Committed bool
+	// Combined says that the user's branch, or what waits for it, had something that the
+	// agent's tree did not: nobody has seen the two together.
+	Combined bool
 	// Conflicts with other agents: nothing has moved. ConflictCommit has the files
 	// with conflict markers, and is the Content for one who resolves it.
 	Conflicts      []Conflict
