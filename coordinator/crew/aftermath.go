@@ -72,7 +72,7 @@ func (c *Crew) adopt(t trees.Tree, dirs []string) error {
 // match has what is known of an agent of an earlier Ralph agree with its tree.
 func (c *Crew) match(ctx context.Context, m *member, t trees.Tree, there bool) {
 	if there && t.Base == "" && t.Head == "" { // the rest of one that was being removed
-		if err := c.o.Trees.Remove(ctx, m.ID, false); err != nil {
+		if err := c.removeTree(ctx, m.ID, false); err != nil {
 			c.o.Warn(fmt.Sprintf("the tree of agent %s stays behind: %v", m.ID, err))
 		}
 		t, there = trees.Tree{}, false

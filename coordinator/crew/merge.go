@@ -133,9 +133,17 @@ func (c *Crew) leftOut(m *member, list []string) {
 	}
 }
 
+// removeTree removes the tree of an agent. It belongs to what has happened to the
+// agent's work already, so that a stop does not end it in the middle.
+func (c *Crew) removeTree(ctx context.Context, id string, keepBranch bool) error {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
+	defer cancel()
+	return c.o.Trees.Remove(bounded, id, keepBranch)
+}
+
 // drop removes the tree of an agent whose work is in the user's, or that has none.
 func (c *Crew) drop(ctx context.Context, m *member, keepBranch bool) {
-	if err := c.o.Trees.Remove(ctx, m.ID, keepBranch); err != nil {
+	if err := c.removeTree(ctx, m.ID, keepBranch); err != nil {
 		c.o.Warn(fmt.Sprintf("the tree of agent %s stays: %v", m.ID, err))
 		return
 	}
