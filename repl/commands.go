@@ -45,7 +45,7 @@ func (s *Shell) executors() map[string]func(args string) {
 	alone := func(do func()) func(string) { return func(string) { do() } }
 	return map[string]func(string){
 		"help": s.help, "status": alone(s.status), "agents": s.agents, "queue": s.queued,
-		"tasks": func(string) { s.tasks("tasks") }, "goals": func(string) { s.tasks("goals") },
+		"tasks": func(string) { s.tasks() }, "goals": func(string) { s.goals() },
 		"now": said("now"), "ask": said("ask"), "later": said("later"),
 		"stop": s.halt, "go": s.goOn, "resume": s.resume, "pause": alone(s.pause),
 		"undo": s.undo, "redo": s.redo, "diff": s.diff, "context": alone(s.context), "compact": alone(s.compact), "trace": s.trace,

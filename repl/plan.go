@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
 	"ralph/memory/near"
@@ -54,11 +55,7 @@ func (s *Shell) withPlan(show func(*plan.Plan, []graph.Rank)) {
 	}
 	now := s.inUse()
 	s.aside(func(ctx context.Context) func() {
-		p, err := s.mind.Plans.Plan(ctx, now)
-		var ranks []graph.Rank
-		if err == nil {
-			ranks = p.Graph().Ranks() // may take a moment
-		}
+		p, ranks, err := s.readPlan(ctx, now)
 		return func() {
 			switch {
 			case errors.Is(err, plan.ErrNoPlan):
@@ -72,6 +69,19 @@ func (s *Shell) withPlan(show func(*plan.Plan, []graph.Rank)) {
 			show(p, ranks)
 		}
 	})
+}
+
+// readPlan reads the plan that settings name, or the one that is there, with the ranks
+// of its tasks.
+func (s *Shell) readPlan(ctx context.Context, now loop.Settings) (*plan.Plan, []graph.Rank, error) {
+	if s.mind.Plans == nil {
+		return nil, nil, plan.ErrNoPlan
+	}
+	p, err := s.mind.Plans.Plan(ctx, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, p.Graph().Ranks(), nil // which may take a moment
 }
 
 // planHead says which plan it is, and how far.

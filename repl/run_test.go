@@ -223,6 +223,9 @@ func TestPlanInTheChat(t *testing.T) {
 	c.f.mu.Unlock()
 	c.Type("\x0c/plan show\r")
 	golden(t, "plan", c.Until("the plan", func(s string) bool { return strings.Contains(s, "id 5 was read") && strings.Contains(s, "❯ ▏") }))
+	// So does /tasks, whatever file it is from, and what RALPH_TASKS.md has after it.
+	c.Type("\x0c/tasks\r")
+	golden(t, "tasks", c.Until("the tasks", func(s string) bool { return strings.Contains(s, "it works") && strings.Contains(s, "❯ ▏") }))
 	c.Type("\x0c/plan next\r")
 	c.Has("next  US-3 ログイン画面を直す")
 	c.Has("/why US-3 shows the sum")

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"ralph/coordinator"
+	"ralph/coordinator/plan"
+	"ralph/memory"
 	"ralph/memory/markdown"
 	"ralph/repl/pick"
 	"ralph/repl/render"
@@ -42,21 +45,48 @@ func (s *Shell) rows(table [][]string) {
 	s.ink.say(func(r *render.Renderer) string { return r.Table(table) })
 }
 
-// tasks lists the tasks or the goals, open ones first.
-func (s *Shell) tasks(what string) {
-	s.aside(func(context.Context) func() {
-		list, err := s.mind.State.Notes(what)
+// tasks lists the tasks of the plan in use and those of RALPH_TASKS.md, open ones first.
+func (s *Shell) tasks() {
+	now := s.inUse()
+	s.aside(func(ctx context.Context) func() {
+		list, err := s.mind.State.Notes("tasks")
+		p, ranks, unread := s.readPlan(ctx, now)
 		return func() {
 			switch {
-			case err != nil:
-				s.explain(err)
-			case len(list) == 0:
-				s.note("there are no " + what)
+			case errors.Is(unread, plan.ErrNoPlan):
+			case unread != nil:
+				s.explain(unread)
+			case filepath.Base(p.Path) == memory.TasksFile:
 			default:
-				s.rows(taskTable(list))
+				s.knowsTasks(p)
+				s.showPlan(p, ranks)
+				if err == nil && len(list) == 0 {
+					return
+				}
+				s.note(memory.TasksFile + ":")
 			}
+			s.showNotes("tasks", list, err)
 		}
 	})
+}
+
+// goals lists the goals of RALPH_GOALS.md, open ones first.
+func (s *Shell) goals() {
+	s.aside(func(context.Context) func() {
+		list, err := s.mind.State.Notes("goals")
+		return func() { s.showNotes("goals", list, err) }
+	})
+}
+
+func (s *Shell) showNotes(what string, list []markdown.Task, err error) {
+	switch {
+	case err != nil:
+		s.explain(err)
+	case len(list) == 0:
+		s.note("there are no " + what)
+	default:
+		s.rows(taskTable(list))
+	}
 }
 
 func taskTable(list []markdown.Task) [][]string {

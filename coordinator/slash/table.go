@@ -41,7 +41,7 @@ func nowCommands() []Command {
 				{"@fix_login: use tabs", "speak to one that works"},
 				{"/stop fix_login", "stop it; /resume fix_login goes on with it"},
 			}},
-		{Name: "tasks", Summary: "the tasks of RALPH_TASKS.md, those at work first", WhileBusy: true, Group: groupNow,
+		{Name: "tasks", Summary: "the tasks of the plan in use and of RALPH_TASKS.md", WhileBusy: true, Group: groupNow,
 			Help:     "The file is yours too: edit it at any time, Ralph picks your changes up and keeps your words.",
 			Examples: []Example{{"/edit tasks", "opens the file in your editor"}}},
 		{Name: "goals", Summary: "the goals of RALPH_GOALS.md", WhileBusy: true, Group: groupNow,
