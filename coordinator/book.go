@@ -172,6 +172,9 @@ func (b *book) openSession(ctx context.Context) error {
 		return &Error{Op: "open session", Path: which, Err: errors.New("your own state directory cannot be used, so that no session can be gone on with"), Status: StatusNeedsInput, Hint: "--state-dir DIR names another"}
 	}
 	s, err := session.Resume(so, which)
+	if errors.Is(err, session.ErrNotEmpty) {
+		return &Error{Op: "open session", Path: so.Dir, Err: session.ErrNotEmpty, Status: StatusUsage, Hint: "--session-dir names the directory of one session, new or empty; ralph run --continue goes on with the session in it"}
+	}
 	if err != nil {
 		return err
 	}
@@ -181,7 +184,8 @@ func (b *book) openSession(ctx context.Context) error {
 	if err := b.endCutOff(so); err != nil {
 		b.note("the session that was cut off is not marked so: " + err.Error())
 	}
-	b.story = newChronicle(s, b.c.now)
+	b.story = newChronicle(s, b.c.opt.Root, b.c.now)
+	b.story.testCommands = b.c.testCommands
 	b.story.opened(o.Holder, o.RunID, b.c.Endpoint().Model, b.c.cfg.Sandbox, int64(b.c.cfg.ContextWindow))
 	b.enroll(ctx, registry.Running)
 	return b.c.loadPast(b.journal)
@@ -484,15 +488,4 @@ func (b *book) close(ctx context.Context) error {
 		errs = append(errs, b.store.Close())
 	}
 	return stored(errors.Join(errs...))
-}
-
-// enrolled is how a session that was closed stands, in the words of the registry.
-func enrolled(s session.Status) registry.Status {
-	switch s {
-	case session.Completed:
-		return registry.Completed
-	case session.Paused:
-		return registry.Paused
-	}
-	return registry.Failed
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 // mutex guards it.
 type chronicle struct {
 	session *session.Session
+	root    string // of the project
 	files   *folder.Folder
 	now     func() time.Time
 
@@ -33,8 +35,10 @@ type chronicle struct {
 	tries   int
 	began   time.Time         // of the run
 	learned []string          // in this run
-	writing map[string]string // the paths that calls write now
-	proved  map[string]bool   // the checks that the metadata lists
+	calls   map[string]string // the paths that calls write now, and the commands that they run
+	// testCommands finds the project's own test commands.
+	testCommands func() []string
+	proved       map[string]bool // the checks that the metadata lists
 }
 
 // asked is a question that the human has before them.
@@ -43,8 +47,8 @@ type asked struct {
 	at         time.Time // zero: none is open
 }
 
-func newChronicle(s *session.Session, now func() time.Time) *chronicle {
-	return &chronicle{session: s, files: s.Folder(), now: now, started: map[string]bool{}, given: map[string]bool{}, writing: map[string]string{}, proved: map[string]bool{}}
+func newChronicle(s *session.Session, root string, now func() time.Time) *chronicle {
+	return &chronicle{session: s, root: root, files: s.Folder(), now: now, started: map[string]bool{}, given: map[string]bool{}, calls: map[string]string{}, proved: map[string]bool{}}
 }
 
 // maxToldBytes bounds a text that is repeated in a session's files.
@@ -98,7 +102,7 @@ func (t *chronicle) event(e agent.Event) {
 		}
 		t.answered()
 	case agent.EventToolStart, agent.EventToolEnd:
-		t.wrote(e)
+		t.called(e)
 	case agent.EventRetry:
 		t.retry(e)
 	case agent.EventGate:
@@ -137,27 +141,32 @@ func (t *chronicle) interrupted(e agent.Event) {
 	}
 }
 
-// wrote links a file that a tool wrote to the task that is worked on.
-func (t *chronicle) wrote(e agent.Event) {
+// called links a file that a tool wrote to the task that is worked on, and keeps the
+// result of tests that were run.
+func (t *chronicle) called(e agent.Event) {
 	if e.Type == agent.EventToolStart {
-		var args struct{ Path string }
-		if (e.Tool == "write" || e.Tool == "edit") && json.Unmarshal(e.Args, &args) == nil {
-			t.writing[e.CallID] = args.Path
+		var args struct{ Path, Command string }
+		if slices.Contains([]string{"write", "edit", "shell"}, e.Tool) && json.Unmarshal(e.Args, &args) == nil {
+			t.calls[e.CallID] = cmp.Or(args.Command, args.Path)
 		}
 		return
 	}
 	if e.Status == "background" {
 		return // its end is still to come
 	}
-	name, known := t.writing[e.CallID]
-	if delete(t.writing, e.CallID); !known || t.task == "" || e.OK == nil || !*e.OK {
+	name, known := t.calls[e.CallID]
+	delete(t.calls, e.CallID)
+	if known && e.Tool == "shell" {
+		t.tested(name, e)
 		return
 	}
-	root := filepath.Dir(filepath.Dir(filepath.Dir(t.session.Dir())))
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(root, name)
+	if !known || t.task == "" || e.OK == nil || !*e.OK {
+		return
 	}
-	if rel, err := filepath.Rel(root, name); err == nil && filepath.IsLocal(rel) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(t.root, name)
+	}
+	if rel, err := filepath.Rel(t.root, name); err == nil && filepath.IsLocal(rel) {
 		t.files.Task(folder.TaskState{TaskID: t.task, Artifacts: []string{filepath.ToSlash(rel)}})
 	}
 }
@@ -208,7 +217,7 @@ func (t *chronicle) worked(task memory.Task) {
 			t.task = ""
 		}
 	}
-	e.Duration = t.files.Task(folder.TaskState{TaskID: task.ID, Status: trackedAs(task.Status), Result: task.Result})
+	e.Duration = t.files.Task(folder.TaskState{TaskID: task.ID, Status: trackedAs(task.Status), Details: task.Result})
 	if e.Type != "" {
 		t.files.Log(e)
 	}
@@ -250,6 +259,11 @@ func trackedAs(s markdown.Status) folder.TaskStatus {
 func (t *chronicle) begun(j Job, checks ...string) {
 	t.began = t.now()
 	t.validates(false, checks...)
+	if j.Loop == nil { // a run lists the gates of its plan
+		for _, c := range checks {
+			t.files.Planned(checkGate(c))
+		}
+	}
 	details := map[string]any{"kind": "task"}
 	if j.Loop != nil {
 		details["kind"] = "run"

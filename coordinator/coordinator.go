@@ -21,6 +21,7 @@ import (
 	"ralph/memory/identity"
 	"ralph/memory/project"
 	"ralph/memory/redact"
+	"ralph/memory/session/folder"
 	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -400,7 +401,7 @@ func (c *Coordinator) start() {
 	c.started = true
 	c.mu.Unlock()
 	if first {
-		c.events.emit(agent.Event{Type: agent.EventStart, Model: c.Endpoint().Model, Root: c.opt.Root, Sandbox: c.sandbox(), SessionID: c.SessionID()})
+		c.events.emit(agent.Event{Type: agent.EventStart, Model: c.Endpoint().Model, Root: c.opt.Root, Sandbox: c.sandbox(), SessionID: folder.SessionID(c.SessionID())})
 	}
 	c.telling.Unlock()
 	c.tell()

@@ -14,6 +14,7 @@ import (
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
+	"ralph/memory/session/folder"
 	"ralph/workers/tools"
 )
 
@@ -146,7 +147,7 @@ func (n notebook) Feature(_ context.Context, f tools.Feature) (string, error) {
 	return b.use(func(s *memory.Store) (string, error) {
 		dir, session := "", ""
 		if b.session != nil {
-			dir, session = b.session.Dir(), b.session.ID()
+			dir, session = b.session.Dir(), folder.SessionID(b.session.ID())
 		}
 		id, err := s.RecordFeature(dir, session, memory.Feature{Name: f.Name, Category: f.Category, Directory: f.Directory, Purpose: f.Purpose,
 			KeyFiles: f.KeyFiles, Dependencies: f.Dependencies, Status: f.Status, Challenges: f.Challenges, Assumptions: f.Assumptions, Document: doc})

@@ -13,6 +13,7 @@ import (
 	"ralph/memory"
 	"ralph/memory/markdown"
 	"ralph/memory/registry"
+	"ralph/memory/session"
 	"ralph/memory/session/folder"
 )
 
@@ -161,4 +162,15 @@ func (b *book) enlist(ctx context.Context, e registry.Entry) {
 	}
 	b.run = &e
 	b.enroll(ctx, registry.Running)
+}
+
+// enrolled is how a session that was closed stands, in the words of the registry.
+func enrolled(s session.Status) registry.Status {
+	switch s {
+	case session.Completed:
+		return registry.Completed
+	case session.Paused:
+		return registry.Paused
+	}
+	return registry.Failed
 }

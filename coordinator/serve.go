@@ -14,6 +14,7 @@ import (
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory/session"
+	"ralph/memory/session/folder"
 	"ralph/workers/exec/supervise"
 )
 
@@ -109,6 +110,7 @@ type sent struct {
 // send accepts a message. The answer to an ask is waited for.
 func (s *server) send(ctx context.Context, r control.Request, reply func(any) error) (any, error) {
 	class, err := interrupts.ParseClass(r.Class)
+	r.Session = folder.Number(r.Session)
 	switch {
 	case err != nil || class == interrupts.ClassStop:
 		return nil, &control.Fault{Code: "usage", Message: fmt.Sprintf("there is no class %q", r.Class), Hint: "urgent, ask, steer, later"}

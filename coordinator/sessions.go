@@ -21,6 +21,7 @@ import (
 	"ralph/memory/registry"
 	"ralph/memory/retention"
 	"ralph/memory/session"
+	"ralph/memory/session/folder"
 )
 
 // holderSessions is what a Ralph says that puts sessions in order.
@@ -197,10 +198,11 @@ func (s *Sessions) Show(which string) (retention.Row, exchange.Details, error) {
 // name, or a prefix that only one has. Those in the archive count too.
 func find(sessions []retention.Session, which string) (retention.Session, error) {
 	word := strings.ToLower(strings.TrimSpace(which))
+	number := folder.Number(word)
 	names := func(x retention.Session) []string {
 		return []string{x.ID, strings.TrimLeft(x.ID, "0"), strings.ToLower(filepath.Base(x.Path)), strings.ToLower(x.Name)}
 	}
-	for _, fits := range []func(string) bool{func(n string) bool { return n == word }, func(n string) bool { return word != "" && strings.HasPrefix(n, word) }} {
+	for _, fits := range []func(string) bool{func(n string) bool { return n == word || n == number }, func(n string) bool { return word != "" && strings.HasPrefix(n, word) }} {
 		var found []retention.Session
 		for _, x := range sessions {
 			if slices.ContainsFunc(names(x), fits) {

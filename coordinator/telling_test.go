@@ -104,7 +104,7 @@ func TestWhatARunTells(t *testing.T) {
 			t.Errorf("the metadata lacks %q:\n%s", want, meta)
 		}
 	}
-	if f := d.Inventory; len(f.Features) != 1 || f.Features[0].Challenges != 1 || f.Features[0].Assumptions != 1 || !f.Features[0].Documented || f.Coverage != 1 {
+	if f := d.Inventory; len(f.Features) != 1 || !f.Features[0].Challenges || f.Features[0].Assumptions != 1 || !f.Features[0].Documented || f.Coverage != 1 {
 		t.Errorf("the inventory is %+v", f)
 	}
 	// The document was read in the tree of the agent that wrote it.

@@ -31,9 +31,16 @@ func (t *chronicle) gate(e agent.Event) {
 		details["tree"] = e.Ref
 	}
 	t.files.Log(folder.Event{Time: e.Time, Type: folder.GateChecked, TaskID: cmp.Or(e.TaskID, t.task), Result: result, Duration: took, Details: details})
-	t.files.Gate(folder.Gate{Name: e.Text, Metric: "exit_code", Threshold: target, Operator: "==", Passed: passed})
+	gate := checkGate(e.Text)
+	gate.Passed = &passed
+	t.files.Gate(gate)
 	t.files.Measure(folder.Metric{Name: "check_exit_code", Value: float64(code), Unit: "exit code", Target: &target, Source: e.Text, MeasuredAt: e.Time})
 	t.validates(true, e.Text)
+}
+
+// checkGate is how the session's files list a check, without its result.
+func checkGate(command string) folder.Gate {
+	return folder.Gate{Name: command, Metric: "exit_code", Operator: "=="}
 }
 
 // validates lists commands among the checks that are planned, and among those
@@ -55,7 +62,11 @@ func (t *chronicle) decision(e agent.Event) {
 	d := folder.Decision{Time: e.Time, TaskID: cmp.Or(e.TaskID, t.task), DecisionType: folder.DecisionAction, Outcome: e.Status}
 	d.Context.CurrentTask = d.TaskID
 	d.Context.AvailableActions = []string{"allow", "deny"}
-	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = e.Status, 1, e.Rule
+	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = "allow", 1, e.Rule
+	other := "deny"
+	if e.Status == "denied" {
+		d.Decision.Action, other = other, d.Decision.Action
+	}
 	what := strings.TrimSpace(e.Tool + ": " + e.Text)
 	switch {
 	case e.Status == "asked":
@@ -72,6 +83,9 @@ func (t *chronicle) decision(e agent.Event) {
 	case e.Rule == "":
 		d.Decision.Rationale = "the user was asked"
 	}
+	if d.DecisionType == folder.DecisionAction {
+		d.Against(other, 0)
+	}
 	by, waited, kind := "rule", time.Duration(0), "permission"
 	if e.Type == agent.EventAsk {
 		kind = folder.DecisionHelp
@@ -82,8 +96,12 @@ func (t *chronicle) decision(e agent.Event) {
 	}
 	d.Context.CurrentTask = head(strings.TrimSpace(d.Context.CurrentTask+" "+what), maxToldBytes)
 	t.files.Decide(d)
-	t.session.Note(fmt.Sprintf("decision: %s: %s (%s)", d.Decision.Action, "`"+strings.ReplaceAll(head(what, maxToldBytes), "`", "'")+"`", d.Decision.Rationale))
-	t.files.Log(folder.Event{Time: e.Time, Type: folder.Decided, TaskID: d.TaskID, Result: d.Decision.Action, Duration: waited,
+	said := e.Status // in a word of the past, where the action is one of those that were available
+	if e.Type == agent.EventAsk {
+		said = d.Decision.Action
+	}
+	t.session.Note(fmt.Sprintf("decision: %s: %s (%s)", said, "`"+strings.ReplaceAll(head(what, maxToldBytes), "`", "'")+"`", d.Decision.Rationale))
+	t.files.Log(folder.Event{Time: e.Time, Type: folder.Decided, TaskID: d.TaskID, Result: said, Duration: waited,
 		Details: map[string]any{"decision_type": kind, "about": head(what, maxToldBytes), "by": by, "agent": e.Agent}})
 }
 

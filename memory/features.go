@@ -208,7 +208,7 @@ func (s *Store) mergeFeature(features jsonList, f Feature) (string, jsonList) {
 		features = append(features, jsonEntry{o: object{
 			"feature_id": encode(f.ID), "name": encode(""), "category": encode(""), "directory": encode(""), "purpose": encode(""),
 			"key_files": encode([]string{}), "dependencies": encode([]string{}), "status": encode("discovered"),
-			"documented": encode(false), "challenges_generated": encode(0), "assumptions_count": encode(0),
+			"documented": encode(false), "challenges_generated": encode(false), "assumptions_count": encode(0),
 		}})
 		at = len(features) - 1
 	}
@@ -228,31 +228,38 @@ func (s *Store) mergeFeature(features jsonList, f Feature) (string, jsonList) {
 	if f.Dependencies != nil {
 		o["dependencies"] = encode(f.Dependencies)
 	}
-	o.grow("challenges", "challenges_generated", f.Challenges)
-	o.grow("assumptions", "assumptions_count", f.Assumptions)
+	o.grow("challenges", f.Challenges)
+	o["challenges_generated"] = encode(o["challenges"] != nil || counted(o["challenges_generated"]) > 0 || string(o["challenges_generated"]) == "true")
+	if before, added := o.grow("assumptions", f.Assumptions); added > 0 {
+		o["assumptions_count"] = encode(max(counted(o["assumptions_count"]), before) + added)
+	}
 	if f.Document.Path != "" && f.Document.Status != missing {
 		o["documented"] = encode(true)
 	}
 	return text(o["feature_id"]), features
 }
 
-// grow adds texts to a list, each once, and counts them; what another tool counted
-// without a list stays and is added to.
-func (o object) grow(list, count string, texts []string) {
+// grow adds texts to a list, each once, and returns how many it had and how many it
+// added.
+func (o object) grow(list string, texts []string) (before, added int) {
 	var known []string
 	_ = json.Unmarshal(o[list], &known) // no list is an empty one
-	before := len(known)
+	before = len(known)
 	for _, t := range texts {
 		if t = strings.TrimSpace(t); t != "" && !slices.Contains(known, t) {
 			known = append(known, t)
 		}
 	}
-	if len(known) == before {
-		return
+	if len(known) > before {
+		o[list] = encode(known)
 	}
-	var n int
-	_ = json.Unmarshal(o[count], &n) // no count is none
-	o[list], o[count] = encode(known), encode(max(n, before)+len(known)-before)
+	return before, len(known) - before
+}
+
+// counted is a number that a feature states; 0 when it states none.
+func counted(raw json.RawMessage) (n int) {
+	_ = json.Unmarshal(raw, &n)
+	return n
 }
 
 func (s *Store) recordDocument(dir, sessionID, id string, doc Document) error {

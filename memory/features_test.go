@@ -48,11 +48,7 @@ func TestFeaturesOfOthers(t *testing.T) {
 			}
 			after := read(t, root, ".ralph", "feature-inventory.json")
 			must(t, json.Unmarshal([]byte(after), &got))
-			challenges := 1
-			if strings.Contains(c.before, "generated") {
-				challenges = 5
-			}
-			want := []string{`"assumptions_count": 1`, `"challenges_generated": ` + string(rune('0'+challenges)), c.keeps}
+			want := []string{`"assumptions_count": 1`, `"challenges_generated": true`, c.keeps} // also where there was a count
 			for _, w := range want {
 				if !strings.Contains(after, w) {
 					t.Errorf("%q is not in\n%s", w, after)

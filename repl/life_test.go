@@ -57,7 +57,7 @@ func (s *shelfOf) Show(which string) (retention.Row, exchange.Details, error) {
 	defer s.mu.Unlock()
 	for _, r := range s.rows {
 		if strings.HasPrefix(r.ID, which) || r.Name == which {
-			return r, exchange.Details{Data: folder.Data{Progress: folder.Progress{Tasks: []folder.TaskState{{TaskID: "T-1", Status: "completed", Result: "it works"}}}},
+			return r, exchange.Details{Data: folder.Data{Progress: folder.Progress{Tasks: []folder.TaskState{{TaskID: "T-1", Status: "completed", Result: folder.ResultSuccess, Details: "it works"}}}},
 				Files: []string{"main.go"}, Messages: []exchange.Message{{Role: "user", Text: "fix the login\x1b[2J"}}, Warnings: []string{"a record is torn"}}, nil
 		}
 	}

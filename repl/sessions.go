@@ -83,7 +83,7 @@ func (s *Shell) showSession(which string) {
 			}
 			table := sessionRows(row, row.ID == s.mind.About.SessionID(), time.Now())
 			for _, t := range last(d.Data.Progress.Tasks) {
-				table = append(table, []string{"task", strings.TrimSpace(t.TaskID + " " + string(t.Status) + " " + render.Brief(t.Result))})
+				table = append(table, []string{"task", strings.TrimSpace(t.TaskID + " " + string(t.Status) + " " + render.Brief(t.Details))})
 			}
 			for _, m := range last(d.Messages) {
 				table = append(table, []string{m.Role, render.Brief(session.Unmarked(m.Text))})

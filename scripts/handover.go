@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/interrupts/control"
+	"ralph/memory/session/folder"
 	"ralph/workers/agent"
 )
 
@@ -324,7 +325,7 @@ func verdictOn(key, value string, flag bool, l coordinator.Live) int {
 	case "record", "replay", "deny":
 		return notTaken
 	case "session":
-		if l.SessionID == "" || value != "last" && value != l.SessionID {
+		if l.SessionID == "" || value != "last" && folder.Number(value) != l.SessionID {
 			return notTaken
 		}
 	case "sandbox":

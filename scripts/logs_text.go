@@ -68,7 +68,7 @@ func (inv *invocation) newLogSink(w watched, f *logsFlags) *logSink {
 	if w.Live { // what comes is seen as it comes, and only then what is asked for
 		s.text.taskWidth = 6
 	}
-	s.head = logsDocument{Type: "logs", Schema: "ralph.logs/1", Root: optional(w.root), Session: optional(w.ID), Path: w.dir, Where: optional(f.where)}
+	s.head = logsDocument{Type: "logs", Schema: "ralph.logs/1", Root: optional(w.root), Session: optional(folder.SessionID(w.ID)), Path: w.dir, Where: optional(f.where)}
 	if filter, err := f.filter(inv.Now()); err == nil {
 		s.head.Since, s.head.Until = instant(filter.since), instant(filter.until)
 	}

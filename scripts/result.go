@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"ralph/coordinator"
+	"ralph/memory/session/folder"
 	"ralph/memory/visible"
 	"ralph/workers/agent"
 	"ralph/workers/git"
@@ -123,9 +124,7 @@ func (r *Result) fill(o coordinator.Outcome) {
 	r.Reason = o.Reason
 	r.Result = optional(o.Answer)
 	r.Structured = o.Structured
-	if o.SessionID != "" {
-		r.SessionID = &o.SessionID
-	}
+	r.SessionID = optional(folder.SessionID(o.SessionID))
 	r.APIMS = o.APITime.Milliseconds()
 	r.Turns = o.Turns
 	r.Usage = o.Usage

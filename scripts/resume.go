@@ -17,6 +17,7 @@ import (
 	"ralph/memory/config"
 	"ralph/memory/feature"
 	"ralph/memory/session"
+	"ralph/memory/session/folder"
 	"ralph/scripts/report"
 	"ralph/workers/exec"
 )
@@ -317,7 +318,7 @@ func findSession(list []session.Info, word, ofFeature string) (session.Info, err
 		return []string{i.ID, strings.TrimLeft(i.ID, "0"), strings.ToLower(i.Dir), strings.ToLower(i.Meta.SessionName), slug}
 	}
 	for _, fits := range []func(session.Info) bool{
-		func(i session.Info) bool { return slices.Contains(names(i)[:3], low) },
+		func(i session.Info) bool { return slices.Contains(names(i)[:3], folder.Number(low)) },
 		func(i session.Info) bool { return slices.Contains(names(i), low) },
 		func(i session.Info) bool { return ofFeature != "" && (i.Dir == ofFeature || i.ID == ofFeature) },
 		func(i session.Info) bool {

@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/memory/session/folder"
 	"ralph/memory/visible"
 	"ralph/workers/agent"
 )
@@ -143,7 +144,7 @@ func (p *player) open(ctx context.Context, stage Stage) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.declined = ""
-	p.inv.result.Model, p.inv.result.SessionID = optional(p.began.Model), optional(p.began.SessionID)
+	p.inv.result.Model, p.inv.result.SessionID = optional(p.began.Model), optional(folder.SessionID(p.began.SessionID))
 	return err
 }
 

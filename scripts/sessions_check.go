@@ -66,7 +66,7 @@ func (inv *invocation) checkSessions(c *cobra.Command, which []string) error {
 		if inv.form == outputText {
 			return inv.out.print(checkedText(x, found))
 		}
-		doc.Sessions = append(doc.Sessions, checkedEntry{ID: x.ID, Name: x.Name, Path: dir, Live: x.Live, Events: found.Events, Records: found.Records,
+		doc.Sessions = append(doc.Sessions, checkedEntry{ID: folder.SessionID(x.ID), Name: x.Name, Path: dir, Live: x.Live, Events: found.Events, Records: found.Records,
 			Differences: emptyList(found.Differences), Omitted: found.Omitted, Notes: orEmpty(found.Notes)})
 		return nil
 	})

@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -216,7 +217,7 @@ func sessionText(r retention.Row, d exchange.Details, differences []string) stri
 	}
 	var tasks, decisions, failures, messages []string
 	for _, t := range d.Data.Progress.Tasks {
-		tasks = append(tasks, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", t.TaskID, t.Status, cell(t.Result, 200)), ": -"))
+		tasks = append(tasks, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", t.TaskID, t.Status, cell(cmp.Or(t.Details, string(t.Result)), 200)), ": -"))
 	}
 	for _, x := range d.Data.Decisions {
 		decisions = append(decisions, fmt.Sprintf("%s %s: %s", x.Time.UTC().Format("2006-01-02 15:04"), cell(x.Decision.Action, 100), cell(x.Decision.Rationale, 300)))

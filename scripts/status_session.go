@@ -347,7 +347,7 @@ func (s *sessionEyes) tasks(list []folder.TaskState) *loop.View {
 			v.Counts.Skipped++
 		case folder.TaskError:
 			v.Counts.Failed++
-			row.Reason = t.Result
+			row.Reason = t.Details
 			v.Recent = append(v.Recent, row)
 		case folder.TaskInProgress, folder.TaskPaused:
 			if t.StartedAt != nil {

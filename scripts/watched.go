@@ -96,7 +96,7 @@ func (w *watched) fromFiles() {
 	if err != nil {
 		w.Err = err // told when there is nothing else to tell
 	}
-	w.ID, w.Status = cmp.Or(w.ID, m.SessionID), session.Status(m.Status)
+	w.ID, w.Status = cmp.Or(w.ID, folder.Number(m.SessionID)), session.Status(m.Status)
 	w.Start, w.End, w.ExitReason, w.Done, w.Total = m.Start, m.End, m.ExitReason, m.Completed, m.Total
 	w.Name = cmp.Or(m.Name, w.Name)
 }

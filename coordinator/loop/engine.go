@@ -180,6 +180,7 @@ func (e *engine) start(ctx context.Context) error {
 	e.status, e.dirty = feature.Running, true
 	e.recount()
 	e.o.Checks(e.planned())
+	e.listGates()
 	e.advance(ctx)
 	e.approve(ctx)
 	return nil

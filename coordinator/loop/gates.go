@@ -87,10 +87,30 @@ func (e *engine) examine(ctx context.Context, due func(plan.Gate) bool) bool {
 	return ok
 }
 
+// gateEntry is how the session's files list a gate, without its result.
+func (e *engine) gateEntry(g *gate) folder.Gate {
+	shown := folder.Gate{Name: g.Name, Metric: g.Condition}
+	if g.when == nil {
+		shown.Metric, shown.Operator = "gate_exit_code: "+g.Name, "=="
+	} else if _, ok := metricOf(e.metrics(g.Task), g.Metric); ok {
+		shown.Metric, shown.Operator, shown.Threshold = g.Metric, g.Operator, g.Threshold
+	}
+	return shown
+}
+
+// listGates lists the gates in the session's files before they are examined.
+func (e *engine) listGates() {
+	var list []folder.Gate
+	for i := range e.gates {
+		list = append(list, e.gateEntry(&e.gates[i]))
+	}
+	e.o.Files.Planned(list...)
+}
+
 // examineOne evaluates a gate and records that; "" when it passed, else why not.
 func (e *engine) examineOne(ctx context.Context, g *gate) string {
 	why := ""
-	shown := folder.Gate{Name: g.Name, Metric: g.Condition}
+	shown := e.gateEntry(g)
 	if g.when != nil {
 		m := e.metrics(g.Task)
 		r := g.when.Eval(m)
@@ -98,7 +118,6 @@ func (e *engine) examineOne(ctx context.Context, g *gate) string {
 			why = first(r.Error, fmt.Sprintf("%s does not hold", g.Condition))
 		}
 		if value, ok := metricOf(m, g.Metric); ok {
-			shown.Metric, shown.Operator, shown.Threshold = g.Metric, g.Operator, g.Threshold
 			target := g.Threshold
 			e.o.Files.Measure(folder.Metric{Name: g.Metric, Value: value, Target: &target, Source: "gate " + g.Name})
 			if why != "" {
@@ -119,22 +138,22 @@ func (e *engine) examineOne(ctx context.Context, g *gate) string {
 		}
 		if g.when == nil {
 			target := 0.0
-			shown.Metric, shown.Operator = "gate_exit_code: "+g.Name, "=="
 			e.o.Files.Measure(folder.Metric{Name: shown.Metric, Value: float64(run.ExitCode), Unit: "exit code", Target: &target, Source: g.Check})
 		}
 		if run.Failed() {
 			why = fmt.Sprintf("%q failed with exit code %d: %s", g.Check, run.ExitCode, clip(lastLines(run.Output), maxToldBytes))
 		}
 	}
-	shown.Passed = why == ""
+	passed := why == ""
+	shown.Passed = &passed
 	result := "failed"
-	if shown.Passed {
+	if passed {
 		result = gatePassed
 	}
 	e.o.Files.Gate(shown)
 	details["reason"] = why
 	e.o.Files.Log(folder.Event{Type: folder.GateChecked, TaskID: g.Task, Result: result, Duration: took, Details: details})
-	e.emit(agent.Event{Type: agent.EventGate, TaskID: g.Task, Text: g.Name, Status: result, Reason: why, OK: yes(shown.Passed), DurationMS: millis(took)})
+	e.emit(agent.Event{Type: agent.EventGate, TaskID: g.Task, Text: g.Name, Status: result, Reason: why, OK: yes(passed), DurationMS: millis(took)})
 	return why
 }
 
@@ -206,14 +225,31 @@ func (e *engine) metrics(task string) condition.Metrics {
 	return m
 }
 
+// reachedWithout reports whether a milestone without tasks is reached: with the
+// phase of its name, else with the last task of the run.
+func (e *engine) reachedWithout(m plan.Milestone) bool {
+	if at := slices.IndexFunc(e.phases, func(p phase) bool { return m.OfPhase(p.id, p.name) }); at >= 0 {
+		return e.phases[at].status == phaseDone
+	}
+	done := false
+	for id := range e.scope {
+		switch e.stands[id] {
+		case plan.Done:
+			done = true
+		case plan.Skipped:
+		default:
+			return false
+		}
+	}
+	return done
+}
+
 // milestones notes which of them are reached.
 func (e *engine) milestones() {
 	for _, m := range e.p.Milestones {
 		reached := len(m.Tasks) > 0 && !slices.ContainsFunc(m.Tasks, func(id string) bool { return e.stands[id] != plan.Done })
 		if len(m.Tasks) == 0 {
-			reached = slices.ContainsFunc(e.phases, func(p phase) bool {
-				return p.status == phaseDone && (strings.EqualFold(p.id, m.Name) || strings.EqualFold(p.name, m.Name) || strings.EqualFold(p.name, m.Target))
-			})
+			reached = e.reachedWithout(m)
 		}
 		if was, told := e.s.Reached[m.Name]; told && was == reached {
 			continue

@@ -64,10 +64,10 @@ func TestFailedForGood(t *testing.T) {
 		d := r.data()
 		for _, s := range d.Progress.Tasks {
 			if s.TaskID == "C" {
-				contains(t, "C", s.Result, "not begun: it needs B, which was not begun either")
+				contains(t, "C", s.Details, "not begun: it needs B, which was not begun either")
 			}
 			if s.TaskID == "B" {
-				contains(t, "B", s.Result, "it needs A, which has failed")
+				contains(t, "B", s.Details, "it needs A, which has failed")
 			}
 		}
 		contains(t, "reason", out.Reason, "failed: A; left out: B, C")

@@ -241,7 +241,7 @@ func (e *engine) percent() {
 	}
 	if e.shown.phase != now || e.shown.part != part {
 		e.shown.phase, e.shown.part = now, part
-		e.o.Files.Phase(now, part)
+		e.o.Files.Phase(at+1, p.name, part)
 	}
 }
 

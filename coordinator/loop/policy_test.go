@@ -25,7 +25,8 @@ tasks:
   - {task_id: write, name: Write, phase: Writing, description: write, priority_score: 0.9}
 milestones:
   - {name: All found, tasks: [find, list]}
-  - {name: Writing}
+  - {name: Writing complete}
+  - {name: All of it, target: 2026-12-01}
 quality_gates:
   - {name: enough, metric: features_discovered, operator: ">=", threshold: 50, phase: discovery}
   - {name: sound, condition: error_rate < 0.5}
@@ -63,15 +64,16 @@ func TestPhasesGatesMilestones(t *testing.T) {
 		}
 		want(t, "phases", strings.Join(phases, ", "), "discovery completed, writing completed")
 		d := r.data()
-		want(t, "phase", d.Progress.Progress.CurrentPhase, "writing")
+		want(t, "phase", d.Progress.Progress.CurrentPhase, 2)
+		want(t, "phase name", d.Progress.Progress.PhaseName, "Writing")
 		want(t, "phase progress", d.Progress.Progress.PhaseProgress, 100.0)
 		for _, m := range d.Progress.Milestones {
 			want(t, m.Name, m.Achieved, true)
 		}
-		want(t, "milestones", len(d.Progress.Milestones), 2)
+		want(t, "milestones", len(d.Progress.Milestones), 3)
 		want(t, "gates", len(d.Progress.QualityGates), 3)
 		for _, g := range d.Progress.QualityGates {
-			want(t, g.Name, g.Passed, true)
+			want(t, g.Name, g.Is(true), true)
 		}
 		want(t, "phase ends", d.Log.ByType[folder.PhaseComplete], 2)
 		// At each phase transition a snapshot was kept.

@@ -320,7 +320,7 @@ func TestLearns(t *testing.T) {
 		d := r.data()
 		want(t, "decisions", len(d.Decisions), 2)
 		for _, x := range d.Decisions {
-			want(t, "outcome", x.Outcome, "done")
+			want(t, "outcome", x.Outcome, "success")
 			if len(x.Decision.Alternatives) < 3 {
 				t.Errorf("alternatives: %v", x.Decision.Alternatives)
 			}

@@ -86,7 +86,7 @@ func (e *engine) track() {
 		}
 		if e.known[t.ID] != now {
 			e.known[t.ID] = now
-			list = append(list, folder.TaskState{TaskID: t.ID, Status: now, Result: first(clip(e.s.known(t.ID).Why, maxToldBytes), clip(t.Result, maxToldBytes))})
+			list = append(list, folder.TaskState{TaskID: t.ID, Status: now, Details: first(clip(e.s.known(t.ID).Why, maxToldBytes), clip(t.Result, maxToldBytes))})
 		}
 	}
 	if len(list) > 0 {
@@ -175,7 +175,7 @@ func (e *engine) tellEnd(w *worker, r Report, j judgement, k *taskState) {
 		result = clip(j.why, maxToldBytes)
 	}
 	e.known[id] = status
-	took := e.o.Files.Task(folder.TaskState{TaskID: id, Status: status, Result: result, Artifacts: r.Files})
+	took := e.o.Files.Task(folder.TaskState{TaskID: id, Status: status, Details: result, Artifacts: r.Files})
 	over := status != folder.TaskPaused
 	if j.end == endDone {
 		for _, n := range e.failures[id] {
@@ -269,7 +269,7 @@ func (e *engine) tellEnded(t *plan.Task, s plan.Status, why string) {
 		return // what was done stays so in the story of this session
 	}
 	e.known[id] = status
-	e.o.Files.Task(folder.TaskState{TaskID: id, Status: status, Result: clip(why, maxToldBytes)})
+	e.o.Files.Task(folder.TaskState{TaskID: id, Status: status, Details: clip(why, maxToldBytes)})
 	e.o.Files.Log(folder.Event{Type: folder.TaskComplete, TaskID: id, TaskName: title, Result: string(s), Details: map[string]any{"task_kind": kindOf(t), "why": clip(why, maxToldBytes)}})
 	e.emit(agent.Event{Type: agent.EventTaskEnd, TaskID: id, Text: title, Status: string(s), Reason: why, OK: yes(false)})
 	e.note(Row{ID: id, Title: title, Status: string(s), Since: e.now(), Reason: why})
@@ -339,6 +339,9 @@ func (e *engine) overcome() {
 func (e *engine) tellQuestion(q Question) {
 	d := folder.Decision{TaskID: q.TaskID, DecisionType: folder.DecisionHelp, Outcome: "nobody was there"}
 	d.Context.CurrentTask, d.Context.AvailableActions = clip(q.Text, maxToldBytes), q.Options
+	for _, option := range q.Options {
+		d.Against(option, 0)
+	}
 	d.Decision.Action, d.Decision.Rationale, d.Decision.Confidence = "pause", "a question of the kind "+q.Kind+" has nobody to answer it", 1
 	e.o.Files.Decide(d)
 	e.o.Files.Log(folder.Event{Type: folder.Decided, TaskID: q.TaskID, Result: "pause", Details: map[string]any{"decision_type": folder.DecisionHelp, "about": clip(q.Text, maxToldBytes)}})

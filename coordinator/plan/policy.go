@@ -57,6 +57,19 @@ func (l *loopRead) milestones(n *tree.Node) {
 	}
 }
 
+// OfPhase reports whether a milestone without tasks is reached with a phase: the
+// phase has its name or target, whatever word for the end follows there.
+func (m Milestone) OfPhase(id, name string) bool {
+	for _, text := range []string{m.Name, m.Target} {
+		for _, end := range []string{"", " complete", " completed", " done", " finished"} {
+			if n := len(text) - len(end); n > 0 && strings.EqualFold(text[n:], end) && (strings.EqualFold(text[:n], id) || strings.EqualFold(text[:n], name)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // reachable warns of a milestone that is never reached.
 func (l *loopRead) reachable(m Milestone) {
 	if why := l.unreachable(m); why != "" {
@@ -66,9 +79,6 @@ func (l *loopRead) reachable(m Milestone) {
 
 // unreachable says why a milestone is never reached, "" when it can be.
 func (l *loopRead) unreachable(m Milestone) string {
-	if len(m.Tasks) == 0 && !slices.ContainsFunc(l.p.PhaseNames(), func(name string) bool { return strings.EqualFold(name, m.Name) || strings.EqualFold(name, m.Target) }) {
-		return "it has no tasks, and no phase has its name"
-	}
 	for _, id := range m.Tasks {
 		t, ok := l.p.Find(id)
 		if !ok {

@@ -13,6 +13,7 @@ import (
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
+	"ralph/memory/session/keep"
 )
 
 // sums are what the metadata of a session says of its tasks.
@@ -47,26 +48,35 @@ func dumped(p folder.Progress) ([]byte, error) {
 	const some = 1000
 	tasks := p.Tasks
 	if len(tasks) <= some {
-		return yaml.Dump(p)
+		return dump(p)
 	}
 	p.Tasks = []folder.TaskState{}
-	text, err := yaml.Dump(p)
+	text, err := dump(p)
 	if err != nil {
 		return nil, err
 	}
 	head, rest, found := bytes.Cut(text, []byte("\ntasks: []\n"))
 	if !found {
 		p.Tasks = tasks
-		return yaml.Dump(p)
+		return dump(p)
 	}
 	out := append(head, "\ntasks:\n"...)
 	for part := range slices.Chunk(tasks, some) {
-		if text, err = yaml.Dump(part); err != nil {
+		if text, err = dump(part); err != nil {
 			return nil, err
 		}
 		out = append(out, text...)
 	}
 	return append(out, rest...), nil
+}
+
+// dump is the YAML of a part of a session's files.
+func dump(v any) ([]byte, error) {
+	node, err := keep.Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Dump(node)
 }
 
 // recount brings the metadata of a session that nobody has open in step with its

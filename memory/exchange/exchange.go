@@ -145,13 +145,13 @@ const maxDifferences = 1000
 
 // Imported says what Import made. Paths are relative to the project's root.
 type Imported struct {
-	SessionID   string   `json:"session_id"`
-	Name        string   `json:"name"`
-	Format      Format   `json:"format"`
-	Path        string   `json:"path"`
-	Snapshot    string   `json:"snapshot,omitempty"`
-	Files       int      `json:"files"`
-	Differences []string `json:"differences"`
+	SessionID   folder.ID `json:"session_id"`
+	Name        string    `json:"name"`
+	Format      Format    `json:"format"`
+	Path        string    `json:"path"`
+	Snapshot    string    `json:"snapshot,omitempty"`
+	Files       int       `json:"files"`
+	Differences []string  `json:"differences"`
 }
 
 // Check says which name the session would get, and refuses one that is taken
@@ -216,7 +216,7 @@ func (s *Source) Import(o Options, name string) (Imported, error) {
 	if err != nil {
 		return Imported{}, fmt.Errorf("import %q: %w", s.Path, err)
 	}
-	got := Imported{SessionID: made.ID(), Name: name, Format: s.Format, Differences: s.Differences()}
+	got := Imported{SessionID: folder.ID(made.ID()), Name: name, Format: s.Format, Differences: s.Differences()}
 	if rel, err := filepath.Rel(filepath.Dir(o.StateDir), made.Dir()); err == nil {
 		got.Path = filepath.ToSlash(rel)
 	}
@@ -304,7 +304,7 @@ func (s *Source) fill(o Options, dir string, got *Imported) error {
 		files = map[string][]byte{}
 	}
 	if s.conv.build != nil {
-		built, err := s.conv.build(got.SessionID)
+		built, err := s.conv.build(folder.SessionID(string(got.SessionID)))
 		if err != nil {
 			return err
 		}
@@ -354,7 +354,7 @@ func (s *Source) snapshot(o Options, got *Imported) error {
 		return nil
 	}
 	snap := *s.conv.snapshot
-	snap.Feature, snap.SessionID, snap.SessionDir = got.Name, got.SessionID, got.Path
+	snap.Feature, snap.SessionID, snap.SessionDir = got.Name, string(got.SessionID), got.Path
 	data, err := json.MarshalIndent(snap, "", "  ")
 	if err != nil {
 		return err
@@ -387,10 +387,11 @@ func (s *Source) metadata(got *Imported) ([]byte, error) {
 		return nil, errors.New("the metadata is no mapping")
 	}
 	node = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: slices.Clone(node.Content)}
-	if was := scalarOf(node, "session_id"); was != "" && was != got.SessionID && (scalarOf(node, "imported_session_id") == "" || s.bears(was)) {
+	id := folder.SessionID(string(got.SessionID))
+	if was := scalarOf(node, "session_id"); was != "" && was != id && (scalarOf(node, "imported_session_id") == "" || s.bears(was)) {
 		setScalar(node, "imported_session_id", was, "!!str")
 	}
-	setScalar(node, "session_id", got.SessionID, "!!str")
+	setScalar(node, "session_id", id, "!!str")
 	if scalarOf(node, "session_name") != got.Name {
 		if was := scalarOf(node, "session_name"); was != "" && scalarOf(node, "imported_session_name") == "" {
 			setScalar(node, "imported_session_name", was, "!!str")
@@ -417,7 +418,35 @@ func (s *Source) journal(o Options, dir string, got *Imported) error {
 	if err == nil {
 		err = j.Append(0, session.Record{Kind: "import", Time: o.Now(), Payload: payload})
 	}
+	if err == nil {
+		err = s.journalUsage(j)
+	}
 	return errors.Join(err, j.Close())
+}
+
+// journalUsage notes what the run of the source used, where its session keeps what
+// it uses itself.
+func (s *Source) journalUsage(j *session.Journal) error {
+	if s.conv.snapshot == nil || s.conv.snapshot.Tokens == (feature.Tokens{}) || s.Format == Ralph {
+		return nil // nothing, or it is in the journal that came along
+	}
+	used := s.conv.snapshot.Tokens
+	type usage struct {
+		Input       int64 `json:"input"`
+		CachedInput int64 `json:"cached_input"`
+		Output      int64 `json:"output"`
+		Total       int64 `json:"total"`
+	}
+	payload, err := json.Marshal(struct {
+		Type  string    `json:"type"`
+		Time  time.Time `json:"time"`
+		Agent string    `json:"agent"`
+		Usage usage     `json:"usage"`
+	}{"usage", s.conv.snapshot.UpdatedAt, "ralph", usage{used.Input, used.CachedInput, used.Output, used.Input + used.Output}})
+	if err != nil {
+		return err
+	}
+	return j.Append(0, session.Record{Kind: "event", Time: s.conv.snapshot.UpdatedAt, Payload: payload})
 }
 
 // put writes a file of a session, with the directories that it needs.

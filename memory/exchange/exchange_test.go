@@ -44,7 +44,7 @@ func bring(t *testing.T, o Options, path, name string) (Imported, retention.Sess
 	must(t, err)
 	got, err := src.Import(o, name)
 	must(t, err)
-	return got, session1(t, o, got.SessionID)
+	return got, session1(t, o, string(got.SessionID))
 }
 
 func session1(t *testing.T, o Options, id string) retention.Session {

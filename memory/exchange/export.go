@@ -25,11 +25,11 @@ import (
 
 // Exported says what Export wrote.
 type Exported struct {
-	SessionID string `json:"session_id"`
-	Format    Format `json:"format"`
-	Path      string `json:"path"` // absolute
-	Files     int    `json:"files"`
-	Bytes     int64  `json:"bytes"`
+	SessionID folder.ID `json:"session_id"`
+	Format    Format    `json:"format"`
+	Path      string    `json:"path"` // absolute
+	Files     int       `json:"files"`
+	Bytes     int64     `json:"bytes"`
 	// Unchanged says that the source of an import is given back byte for byte.
 	Unchanged bool     `json:"unchanged"`
 	Warnings  []string `json:"warnings"`
@@ -56,7 +56,7 @@ type view struct {
 // ralph-tui one file. It appears there whole or not at all. dry writes nothing.
 func Export(o Options, s retention.Session, target string, format Format, dry bool) (Exported, error) {
 	o = o.withDefaults()
-	got := Exported{SessionID: s.ID, Format: format, Path: target}
+	got := Exported{SessionID: folder.ID(s.ID), Format: format, Path: target}
 	v, err := look(o, s)
 	if err != nil {
 		return got, fmt.Errorf("export session %s: %w", s.ID, err)
@@ -262,7 +262,7 @@ func (v *view) blackbox() (map[string][]byte, error) {
 // ralph gives everything.
 func (v *view) ralph() (map[string][]byte, error) {
 	out := map[string][]byte{}
-	m := manifest{Type: "export", Schema: exportSchema, SessionID: v.session.ID, Name: v.session.Name, Dir: path.Base(v.session.Path), Project: v.root,
+	m := manifest{Type: "export", Schema: exportSchema, SessionID: folder.ID(v.session.ID), Name: v.session.Name, Dir: path.Base(v.session.Path), Project: v.root,
 		ExportedAt: v.o.Now().UTC().Truncate(time.Second), Files: map[string]string{}}
 	for name, data := range v.files {
 		out[path.Join(sessionPart, name)] = data

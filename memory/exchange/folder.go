@@ -32,7 +32,7 @@ const (
 type manifest struct {
 	Type       string            `json:"type"`
 	Schema     string            `json:"schema"` // ralph.export/1
-	SessionID  string            `json:"session_id"`
+	SessionID  folder.ID         `json:"session_id"`
 	Name       string            `json:"name"`
 	Dir        string            `json:"dir"`
 	Project    string            `json:"project_root"`
@@ -131,7 +131,7 @@ func (s *Source) convertRalph() error {
 	}
 	s.conv.meta = node
 	if s.Name = strings.Join(strings.Fields(scalarOf(node, "session_name")), " "); s.Name == "" {
-		s.Name = "session " + m.SessionID
+		s.Name = "session " + string(m.SessionID)
 	}
 	data, ok := s.files[snapshotPart]
 	if !ok {

@@ -237,7 +237,7 @@ func handText(d Details, open []string, to string) string {
 	var tasks, decisions, messages []string
 	for _, t := range d.Data.Progress.Tasks {
 		if t.Status != folder.TaskCompleted && t.Status != folder.TaskSkipped {
-			tasks = append(tasks, strings.TrimSuffix(fmt.Sprintf("%s: %s, %s", line(t.TaskID), t.Status, line(t.Result)), ", "))
+			tasks = append(tasks, strings.TrimSuffix(fmt.Sprintf("%s: %s, %s", line(t.TaskID), t.Status, line(t.Details)), ", "))
 		}
 	}
 	part("Tasks that the session left open", tasks, maxHandedTasks)

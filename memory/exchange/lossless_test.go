@@ -123,7 +123,7 @@ func TestEveryFieldComesBack(t *testing.T) {
 		if tasks == 0 {
 			return
 		}
-		f, err := folder.Open(folder.Options{FS: fsys, Dir: "/here/" + got.Path, SessionID: got.SessionID, Quarantine: "/q", Now: clock})
+		f, err := folder.Open(folder.Options{FS: fsys, Dir: "/here/" + got.Path, SessionID: string(got.SessionID), Quarantine: "/q", Now: clock})
 		if err != nil {
 			t.Fatal(err)
 		}

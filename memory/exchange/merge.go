@@ -15,17 +15,18 @@ import (
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
+	"ralph/memory/session/keep"
 	"ralph/memory/visible"
 )
 
 // Merged says what Merge made. Paths are relative to the project's root.
 type Merged struct {
-	SessionID string   `json:"session_id"`
-	Name      string   `json:"name"`
-	Path      string   `json:"path"`
-	From      []string `json:"from"`
-	Records   int      `json:"records"` // of the journal
-	Tasks     int      `json:"tasks"`
+	SessionID folder.ID `json:"session_id"`
+	Name      string    `json:"name"`
+	Path      string    `json:"path"`
+	From      []string  `json:"from"`
+	Records   int       `json:"records"` // of the journal
+	Tasks     int       `json:"tasks"`
 	// Conflicts are tasks of which the two say different things, one a line: the
 	// newer counts.
 	Conflicts []string `json:"conflicts"`
@@ -61,7 +62,7 @@ func Merge(o Options, a, b retention.Session, name string, dry bool) (Merged, er
 	if err != nil {
 		return fail(err)
 	}
-	m.SessionID = made.ID()
+	m.SessionID = folder.ID(made.ID())
 	if rel, err := filepath.Rel(filepath.Dir(o.StateDir), made.Dir()); err == nil {
 		m.Path = filepath.ToSlash(rel)
 	}
@@ -78,9 +79,10 @@ func Merge(o Options, a, b retention.Session, name string, dry bool) (Merged, er
 // fill writes the files of the merged session, the metadata last.
 func (m *Merged) fill(o Options, dir string, a, b *view, tasks []folder.TaskState) error {
 	files := map[string][]byte{}
+	id := folder.SessionID(string(m.SessionID))
 	for name, lists := range map[string][]string{"execution-log.json": {"events"}, "decision-history.json": {"decisions"},
 		"errors-and-retries.json": {"errors", "circuit_breaker_trips"}, "quality-metrics.json": {"metrics"}, "feature-docs-generated.json": {"documents"}} {
-		data, warnings, err := mergeLists(name, a.files[name], b.files[name], m.SessionID, lists)
+		data, warnings, err := mergeLists(name, a.files[name], b.files[name], id, lists)
 		m.Warnings = append(m.Warnings, warnings...)
 		if err != nil {
 			return err
@@ -98,7 +100,7 @@ func (m *Merged) fill(o Options, dir string, a, b *view, tasks []folder.TaskStat
 			m.Warnings = append(m.Warnings, fmt.Sprintf("the feature inventory of session %s numbers its features by itself: it is kept as merged/%s/feature-inventory.json", v.session.ID, v.session.ID))
 		}
 	}
-	progress, err := mergedProgress(m.SessionID, a, b, tasks, o.Now())
+	progress, err := mergedProgress(id, a, b, tasks, o.Now())
 	if err != nil {
 		return err
 	}
@@ -127,12 +129,13 @@ func (m *Merged) fill(o Options, dir string, a, b *view, tasks []folder.TaskStat
 // the two ended.
 func (m *Merged) logged(files map[string][]byte, now time.Time) error {
 	event := folder.Event{Time: now, Type: folder.Handoff, Result: "merged", Details: map[string]any{"from": m.From}}
-	text, err := json.Marshal(map[string]any{"session_id": m.SessionID, "events": []folder.Event{event}})
+	id := folder.SessionID(string(m.SessionID))
+	text, err := json.Marshal(map[string]any{"session_id": id, "events": []folder.Event{event}})
 	if err != nil {
 		return err
 	}
 	const name = "execution-log.json"
-	data, _, err := mergeLists(name, files[name], text, m.SessionID, []string{"events"})
+	data, _, err := mergeLists(name, files[name], text, id, []string{"events"})
 	files[name] = data
 	return err
 }
@@ -162,7 +165,7 @@ func mergedMetadata(m *Merged, a, b *view, tasks []folder.TaskState) ([]byte, er
 	if second.Start.Before(first.Start) {
 		first, second = second, first
 	}
-	md := session.Metadata{SessionID: m.SessionID, SessionName: m.Name, StartTime: first.Start.UTC().Truncate(time.Second), Status: session.Paused,
+	md := session.Metadata{SessionID: folder.SessionID(string(m.SessionID)), SessionName: m.Name, StartTime: first.Start.UTC().Truncate(time.Second), Status: session.Paused,
 		ExitReason: "merged", TasksCompleted: completed(tasks), TasksTotal: len(tasks),
 		Config: session.RuntimeConfig{MaxIterations: 300, ConfidenceThreshold: 0.7, HumanIntervention: "ask_first", LearningRate: 0.1}}
 	if len(tasks) == 0 {
@@ -172,12 +175,12 @@ func mergedMetadata(m *Merged, a, b *view, tasks []folder.TaskState) ([]byte, er
 	md.Performance.SuccessRate, md.Performance.AverageTaskDuration = is.rate, is.average
 	md.Performance.ErrorCount = len(a.data.Failures) + len(b.data.Failures)
 	md.Performance.TotalDurationSeconds = (first.Duration() + second.Duration()).Seconds()
-	var node yaml.Node
-	if err := node.Encode(md); err != nil {
+	node, err := keep.Encode(md)
+	if err != nil {
 		return nil, err
 	}
-	setScalar(&node, "merged_from", strings.Join(m.From, ", "), "!!str")
-	return yaml.Dump(&node)
+	setScalar(node, "merged_from", strings.Join(m.From, ", "), "!!str")
+	return yaml.Dump(node)
 }
 
 // mergeLists joins two documents of lists by time; keys that only one has stay.

@@ -13,6 +13,7 @@ import (
 	"ralph/memory/feature"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
+	"ralph/memory/session/keep"
 )
 
 const tuiFile = "session.json"
@@ -155,7 +156,7 @@ func (s *Source) convertTUI() error {
 	progress := folder.Progress{LastUpdated: moment(t.UpdatedAt)}
 	done, skipped := 0, setOf(t.Skipped)
 	for _, task := range t.Tracker.Tasks {
-		state := folder.TaskState{TaskID: task.ID, Status: tuiTask(task.Status, skipped[task.ID]), Result: task.Title, Artifacts: []string{}}
+		state := folder.TaskState{TaskID: task.ID, Status: tuiTask(task.Status, skipped[task.ID]), Details: task.Title, Artifacts: []string{}}
 		if state.Status == folder.TaskCompleted {
 			done++
 		}
@@ -278,6 +279,11 @@ func moment(text string) time.Time {
 	return t.UTC()
 }
 
+// phaseNumber is the number of the phase that a run is in, from 1; 0 without one.
+func phaseNumber(snap feature.Snapshot) int {
+	return 1 + slices.IndexFunc(snap.Phases, func(p feature.Phase) bool { return p.ID == snap.Phase })
+}
+
 // runMetadata is the metadata of the session of a run.
 func runMetadata(id string, snap feature.Snapshot, failures int) (*yaml.Node, error) {
 	status, reason := session.Paused, string(snap.Status)
@@ -287,7 +293,7 @@ func runMetadata(id string, snap feature.Snapshot, failures int) (*yaml.Node, er
 	case "failed":
 		status, reason = session.Failed, ""
 	}
-	m := session.Metadata{SessionID: id, StartTime: snap.StartedAt.Truncate(time.Second), Status: status, PhaseName: snap.Phase, TasksCompleted: snap.Tasks.Completed,
+	m := session.Metadata{SessionID: id, StartTime: snap.StartedAt.Truncate(time.Second), Status: status, Phase: phaseNumber(snap), PhaseName: snap.Phase, TasksCompleted: snap.Tasks.Completed,
 		TasksTotal: snap.Tasks.Total, Config: session.RuntimeConfig{MaxIterations: snap.MaxIterations, ConfidenceThreshold: 0.7, HumanIntervention: "ask_first", LearningRate: 0.1}, ExitReason: reason}
 	m.Performance.ErrorCount = failures
 	if snap.Tasks.Completed > 0 {
@@ -298,10 +304,10 @@ func runMetadata(id string, snap feature.Snapshot, failures int) (*yaml.Node, er
 		m.EndTime = &end
 		m.Performance.TotalDurationSeconds = end.Sub(m.StartTime).Seconds()
 	}
-	var node yaml.Node
-	if err := node.Encode(m); err != nil {
+	node, err := keep.Encode(m)
+	if err != nil {
 		return nil, err
 	}
-	setScalar(&node, "kind", "run", "!!str")
-	return &node, nil
+	setScalar(node, "kind", "run", "!!str")
+	return node, nil
 }

@@ -300,7 +300,7 @@ func (s *Source) convertWiggum(name string) error {
 		snap.EndedAt = &snap.UpdatedAt
 	}
 	progress := folder.Progress{LastUpdated: snap.UpdatedAt}
-	progress.Progress.CurrentPhase = snap.Phase
+	progress.Progress.CurrentPhase, progress.Progress.PhaseName = phaseNumber(snap), snap.Phase
 	if l.total > 0 {
 		progress.Progress.OverallProgress = float64(100*l.done) / float64(l.total)
 	}

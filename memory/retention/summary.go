@@ -2,6 +2,7 @@ package retention
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -240,7 +241,7 @@ func outcomes(b *strings.Builder, data folder.Data) {
 	var tasks, decisions, failures []string
 	for _, t := range data.Progress.Tasks {
 		line := fmt.Sprintf("- task %s: %s", words(t.TaskID), words(string(t.Status)))
-		if r := words(t.Result); r != "" {
+		if r := words(cmp.Or(t.Details, string(t.Result))); r != "" {
 			line += ", " + r
 		}
 		tasks = append(tasks, line)

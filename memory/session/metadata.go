@@ -91,7 +91,7 @@ func newMetadata(id, name string, now time.Time, c RuntimeConfig) Metadata {
 		c = RuntimeConfig{MaxIterations: 300, ConfidenceThreshold: 0.7, HumanIntervention: "ask_first", LearningRate: 0.1}
 	}
 	return Metadata{
-		SessionID: id, SessionName: name, StartTime: now.UTC().Truncate(time.Second), Status: InProgress, Config: c,
+		SessionID: folder.SessionID(id), SessionName: name, StartTime: now.UTC().Truncate(time.Second), Status: InProgress, Config: c,
 		Context: ContextVariables{FeaturesDiscovered: []string{}, FeaturesDocumented: []string{}, ChallengesGenerated: texts{}, ValidationsPlanned: []string{}, ValidationsExecuted: []string{}},
 	}
 }
@@ -168,8 +168,8 @@ func (s *Session) inStep() {
 	p.HelpRequests += c.HelpRequests - s.counted.HelpRequests
 	p.HumanInterventions += c.Interventions - s.counted.Interventions
 	s.counted = counted{c.Failures, c.HelpRequests, c.Interventions}
-	if c.Phase != "" && c.Phase != s.meta.PhaseName {
-		s.meta.Phase, s.meta.PhaseName = s.meta.Phase+1, c.Phase
+	if c.PhaseName != "" {
+		s.meta.Phase, s.meta.PhaseName = c.Phase, c.PhaseName
 	}
 	if c.Tasks > 0 {
 		s.meta.TasksCompleted, s.meta.TasksTotal = c.Completed, c.Tasks
@@ -189,6 +189,7 @@ func readMeta(fsys afero.Fs, dir string) (Metadata, error) {
 		return m, err
 	}
 	if yaml.Load(data, &m) == nil && m.SessionID != "" {
+		m.SessionID = folder.SessionID(m.SessionID) // former versions had the number
 		return m, nil
 	}
 	wild, err := folder.ReadMeta(fsys, dir)
@@ -218,8 +219,8 @@ func readMeta(fsys afero.Fs, dir string) (Metadata, error) {
 // stay. A file that cannot be read as YAML is kept in the quarantine.
 func (s *Session) writeMeta() error {
 	path := filepath.Join(s.dir, MetadataFile)
-	var fresh yaml.Node
-	if err := fresh.Encode(s.meta); err != nil {
+	fresh, err := keep.Encode(s.meta)
+	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}
 	old, err := durable.ReadFile(s.o.FS, path, maxMetadataBytes)
@@ -227,7 +228,7 @@ func (s *Session) writeMeta() error {
 	case err == nil:
 		var doc yaml.Node
 		if yaml.Load(old, &doc) == nil && len(doc.Content) == 1 {
-			keep.Merge(&fresh, doc.Content[0], "exit_reason")
+			keep.Merge(fresh, doc.Content[0], "exit_reason")
 		} else if s.folder != nil {
 			if err := s.folder.SetAside(MetadataFile); err != nil {
 				return err
@@ -236,7 +237,7 @@ func (s *Session) writeMeta() error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	data, err := yaml.Dump(&fresh)
+	data, err := yaml.Dump(fresh)
 	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}

@@ -12,6 +12,10 @@ import (
 	"ralph/memory/durable"
 )
 
+// ErrNotEmpty is matched when a session is to be kept in a directory that holds
+// something.
+var ErrNotEmpty = errors.New("is not empty")
+
 // ErrLinks is matched when a session is to be kept elsewhere and the filesystem
 // of the project has no links.
 var ErrLinks = errors.New("has no symbolic links")
@@ -21,27 +25,27 @@ var ErrLinks = errors.New("has no symbolic links")
 // not followed.
 const homeFile = ".ralph-home"
 
-// make makes the directory of the session with the given number, and reports
-// false when the place where it is to be kept has one of that name already: then
-// it is of another project.
-func (s *Session) make(number int, name string) (made bool, err error) {
+// make makes the directory of the session with the given number: the one that the
+// options name, which must be new or empty, or one below `.ralph/sessions`.
+func (s *Session) make(number int, name string) error {
 	fsys, dir := s.o.FS, fmt.Sprintf("session-%03d-%s", number, slug(name))
 	link := filepath.Join(s.o.root(), dir)
-	if s.dir = link; s.o.Dir == "" || filepath.Clean(s.o.Dir) == s.o.root() {
-		return true, durable.MkdirAll(fsys, s.dir, 0o700)
+	if s.dir = link; s.o.Dir == "" {
+		return durable.MkdirAll(fsys, s.dir, 0o700)
 	}
 	links, ok := fsys.(afero.Symlinker)
 	if !ok {
-		return false, fmt.Errorf("keep the session in %q: the filesystem %w", s.o.Dir, ErrLinks)
+		return fmt.Errorf("keep the session in %q: the filesystem %w", s.o.Dir, ErrLinks)
 	}
 	if err := fsys.MkdirAll(s.o.Dir, 0o700); err != nil {
-		return false, fmt.Errorf("keep the session in %q: %w", s.o.Dir, err)
+		return fmt.Errorf("keep the session in %q: %w", s.o.Dir, err)
 	}
-	s.dir = filepath.Join(s.o.Dir, dir)
-	if err := fsys.Mkdir(s.dir, 0o700); errors.Is(err, fs.ErrExist) {
-		return false, nil
-	} else if err != nil {
-		return false, fmt.Errorf("keep the session in %q: %w", s.o.Dir, err)
+	s.dir = filepath.Clean(s.o.Dir)
+	switch held, err := list(fsys, s.dir); {
+	case err != nil:
+		return fmt.Errorf("keep the session in %q: %w", s.o.Dir, err)
+	case len(held) > 0:
+		return fmt.Errorf("keep the session in %q: it %w", s.o.Dir, ErrNotEmpty)
 	}
 	target, home := s.dir, s.o.StateDir
 	if rel, err := filepath.Rel(filepath.Dir(s.o.StateDir), s.dir); err == nil && filepath.IsLocal(rel) {
@@ -50,10 +54,10 @@ func (s *Session) make(number int, name string) (made bool, err error) {
 		home, _ = filepath.Rel(s.dir, s.o.StateDir)
 	}
 	// What it holds is no work on the project.
-	return true, errors.Join(
+	return errors.Join(
 		durable.Replace(fsys, filepath.Join(s.dir, homeFile), []byte(home+"\n"), 0o600),
 		durable.Replace(fsys, filepath.Join(s.dir, ".gitignore"), []byte("*\n"), 0o600),
-		durable.SyncDir(fsys, s.o.Dir),
+		durable.SyncDir(fsys, s.dir),
 		links.SymlinkIfPossible(target, link), durable.SyncDir(fsys, s.o.root()))
 }
 

@@ -29,7 +29,7 @@ func TestElsewhere(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := []string{filepath.Join(state, "sessions", "session-001-chat"), filepath.Join(at, "session-002-auth"), filepath.Join(state, "sessions", "session-003-run")}[i]
+				want := []string{filepath.Join(state, "sessions", "session-001-chat"), at, filepath.Join(state, "sessions", "session-003-run")}[i]
 				if s.Dir() != want {
 					t.Errorf("made in %s, want %s", s.Dir(), want)
 				}
@@ -40,19 +40,19 @@ func TestElsewhere(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if text, err := os.ReadFile(filepath.Join(at, "session-002-auth", ".gitignore")); err != nil || string(text) != "*\n" {
+			if text, err := os.ReadFile(filepath.Join(at, ".gitignore")); err != nil || string(text) != "*\n" {
 				t.Errorf("git would take the session's files for work: %q, %v", text, err)
 			}
 			infos, err := session.List(afero.NewOsFs(), state)
 			if err != nil || len(infos) != 3 || infos[1].ID != "002" || infos[1].Meta.SessionName != "auth" {
 				t.Fatalf("%+v, %v", infos, err)
 			}
-			for _, which := range []string{"2", "002", "auth", "session-002-auth"} {
+			for _, which := range []string{"2", "002", "session-002", "session-2", "auth", "session-002-auth"} {
 				s, err := session.Open(session.Options{StateDir: state, Dir: "/nowhere"}, which)
 				if err != nil {
 					t.Fatalf("%s: %v", which, err)
 				}
-				if n := 0; s.Dir() != filepath.Join(at, "session-002-auth") || s.Records(func(session.Record) error { n++; return nil }) != nil || n != 1 {
+				if n := 0; s.Dir() != at || s.Records(func(session.Record) error { n++; return nil }) != nil || n != 1 {
 					t.Errorf("%s is %s with %d records", which, s.Dir(), n)
 				}
 				if err := s.Close(); err != nil {
@@ -63,21 +63,41 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// Two projects may keep their sessions in one place, and neither gets the other's.
-func TestElsewhereOfTwoProjects(t *testing.T) {
-	at, dirs := t.TempDir(), map[string]bool{}
-	for range 3 {
-		s, err := session.Create(session.Options{StateDir: filepath.Join(t.TempDir(), ".ralph"), Kind: "run", Dir: at}, "")
-		if err != nil {
-			t.Fatal(err)
+// A directory holds one session: a second one, of this project or of another, is
+// refused and leaves it as it is; so is one among other files.
+func TestElsewhereHoldsOne(t *testing.T) {
+	at, state := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), ".ralph")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		t.Fatal(err) // an empty one is taken
+	}
+	s, err := session.Create(session.Options{StateDir: state, Kind: "run", Dir: at}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	before, err := os.ReadFile(filepath.Join(at, session.MetadataFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []session.Options{{StateDir: state, Dir: at}, {StateDir: filepath.Join(t.TempDir(), ".ralph"), Dir: at}, {StateDir: state, Dir: other}} {
+		if s, err := session.Create(o, ""); !errors.Is(err, session.ErrNotEmpty) {
+			t.Errorf("%s: %v, %v", o.Dir, s, err)
 		}
-		if dirs[s.Dir()] || !strings.HasSuffix(s.Dir(), "session-"+s.ID()+"-run") {
-			t.Errorf("session %s in %s", s.ID(), s.Dir())
-		}
-		dirs[s.Dir()] = true
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+	}
+	if after, err := os.ReadFile(filepath.Join(at, session.MetadataFile)); err != nil || string(after) != string(before) {
+		t.Errorf("the first session was changed: %v %s", err, after)
+	}
+	if list, err := os.ReadDir(other); err != nil || len(list) != 1 {
+		t.Errorf("a foreign directory was written to: %v %v", list, err)
+	}
+	if infos, err := session.List(afero.NewOsFs(), state); err != nil || len(infos) != 1 {
+		t.Errorf("%+v, %v", infos, err)
 	}
 }
 

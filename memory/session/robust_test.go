@@ -272,7 +272,7 @@ func TestHalfMade(t *testing.T) {
 	must(t, afero.WriteFile(fsys, "/r/sessions/session-005-wild/session-metadata.yaml", []byte("session_id: 005\nstatus: in_progress\nphase: discovery\nstart_time: yesterday\nmine: &a 1\ntheirs: *a\nphase_name: &b x\nagain: *b\nralph_runtime_config: {learning_rate: 0.9}\n"), 0o600))
 	infos, err := List(fsys, "/r")
 	must(t, err)
-	if len(infos) != 3 || infos[0].Err == nil || infos[1].Err == nil || infos[2].Err != nil || infos[2].Meta.SessionID != "005" {
+	if len(infos) != 3 || infos[0].Err == nil || infos[1].Err == nil || infos[2].Err != nil || infos[2].Meta.SessionID != "session-005" {
 		t.Fatalf("%+v", infos)
 	}
 	for _, which := range []string{"3", "4", "5"} {
@@ -284,7 +284,7 @@ func TestHalfMade(t *testing.T) {
 		must(t, s.Close())
 		d, err := folder.Read(fsys, s.Dir())
 		must(t, err)
-		if len(d.Problems) != 0 || d.Meta.SessionID != "00"+which || d.Meta.Status != "completed" {
+		if len(d.Problems) != 0 || d.Meta.SessionID != "session-00"+which || d.Meta.Status != "completed" {
 			t.Errorf("%s: %+v %v", which, d.Meta, d.Problems)
 		}
 		if got, bad := records(t, s); len(got) != 1 || bad != 0 {
@@ -355,7 +355,7 @@ func TestNames(t *testing.T) {
 			infos, err := List(fsys, "/.ralph")
 			must(t, err)
 			got := infos[len(infos)-1]
-			if len(infos) != i+1 || got.Err != nil || got.Meta.SessionID != fmt.Sprintf("%03d", i+1) || got.Meta.SessionName == "" || len(got.Meta.SessionName) > 1000 {
+			if len(infos) != i+1 || got.Err != nil || got.Meta.SessionID != fmt.Sprintf("session-%03d", i+1) || got.Meta.SessionName == "" || len(got.Meta.SessionName) > 1000 {
 				t.Errorf("%s: %q: %+v", base, name, got)
 			}
 			if again, err := Open(options(fsys, "/.ralph"), got.Meta.SessionName); got.Meta.SessionName != "001" && (err != nil || again.ID() != got.ID) {

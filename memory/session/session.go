@@ -56,9 +56,9 @@ type Options struct {
 	FS afero.Fs
 	// StateDir is the project's `.ralph`, absolute.
 	StateDir string
-	// Dir is where the directory of a new session is made, absolute; "" means
-	// `.ralph/sessions`. A session elsewhere is found by a link there, and has its
-	// number from the project.
+	// Dir is the directory of a new session, absolute, which is made, or empty; ""
+	// means one of the session's number and name in `.ralph/sessions`. A session
+	// elsewhere is found by a link there, and has its number from the project.
 	Dir string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -150,15 +150,13 @@ func Create(o Options, name string) (*Session, error) {
 		name = o.Kind
 	}
 	s := &Session{o: o}
-	for made := false; !made; {
-		number, err := claim(o.FS, o.root(), numbers)
-		if err != nil {
-			return nil, err
-		}
-		s.meta = newMetadata(fmt.Sprintf("%03d", number), name, o.Now(), o.Config)
-		if made, err = s.make(number, name); err != nil {
-			return nil, err
-		}
+	number, err := claim(o.FS, o.root(), numbers)
+	if err != nil {
+		return nil, err
+	}
+	s.meta = newMetadata(fmt.Sprintf("%03d", number), name, o.Now(), o.Config)
+	if err := s.make(number, name); err != nil {
+		return nil, err
 	}
 	if err := s.writeMeta(); err != nil {
 		return nil, err
@@ -173,7 +171,7 @@ func (s *Session) open() (err error) {
 	if err := errors.Join(durable.MkdirAll(s.o.FS, s.dir, 0o700), durable.Sweep(s.o.FS, s.dir)); err != nil {
 		return err
 	}
-	s.id = s.meta.SessionID
+	s.id = folder.Number(s.meta.SessionID)
 	quarantine := filepath.Join(s.o.StateDir, "quarantine")
 	s.folder, err = folder.Open(folder.Options{FS: s.o.FS, Dir: s.dir, SessionID: s.meta.SessionID, Quarantine: quarantine, Now: s.o.Now, Redact: s.o.Redact})
 	if err != nil {
@@ -334,8 +332,9 @@ func find(o Options, which string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	number := folder.Number(which)
 	info, err := pick(infos, which, func(i Info) bool {
-		return which == i.ID || which == strings.ToLower(i.Dir) || digits(which) && strings.TrimLeft(which, "0") == strings.TrimLeft(i.ID, "0")
+		return number == i.ID || which == strings.ToLower(i.Dir) || digits(number) && strings.TrimLeft(number, "0") == strings.TrimLeft(i.ID, "0")
 	})
 	if err == nil {
 		info.Meta, info.Err = readMeta(o.FS, filepath.Join(o.root(), info.Dir))

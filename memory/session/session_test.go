@@ -120,9 +120,9 @@ func TestMetadataKeys(t *testing.T) {
 	must(t, err)
 	data, err := afero.ReadFile(fsys, filepath.Join(s.Dir(), MetadataFile))
 	must(t, err)
-	want := `session_id: "001"
+	want := `session_id: session-001
 session_name: chat
-start_time: 2026-11-21T10:02:03Z
+start_time: "2026-11-21T10:02:03Z"
 end_time: null
 status: in_progress
 phase: 0

@@ -363,7 +363,7 @@ func (v *verdict) log() {
 		switch {
 		case e.EventType == "task_start":
 			started[e.TaskID] = true
-		case e.EventType == "task_complete" && e.Result == "done":
+		case e.EventType == "task_complete" && e.Result == "success":
 			done[e.TaskID]++
 		case e.EventType == "session_end":
 			ends++
@@ -405,7 +405,7 @@ func (v *verdict) decisions() {
 			v.Errorf("a decision on %s has no outcome", d.TaskID)
 			continue
 		}
-		if *d.Outcome == "done" {
+		if *d.Outcome == "success" {
 			done[d.TaskID]++
 		}
 		if len(d.Decision.Alternative) == 0 || d.Decision.Rationale == "" {

@@ -28,7 +28,7 @@ func TestEverySessionHasItsFiles(t *testing.T) {
 		t.Errorf("%v %v", d.Files, d.Problems)
 	}
 	for _, id := range d.ids {
-		if id != "001" {
+		if id != "session-001" {
 			t.Errorf("%v", d.ids)
 		}
 	}
@@ -73,7 +73,7 @@ func TestDurationsLeaveOutRests(t *testing.T) {
 	}
 	d, err := Read(fsys, dir)
 	must(t, err)
-	if a, b := d.Decisions[0].Outcome, d.Decisions[1].Outcome; a != "interrupted" || b != "done" {
+	if a, b := d.Decisions[0].Outcome, d.Decisions[1].Outcome; a != "interrupted" || b != "success" {
 		t.Errorf("the decisions came out %q, %q", a, b)
 	}
 	if x := d.Progress.Tasks[0]; x.Status != TaskPaused || d.Progress.Progress.CurrentTaskID != "" {
@@ -162,7 +162,7 @@ func TestOutcomesThatOnlyTheLogHas(t *testing.T) {
 	for _, x := range d.Decisions {
 		got = append(got, x.TaskID+" "+x.Outcome)
 	}
-	if want := []string{"T-0 retry", "T-0 interrupted", "T-1 done", "T-2 retry", "T-3 interrupted"}; !slices.Equal(got, want) {
+	if want := []string{"T-0 retry", "T-0 interrupted", "T-1 success", "T-2 retry", "T-3 interrupted"}; !slices.Equal(got, want) {
 		t.Errorf("the decisions came out as %q, want %q", got, want)
 	}
 	must(t, f.Close())

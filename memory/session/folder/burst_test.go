@@ -39,7 +39,7 @@ func TestBurst(t *testing.T) {
 	}
 	must(t, afero.WriteFile(fsys, path, append(first, "mine: 1\n"...), 0o600))
 	now = now.Add(2 * time.Second)
-	f.Phase("build", 10)
+	f.Phase(2, "build", 10)
 	must(t, f.Flush())
 	second, err := afero.ReadFile(fsys, path)
 	must(t, err)

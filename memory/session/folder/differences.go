@@ -302,8 +302,8 @@ func (d Data) compareGates(f *differ) {
 		if !ok {
 			continue
 		}
-		if passes, known := holds(m.Value, g.Operator, g.Threshold); known && passes != g.Passed {
-			f.add("quality gate "+g.Name, progressFile, fmt.Sprintf("passed: %t", g.Passed), metricsFile,
+		if passes, known := holds(m.Value, g.Operator, g.Threshold); known && g.Is(!passes) {
+			f.add("quality gate "+g.Name, progressFile, fmt.Sprintf("passed: %t", !passes), metricsFile,
 				fmt.Sprintf("%s = %s, to be %s %s", g.Metric, wording.Decimal(m.Value), g.Operator, wording.Decimal(g.Threshold)))
 		}
 	}

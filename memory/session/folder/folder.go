@@ -35,7 +35,8 @@ type Options struct {
 	// FS holds them; nil means the real disk.
 	FS afero.Fs
 	// Dir is the session's directory, absolute; it is made when it is gone.
-	Dir       string
+	Dir string
+	// SessionID is the session's number, or what else names it.
 	SessionID string
 	// Quarantine is where broken files go; empty means a directory of that name
 	// in Dir.
@@ -108,7 +109,7 @@ func Open(o Options) (*Folder, error) {
 	}
 	o = o.withDefaults()
 	f := &Folder{o: o, open: map[int]opened{}}
-	id := member{"session_id", f.encode(o.SessionID)}
+	id := member{"session_id", f.encode(SessionID(o.SessionID))}
 	f.log = newListFile(&f.o, logFile, "events", id)
 	f.decisions = newListFile(&f.o, decisionsFile, "decisions", id)
 	f.errors = newListFile(&f.o, errorsFile, "errors", id, member{"circuit_breaker_trips", json.RawMessage("[]")})
@@ -170,6 +171,9 @@ func (f *Folder) now(t time.Time) time.Time {
 func (f *Folder) Log(e Event) {
 	e.Time = f.now(e.Time)
 	e.Details = encodable(e.Details)
+	if e.Type == TaskComplete {
+		e.Result = resultWord(e.Result)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -250,7 +254,7 @@ func (f *Folder) next(o opened) int {
 // the same decision does nothing.
 func (f *Folder) Outcome(id int, outcome string) {
 	f.amend(id, f.decisions, "decisions", func(opened) map[string]json.RawMessage {
-		return map[string]json.RawMessage{"outcome": f.encode(outcome)}
+		return map[string]json.RawMessage{"outcome": f.encode(resultWord(outcome))}
 	})
 }
 
@@ -381,11 +385,11 @@ func (f *Folder) Forget(tasks ...string) {
 	})
 }
 
-// Phase notes the phase that is worked on, and how much of it is done, from 0
-// to 100.
-func (f *Folder) Phase(name string, percent float64) {
+// Phase notes the phase that is worked on, by its number from 1 and its name, and
+// how much of it is done, from 0 to 100.
+func (f *Folder) Phase(number int, name string, percent float64) {
 	f.track(func(p *progressFileDoc) {
-		p.p.Progress.CurrentPhase = p.clean(name)
+		p.p.Progress.CurrentPhase, p.p.Progress.PhaseName = number, p.clean(name)
 		p.p.Progress.PhaseProgress = math.Round(10*min(max(finite(percent), 0), 100)) / 10
 	})
 }

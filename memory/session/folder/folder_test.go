@@ -62,13 +62,15 @@ func reopened(t testing.TB, fsys afero.Fs) *Folder {
 	return f
 }
 
+func is(b bool) *bool { return &b }
+
 // work records one of everything.
 func work(f *Folder) {
 	f.Log(Event{Type: SessionStart})
-	f.Phase("build", 50)
+	f.Phase(1, "build", 50)
 	f.Tasks(TaskState{TaskID: "001"}, TaskState{TaskID: "T-2", Status: TaskInProgress}, TaskState{TaskID: "T-3", Status: TaskSkipped})
 	f.Log(Event{Type: TaskStart, TaskID: "T-2", TaskName: "retry s3cret"})
-	d := Decision{TaskID: "T-2", DecisionType: "task", Outcome: ""}
+	d := Decision{TaskID: "T-2", DecisionType: DecisionTask, Outcome: ""}
 	d.Context.CurrentTask, d.Context.AvailableActions, d.Context.Risk.Execution = "retry", []string{"execute", "skip"}, 0.25
 	d.Decision.Action, d.Decision.Confidence, d.Decision.Rationale = "execute", 0.8, "clear s3cret"
 	d.Decision.Alternatives = []alternative{{"skip", 0.3}}
@@ -84,10 +86,11 @@ func work(f *Folder) {
 	f.Measure(Metric{Name: "coverage", Value: 81.5, Unit: "%", Target: &target, Source: "go test"})
 	f.Measure(Metric{Name: "nan", Value: math.NaN()})
 	f.Milestone(Milestone{Name: "M1", Target: "all green", Achieved: true})
-	f.Gate(Gate{Name: "G1", Metric: "coverage", Threshold: 80, Operator: ">=", Passed: true})
-	f.Task(TaskState{TaskID: "T-2", Status: TaskCompleted, Result: "done\nwell", Artifacts: []string{"a.go"}})
-	f.Log(Event{Type: TaskComplete, TaskID: "T-2", Result: "success", Duration: 1500 * time.Millisecond})
-	f.Outcome(id, "success")
+	f.Planned(Gate{Name: "G1", Metric: "coverage", Threshold: 80, Operator: ">="}, Gate{Name: "G2", Metric: "errors", Operator: "=="})
+	f.Gate(Gate{Name: "G1", Metric: "coverage", Threshold: 80, Operator: ">=", Passed: is(true)})
+	f.Task(TaskState{TaskID: "T-2", Status: TaskCompleted, Details: "done\nwell", Artifacts: []string{"a.go"}})
+	f.Log(Event{Type: TaskComplete, TaskID: "T-2", Result: "done", Duration: 1500 * time.Millisecond})
+	f.Outcome(id, "done")
 }
 
 func golden(t *testing.T, fsys afero.Fs, name string) {
@@ -117,7 +120,7 @@ func TestShapes(t *testing.T) {
 	must(t, report(f, "read *first*"))
 	golden(t, fsys, reportFile)
 	c := f.Counts()
-	if want := (counts{Phase: "build", Tracked: true, Tasks: 3, Completed: 1, SuccessRate: 0.3333, AverageDuration: c.AverageDuration, Failures: 2, Interventions: 1}); c != want {
+	if want := (counts{Phase: 1, PhaseName: "build", Tracked: true, Tasks: 3, Completed: 1, SuccessRate: 0.3333, AverageDuration: c.AverageDuration, Failures: 2, Interventions: 1}); c != want {
 		t.Errorf("%+v", c)
 	}
 	must(t, f.Close())
@@ -198,7 +201,7 @@ func checkWork(t *testing.T, fsys afero.Fs, label string) {
 	d, err := Read(fsys, dir)
 	must(t, err)
 	if len(d.Problems) != 0 || d.Log.Events != 4 || d.Log.Unordered != 0 || len(d.Decisions) != 1 || d.Decisions[0].Outcome != "success" || len(d.Failures) != 2 ||
-		!d.Failures[0].Resolved || d.Failures[1].Resolved || len(d.Trips) != 1 || !d.Trips[0].Resolved || len(d.Metrics) != 1 || len(d.Progress.Tasks) != 3 || len(d.Progress.QualityGates) != 1 {
+		!d.Failures[0].Resolved || d.Failures[1].Resolved || len(d.Trips) != 1 || !d.Trips[0].Resolved || len(d.Metrics) != 1 || len(d.Progress.Tasks) != 3 || len(d.Progress.QualityGates) != 2 {
 		t.Fatalf("%s: %+v", label, d)
 	}
 }

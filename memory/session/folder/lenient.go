@@ -120,6 +120,20 @@ func scalar(n *yaml.Node) any {
 	return n.Value
 }
 
+// objectOf reads a mapping; nil when it is none, or too large.
+func objectOf(n *yaml.Node) object {
+	if n == nil {
+		return nil
+	}
+	left := maxNodes
+	v, err := fromNode(n, 0, &left)
+	if err != nil {
+		return nil
+	}
+	o, _ := v.(object)
+	return o
+}
+
 // find returns the first value that is there under one of the keys.
 func (o object) find(keys ...string) any {
 	for _, k := range keys {
@@ -186,6 +200,15 @@ func (o object) flag(keys ...string) bool {
 		return true
 	}
 	return false
+}
+
+// known is flag, and nil when nothing is said.
+func (o object) known(keys ...string) *bool {
+	if o.text(keys...) == "" {
+		return nil
+	}
+	is := o.flag(keys...)
+	return &is
 }
 
 // when returns a time in UTC; the zero time when there is none that can be

@@ -272,7 +272,7 @@ func (d *Data) takePieces(name string, r io.Reader, size int64, odd *int) (any, 
 	var tasks []TaskState
 	o, err := fromTasks(data, entry(func(o object) {
 		t := taskOf(o)
-		same.of((*string)(&t.Status), &t.Result)
+		same.of((*string)(&t.Status), (*string)(&t.Result), &t.Details)
 		tasks = append(tasks, t)
 	}))
 	if err != nil {

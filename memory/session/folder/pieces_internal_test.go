@@ -61,7 +61,7 @@ func drawTasks(t *rapid.T) []TaskState {
 	text := rapid.SampledFrom([]string{"", "done", "- a", "a\n- b", "# no", "\"a\n- b\"", "*x", "&x y", "null", "~", "1e3", "0x10", "yes", "{a: b}", "[", "a: b", "--- |", "\n", " x ", "tasks:\n- task_id: x\n", "é\u2028- ü", "…", "'", strings.Repeat("long ", 40)})
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) TaskState {
 		at := time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "at"), 0).UTC()
-		return TaskState{TaskID: text.Draw(t, "id"), Status: TaskCompleted, StartedAt: &at, Result: text.Draw(t, "result"), Artifacts: rapid.SliceOfN(text, 0, 3).Draw(t, "artifacts")}
+		return TaskState{TaskID: text.Draw(t, "id"), Status: TaskCompleted, StartedAt: &at, Details: text.Draw(t, "details"), Artifacts: rapid.SliceOfN(text, 0, 3).Draw(t, "artifacts")}
 	}), 1, 6).Draw(t, "tasks")
 }
 

@@ -122,10 +122,10 @@ func (p *progressFileDoc) adopt(top *yaml.Node) {
 		p.p.Progress = read.Progress
 	}
 	p.extra = keep.Unknown(top, "session_id", "last_updated", "progress", "tasks", "milestones", "quality_gates")
-	p.inner = keep.Unknown(value(top, "progress"), "current_task_id", "current_phase", "overall_progress", "phase_progress")
+	p.inner = keep.Unknown(value(top, "progress"), "current_task_id", "current_phase", "phase_name", "overall_progress", "phase_progress")
 	for _, n := range elements(top, "tasks") {
 		t := taskOf(objectOf(n))
-		extra := keep.Unknown(n, "task_id", "status", "started_at", "completed_at", "duration_seconds", "result", "artifacts")
+		extra := keep.Unknown(n, "task_id", "status", "started_at", "completed_at", "duration_seconds", "result", "details", "artifacts")
 		if at, known := p.at[t.TaskID]; known {
 			p.tasks[at].extra, p.tasks[at].text = extra, nil
 			continue
@@ -141,20 +141,6 @@ func (p *progressFileDoc) adopt(top *yaml.Node) {
 	for _, n := range elements(top, "quality_gates") {
 		p.gates = adoptEntry(p.gates, gateOf(objectOf(n)), keep.Unknown(n, "name", "metric", "threshold", "operator", "passed"), func(g Gate) string { return g.Name })
 	}
-}
-
-// objectOf reads a mapping; nil when it is none, or too large.
-func objectOf(n *yaml.Node) object {
-	if n == nil {
-		return nil
-	}
-	left := maxNodes
-	v, err := fromNode(n, 0, &left)
-	if err != nil {
-		return nil
-	}
-	o, _ := v.(object)
-	return o
 }
 
 func adoptEntry[T any](known []entry[T], read T, extra []*yaml.Node, name func(T) string) []entry[T] {
@@ -204,7 +190,7 @@ func elements(top *yaml.Node, key string) []*yaml.Node {
 
 // task puts t over what is known of the task.
 func (p *progressFileDoc) task(t TaskState) TaskState {
-	t.TaskID, t.Result = p.clean(t.TaskID), p.clean(t.Result)
+	t.TaskID, t.Details = p.clean(t.TaskID), p.clean(t.Details)
 	at, known := p.at[t.TaskID]
 	if !known {
 		delete(p.gone, t.TaskID)
@@ -221,6 +207,7 @@ func (p *progressFileDoc) task(t TaskState) TaskState {
 		if s.Status = t.Status; was.over() && !s.Status.over() {
 			s.StartedAt, s.CompletedAt, s.DurationSeconds = nil, nil, nil
 		}
+		s.Result = s.Status.result()
 	}
 	set(&s.StartedAt, t.StartedAt)
 	set(&s.CompletedAt, t.CompletedAt)
@@ -242,8 +229,8 @@ func (p *progressFileDoc) task(t TaskState) TaskState {
 	if s.CompletedAt == nil && s.Status.over() {
 		s.CompletedAt = &now
 	}
-	if t.Result != "" {
-		s.Result = t.Result
+	if t.Details != "" {
+		s.Details = t.Details
 	}
 	for _, a := range t.Artifacts {
 		if a = p.clean(a); !slices.Contains(s.Artifacts, a) {
@@ -329,7 +316,7 @@ func putEntry[T any](list []entry[T], v T, name func(T) string) []entry[T] {
 
 // count sums up the tasks.
 func (p *progressFileDoc) count(c *counts) {
-	c.Phase = p.p.Progress.CurrentPhase
+	c.Phase, c.PhaseName = p.p.Progress.CurrentPhase, p.p.Progress.PhaseName
 	if !p.loaded {
 		return
 	}
@@ -414,12 +401,11 @@ func (p *progressFileDoc) replace(text []byte) error {
 
 // render gives the text of the file.
 func (p *progressFileDoc) render() ([]byte, error) {
-	id := p.o.SessionID
 	head := struct {
 		SessionID   string    `yaml:"session_id"`
 		LastUpdated time.Time `yaml:"last_updated"`
 		Progress    yaml.Node `yaml:"progress"`
-	}{SessionID: id, LastUpdated: p.p.LastUpdated}
+	}{SessionID: SessionID(p.o.SessionID), LastUpdated: p.p.LastUpdated}
 	at, err := withExtra(p.p.Progress, p.inner)
 	if err != nil {
 		return nil, fmt.Errorf("write %q: %w", p.path, err)
@@ -433,7 +419,9 @@ func (p *progressFileDoc) render() ([]byte, error) {
 		}
 		b.Write(text)
 	}
-	put(&head)
+	top, encodeErr := keep.Encode(&head)
+	err = errors.Join(err, encodeErr)
+	put(top)
 	b.WriteString("tasks:")
 	if len(p.tasks) == 0 {
 		b.WriteString(" []")
@@ -490,8 +478,8 @@ func dumpEntry(v any, extra []*yaml.Node) ([]byte, error) {
 // withExtra encodes a value and puts the keys that Ralph does not know behind
 // its own.
 func withExtra(v any, extra []*yaml.Node) (*yaml.Node, error) {
-	n := &yaml.Node{}
-	if err := n.Encode(v); err != nil {
+	n, err := keep.Encode(v)
+	if err != nil {
 		return nil, err
 	}
 	n.Content = append(n.Content, extra...)

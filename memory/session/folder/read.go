@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -94,7 +95,7 @@ type Feature struct {
 	Dependencies []string `json:"dependencies"`
 	Status       string   `json:"status"`
 	Documented   bool     `json:"documented"`
-	Challenges   int      `json:"challenges_generated"`
+	Challenges   bool     `json:"challenges_generated"`
 	Assumptions  int      `json:"assumptions_count"`
 }
 
@@ -254,7 +255,10 @@ func (d *Data) takeProgress(v any) (odd int) {
 func progressOf(o object) (p Progress, odd int) {
 	at := o.object("progress")
 	p.SessionID, p.LastUpdated = o.text("session_id"), o.when("last_updated", "updated_at")
-	p.Progress.CurrentTaskID, p.Progress.CurrentPhase = at.text("current_task_id"), at.text("current_phase")
+	p.Progress.CurrentTaskID, p.Progress.CurrentPhase, p.Progress.PhaseName = at.text("current_task_id"), at.count("current_phase"), at.text("phase_name")
+	if name := at.text("current_phase"); p.Progress.PhaseName == "" && p.Progress.CurrentPhase == 0 {
+		p.Progress.PhaseName = name // as former versions had it
+	}
 	p.Progress.OverallProgress, p.Progress.PhaseProgress = at.float("overall_progress"), at.float("phase_progress")
 	tasks, a := o.objects("tasks")
 	for _, t := range tasks {
@@ -276,12 +280,19 @@ func milestoneOf(m object) Milestone {
 }
 
 func gateOf(g object) Gate {
-	return Gate{Name: g.text("name"), Metric: g.text("metric"), Threshold: g.float("threshold"), Operator: g.text("operator"), Passed: g.flag("passed")}
+	return Gate{Name: g.text("name"), Metric: g.text("metric"), Threshold: g.float("threshold"), Operator: g.text("operator"), Passed: g.known("passed")}
 }
 
 func taskOf(t object) TaskState {
-	return TaskState{TaskID: t.text("task_id", "id"), Status: TaskStatus(t.text("status")), StartedAt: t.moment("started_at", "start_time"),
-		CompletedAt: t.moment("completed_at", "end_time"), DurationSeconds: t.optional("duration_seconds"), Result: t.text("result"), Artifacts: t.texts("artifacts")}
+	s := TaskState{TaskID: t.text("task_id", "id"), Status: TaskStatus(t.text("status")), StartedAt: t.moment("started_at", "start_time"),
+		CompletedAt: t.moment("completed_at", "end_time"), DurationSeconds: t.optional("duration_seconds"), Details: t.text("details"), Artifacts: t.texts("artifacts")}
+	switch said := t.text("result"); TaskResult(said) {
+	case ResultSuccess, ResultFailure:
+		s.Result = TaskResult(said)
+	default: // former versions and other tools have free text there
+		s.Result, s.Details = s.Status.result(), cmp.Or(s.Details, said)
+	}
+	return s
 }
 
 // entries returns the list under a key, or the list that the file is.
@@ -362,7 +373,7 @@ func (d *Data) takeInventory(v any) int {
 		d.Inventory.Features = append(d.Inventory.Features, Feature{FeatureID: o.text("feature_id", "id"), Name: o.text("name"), Category: o.text("category"),
 			Directory: o.text("directory", "path"), Purpose: o.text("purpose", "description"), KeyFiles: o.texts("key_files"), Dependencies: o.texts("dependencies"),
 			Status: o.text("status"), Documented: o.flag("documented") || o.find("documented") == nil && o.text("status") == "documented",
-			Challenges: o.count("challenges_generated"), Assumptions: o.count("assumptions_count")})
+			Challenges: o.flag("challenges_generated") || o.count("challenges_generated") > 0, Assumptions: o.count("assumptions_count")})
 	}
 	top, _ := v.(object)
 	if s := top.object("statistics"); s != nil {

@@ -318,7 +318,7 @@ func (d Data) nextSteps() []string {
 		items = append(items, "See why "+few(failed)+" failed: "+cmpText(d.lastTries(), "`ralph logs "+d.command()+" --where 'event_type == \"error\"'`"))
 	}
 	for _, g := range d.Progress.QualityGates {
-		if !g.Passed {
+		if g.Is(false) {
 			items = append(items, "Make it pass: "+code(g.Name))
 		}
 	}

@@ -209,7 +209,7 @@ func were(n int) string {
 }
 
 func (d Data) writeProgress(p *page) {
-	phase := cmpText(d.Progress.Progress.CurrentPhase, d.Meta.PhaseName)
+	phase := cmpText(d.Progress.Progress.PhaseName, d.Meta.PhaseName)
 	if phase == "" && len(d.Progress.Tasks)+len(d.Progress.Milestones)+len(d.Progress.QualityGates) == 0 {
 		p.line("None recorded.")
 		return
@@ -223,7 +223,7 @@ func (d Data) writeProgress(p *page) {
 		if t.DurationSeconds != nil {
 			took = wording.Length(*t.DurationSeconds)
 		}
-		rows = append(rows, []string{strings.TrimSpace(cell(t.TaskID) + " " + cell(d.Log.tasks[t.TaskID].name)), cell(string(t.Status)), took, d.linked(t.TaskID), cell(t.Result)})
+		rows = append(rows, []string{strings.TrimSpace(cell(t.TaskID) + " " + cell(d.Log.tasks[t.TaskID].name)), cell(string(t.Status)), took, d.linked(t.TaskID), cell(cmpText(t.Details, string(t.Result)))})
 	}
 	p.table([]string{"Task", "Status", "Time", "Iterations", "Result"}, rows)
 	var items []string
@@ -247,15 +247,21 @@ func (d Data) gates() []string {
 	var gates, failed []string
 	checks := 0
 	for _, g := range d.Progress.QualityGates {
-		state := "not passed"
-		if g.Passed {
+		state := "not examined"
+		switch {
+		case g.Is(true):
 			state = "passed"
+		case g.Is(false):
+			state = "not passed"
 		}
 		if g.Metric != "exit_code" {
 			gates = append(gates, fmt.Sprintf("Gate %s (%s): %s", inline(g.Name), inline(strings.TrimSpace(g.Metric+" "+g.Operator+" "+wording.Decimal(g.Threshold))), state))
 			continue
 		}
-		if checks++; !g.Passed {
+		if g.Passed == nil {
+			continue
+		}
+		if checks++; !*g.Passed {
 			failed = append(failed, code(g.Name))
 		}
 	}

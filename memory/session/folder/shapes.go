@@ -2,6 +2,7 @@ package folder
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"time"
@@ -83,6 +84,49 @@ func (s TaskStatus) over() bool {
 	return s == TaskCompleted || s == TaskError || s == TaskSkipped
 }
 
+// TaskResult is how a task ended: null in the file until it did, and for one that was
+// left out.
+type TaskResult string
+
+// The results of tasks.
+const (
+	ResultSuccess TaskResult = "success"
+	ResultFailure TaskResult = "failure"
+)
+
+// result is the result of a task with the status.
+func (s TaskStatus) result() TaskResult {
+	switch s {
+	case TaskCompleted:
+		return ResultSuccess
+	case TaskError:
+		return ResultFailure
+	}
+	return ""
+}
+
+// resultWord returns the result that a word means for a task; a word that means
+// neither success nor failure stays.
+func resultWord(word string) string {
+	return cmp.Or(string(TaskStatus(word).Meant().result()), word)
+}
+
+// MarshalYAML writes null for no result.
+func (r TaskResult) MarshalYAML() (any, error) {
+	if r == "" {
+		return nil, nil
+	}
+	return string(r), nil
+}
+
+// MarshalJSON writes null for no result.
+func (r TaskResult) MarshalJSON() ([]byte, error) {
+	if r == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(r))
+}
+
 // TaskState is one entry of progress-tracking.yaml. Times are UTC; nil means
 // not yet.
 type TaskState struct {
@@ -93,8 +137,10 @@ type TaskState struct {
 	// DurationSeconds is how long the task was worked on, without its rests; nil
 	// until it rests or is over for the first time.
 	DurationSeconds *float64 `yaml:"duration_seconds" json:"duration_seconds"`
-	Result          string   `yaml:"result" json:"result"`
-	Artifacts       []string `yaml:"artifacts" json:"artifacts"`
+	// Result follows from the status.
+	Result    TaskResult `yaml:"result" json:"result"`
+	Details   string     `yaml:"details" json:"details"` // in the words of whoever worked on it
+	Artifacts []string   `yaml:"artifacts" json:"artifacts"`
 }
 
 // Milestone is one entry of the milestones of progress-tracking.yaml.
@@ -106,14 +152,17 @@ type Milestone struct {
 }
 
 // Gate is one entry of the quality gates of progress-tracking.yaml: passed is
-// metric operator threshold.
+// metric operator threshold, and nil until that was examined.
 type Gate struct {
 	Name      string  `yaml:"name" json:"name"`
 	Metric    string  `yaml:"metric" json:"metric"`
 	Threshold float64 `yaml:"threshold" json:"threshold"`
 	Operator  string  `yaml:"operator" json:"operator"`
-	Passed    bool    `yaml:"passed" json:"passed"`
+	Passed    *bool   `yaml:"passed" json:"passed"`
 }
+
+// Is reports whether the gate was examined with the given result.
+func (g Gate) Is(passed bool) bool { return g.Passed != nil && *g.Passed == passed }
 
 // Progress is progress-tracking.yaml. The percentages are from 0 to 100.
 type Progress struct {
@@ -121,7 +170,8 @@ type Progress struct {
 	LastUpdated time.Time `yaml:"last_updated" json:"last_updated"`
 	Progress    struct {
 		CurrentTaskID   string  `yaml:"current_task_id" json:"current_task_id"`
-		CurrentPhase    string  `yaml:"current_phase" json:"current_phase"`
+		CurrentPhase    int     `yaml:"current_phase" json:"current_phase"` // from 1; 0 without phases
+		PhaseName       string  `yaml:"phase_name" json:"phase_name"`
 		OverallProgress float64 `yaml:"overall_progress" json:"overall_progress"`
 		PhaseProgress   float64 `yaml:"phase_progress" json:"phase_progress"`
 	} `yaml:"progress" json:"progress"`
@@ -243,7 +293,8 @@ type counts struct {
 	Completed       int
 	SuccessRate     float64 // of the attempts that have ended, 0 to 1
 	AverageDuration time.Duration
-	Phase           string // that is worked on, or was last
+	Phase           int // that is worked on, or was last; from 1, 0 without phases
+	PhaseName       string
 	// The rest counts what was recorded since Open.
 	Failures      int
 	HelpRequests  int

@@ -139,7 +139,7 @@ quality_gates: [{name: G1, metric: m, threshold: 1, operator: '>', passed: false
 	work(f)
 	f.Task(TaskState{TaskID: "T-1", Status: TaskCompleted})
 	f.Milestone(Milestone{Name: "M1", Achieved: true})
-	f.Gate(Gate{Name: "G1", Passed: true})
+	f.Gate(Gate{Name: "G1", Passed: is(true)})
 	text := strings.Replace(get(t, fsys, progressFile), "owner: lee", "owner: lee\n  added: meanwhile", 1)
 	put(t, fsys, progressFile, text+"live: yes please\n")
 	f.Task(TaskState{TaskID: "T-10"})
@@ -173,9 +173,9 @@ func TestHostileTexts(t *testing.T) {
 	f := opened1(t, fsys)
 	for i, text := range texts {
 		id := fmt.Sprintf("%d %s", i, text)
-		f.Task(TaskState{TaskID: id, Status: TaskCompleted, Result: text, Artifacts: []string{text}})
+		f.Task(TaskState{TaskID: id, Status: TaskCompleted, Details: text, Artifacts: []string{text}})
 		f.Milestone(Milestone{Name: id, Target: text})
-		f.Phase(text, 1)
+		f.Phase(1, text, 1)
 		f.Log(Event{Type: Message, TaskID: text, Result: text, Details: map[string]any{text: text}})
 		f.Resolve(f.Fail(Failure{ErrorType: text, ErrorMessage: id}), text, 1)
 		f.Measure(Metric{Name: text, Source: text})
@@ -189,8 +189,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 	for i, text := range texts {
 		text = strings.ToValidUTF8(text, "\ufffd")
-		if got := d.Progress.Tasks[i]; got.Result != text || got.TaskID != fmt.Sprintf("%d %s", i, text) {
-			t.Errorf("%q became %q", text, got.Result)
+		if got := d.Progress.Tasks[i]; got.Details != text || got.TaskID != fmt.Sprintf("%d %s", i, text) {
+			t.Errorf("%q became %q", text, got.Details)
 		}
 		if got := d.Failures[i]; !got.Resolved || strings.ReplaceAll(got.RecoveryAction, "\ufffd\ufffd", "\ufffd") != text {
 			t.Errorf("%q: %+v", text, got)

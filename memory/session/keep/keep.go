@@ -23,6 +23,26 @@ const (
 	maxDepth = 100
 )
 
+// Encode returns the node of a value. Times in it are quoted: they are texts to every
+// reader, as in JSON.
+func Encode(v any) (*yaml.Node, error) {
+	n := &yaml.Node{}
+	if err := n.Encode(v); err != nil {
+		return nil, err
+	}
+	quoteTimes(n)
+	return n, nil
+}
+
+func quoteTimes(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!timestamp" {
+		n.Tag, n.Style = "!!str", yaml.DoubleQuotedStyle
+	}
+	for _, e := range n.Content {
+		quoteTimes(e)
+	}
+}
+
 // Unknown returns the keys and values of a mapping but those that are known,
 // for appending to the content of another. Of anything but a mapping it returns
 // none.

@@ -69,7 +69,7 @@ func most(a, b *stops) *stops {
 func (c *Collector) session(d folder.Data) Session {
 	m, j := d.Meta, &c.journal
 	return Session{
-		ID: clip(cmp.Or(m.SessionID, d.Progress.SessionID)), Name: clip(m.Name), Dir: clip(d.Dir),
+		ID: clip(folder.Number(cmp.Or(m.SessionID, d.Progress.SessionID))), Name: clip(m.Name), Dir: clip(d.Dir),
 		Kind: optional(c.said.kind), Model: optional(cmp.Or(c.said.models, clip(j.said.model))), Sandbox: optional(clip(j.said.sandbox)),
 		RunID: optional(cmp.Or(c.said.run, clip(j.said.run))), Status: clip(m.Status), ExitReason: clip(m.ExitReason), Answer: optional(c.said.answer),
 		StartedAt: moment(earliest(m.Start, c.first, j.first)), EndedAt: moment(m.End), Starts: cmp.Or(c.starts, j.starts), Records: j.records, Config: map[string]any{},
