@@ -188,7 +188,11 @@ func (b *book) openSession(ctx context.Context) error {
 	b.story.testCommands = b.c.testCommands
 	b.story.opened(o.Holder, o.RunID, b.c.Endpoint().Model, b.c.cfg.Sandbox, int64(b.c.cfg.ContextWindow))
 	b.enroll(ctx, registry.Running)
-	return b.c.loadPast(b.journal)
+	skipped, err := b.c.loadPast(b.journal)
+	if skipped != "" {
+		b.note(skipped)
+	}
+	return err
 }
 
 // enroll notes in the registry of all projects how the session stands; it is

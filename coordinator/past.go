@@ -135,9 +135,19 @@ type fold struct {
 	based    bool // nothing before the records matters
 	untold   []ran
 	stopped  *interruption
+	last     int64    // the number of the record before
+	missing  []string // the numbers of records that were skipped
 }
 
 func (f *fold) take(r session.Record) error {
+	switch lost := r.Seq - f.last - 1; {
+	case f.last == 0 || lost <= 0:
+	case lost == 1:
+		f.missing = append(f.missing, strconv.FormatInt(r.Seq-1, 10))
+	default:
+		f.missing = append(f.missing, fmt.Sprintf("%d–%d", f.last+1, r.Seq-1))
+	}
+	f.last = r.Seq
 	f.mode(r)
 	var err error
 	switch r.Kind {
@@ -174,22 +184,23 @@ func (f *fold) take(r session.Record) error {
 }
 
 // loadPast reads the end of a session's journal: what the model still sees, or
-// as much as the window holds after a compaction. What is older stays on disk.
-func (c *Coordinator) loadPast(j *session.Journal) error {
+// as much as the window holds after a compaction. What is older stays on disk. Lines
+// that are no records are skipped; which, it says.
+func (c *Coordinator) loadPast(j *session.Journal) (skipped string, err error) {
 	want := int64(float64(c.cfg.ContextWindow) * bytesPerToken * compactTo)
 	if limit := c.cfg.History.MaxBytes; limit > 0 {
 		want = min(want, limit)
 	}
 	maxBytes, err := c.fromBase(j.Path(), want+want/4+64<<10)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var f *fold
 	var offset int64
 	for {
 		f = &fold{c: c}
 		if offset, err = j.Tail(maxBytes, f.take); err != nil {
-			return err
+			return "", err
 		}
 		if offset == 0 || f.based || int64(bytesIn(f.messages)) >= want/2 {
 			break
@@ -214,7 +225,22 @@ func (c *Coordinator) loadPast(j *session.Journal) error {
 	for _, r := range f.untold {
 		c.typed.add(r)
 	}
-	return nil
+	if _, bad := j.Damage(); bad > 0 {
+		skipped = skippedText(bad, f.missing, c.nameOf(j))
+	}
+	return skipped, nil
+}
+
+// skippedText says which lines of a journal the conversation lacks.
+func skippedText(lines int, records []string, path string) string {
+	text := fmt.Sprintf("%s of %s cannot be read and is left out of the conversation", count(lines, "line"), path)
+	if lines > 1 {
+		text = strings.Replace(text, " is left", " are left", 1)
+	}
+	if len(records) > 0 {
+		text += ": record " + few(records)
+	}
+	return text + "; `ralph sessions check` looks at the rest"
 }
 
 // fromBase returns how many bytes from the end of a journal are to be read so
@@ -395,5 +421,10 @@ func (c *Coordinator) journalName() string {
 	if j == nil {
 		return "the conversation"
 	}
+	return c.nameOf(j)
+}
+
+// nameOf is the file of a journal, relative to the project.
+func (c *Coordinator) nameOf(j *session.Journal) string {
 	return strings.TrimPrefix(strings.TrimPrefix(j.Path(), c.opt.Root), "/")
 }

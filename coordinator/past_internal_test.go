@@ -66,7 +66,7 @@ func BenchmarkLoadPast(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			c := pastOf(b, j)
 			for b.Loop() {
-				if err := c.loadPast(j); err != nil {
+				if _, err := c.loadPast(j); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -289,5 +290,28 @@ func TestTasksAreShownTheFactsTheyNeed(t *testing.T) {
 	t.Logf("10,000 messages, 50 facts, window 128,000 tokens, excerpts of at most 1 %% of it a turn (3 %% the first): %d of 50 tasks see their fact; the newest messages alone hold about %d", inside, newest)
 	if inside < 45 {
 		t.Error("too few")
+	}
+}
+
+// A block of the journal that cannot be read is left out, and named with its number.
+func TestASkippedRecordIsNamed(t *testing.T) {
+	p := newProject(t, text("one"), text("two"), text("three"))
+	p.session = "new"
+	p.want(p.run(coordinator.Job{Task: "hello"}), coordinator.StatusCompleted)
+	p.session = "last"
+	p.want(p.run(coordinator.Job{Task: "spoiled words"}), coordinator.StatusCompleted)
+	if p.warned("cannot be read") {
+		t.Error("a whole journal was complained of")
+	}
+	lines := strings.SplitAfter(p.all(".ralph/sessions/*/journal.jsonl"), "\n")
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "spoiled words") })
+	if at < 0 {
+		t.Fatalf("the words are not in the journal: %q", lines)
+	}
+	lines[at] = strings.Repeat("\x00", 300) + "\n"
+	p.write(".ralph/sessions/session-001-chat/journal.jsonl", strings.Join(lines, ""))
+	p.want(p.run(coordinator.Job{Task: "go on"}), coordinator.StatusCompleted)
+	if want := fmt.Sprintf("1 line of .ralph/sessions/session-001-chat/journal.jsonl cannot be read and is left out of the conversation: record %d", at+1); !p.warned(want) {
+		t.Errorf("it is not said: %q", want)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"ralph/memory/markdown"
 	"ralph/memory/queue"
 	"ralph/memory/session"
+	"ralph/memory/session/folder"
 	"ralph/workers/agent"
 )
 
@@ -394,7 +395,7 @@ func (inv *invocation) lastRun() *lastRun {
 		Status     string      `json:"status"`
 		Reason     *string     `json:"reason"`
 		RunID      *string     `json:"run_id"`
-		SessionID  *string     `json:"session_id"`
+		SessionID  *folder.ID  `json:"session_id"`
 		Model      *string     `json:"model"`
 		StartedAt  time.Time   `json:"started_at"`
 		DurationMS int64       `json:"duration_ms"`
@@ -404,7 +405,7 @@ func (inv *invocation) lastRun() *lastRun {
 	for line := range linesBackward(tail) {
 		if json.Unmarshal(line, &r) == nil && r.Type == string(agent.EventResult) {
 			at := instant(r.StartedAt.Add(time.Duration(r.DurationMS) * time.Millisecond))
-			return &lastRun{statusLast{r.Status, at, r.Reason, r.SessionID, r.RunID}, r.Usage, r.CostUSD, r.Model}
+			return &lastRun{statusLast{r.Status, at, r.Reason, (*string)(r.SessionID), r.RunID}, r.Usage, r.CostUSD, r.Model}
 		}
 	}
 	return nil

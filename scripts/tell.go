@@ -147,6 +147,9 @@ func (inv *invocation) toldOf(ctx context.Context, w watched, wants report.Wants
 	if len(s.Data.Files) == 0 && s.Analysis.Session.Records == 0 {
 		return nil, usage("ralph sessions list shows the sessions", "%s holds no file of a session", w.dir)
 	}
+	if w.root != "" && w.Status != "" { // a session whose Ralph died reads as interrupted, whatever its metadata says
+		s.Analysis.Session.Status = w.Standing()
+	}
 	for _, p := range s.Data.Problems {
 		inv.warning(fmt.Sprintf("%s: %s cannot be read whole: %v", w.title(), p.File, p.Err))
 	}
