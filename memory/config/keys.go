@@ -231,7 +231,7 @@ func runKeys() []Key {
 			enum("retry", "skip", "abort", "alternative", "escalate").mayBe("abort", "escalate"),
 		key("require_check", KindBool, "false", "", "a task without a check fails", func(s *Settings) *bool { return &s.Run.RequireCheck }).mayBe("true"),
 		key("select", KindString, "", "EXPR", "only tasks for which EXPR is true", func(s *Settings) *string { return &s.Run.Select }),
-		key("session_dir", KindString, "", "DIR", "where to keep the session's files", func(s *Settings) *string { return &s.Run.SessionDir }),
+		key("session_dir", KindString, "", "DIR", "the directory of the session, new or empty", func(s *Settings) *string { return &s.Run.SessionDir }),
 		key("feature", KindString, "", "NAME", "name the work, so that it can be resumed by name", func(s *Settings) *string { return &s.Run.Feature }),
 		key("epic", KindList, "", "ID", "only tasks of this epic; may be repeated", func(s *Settings) *[]string { return &s.Run.Epic }),
 		key("plan", KindString, "", "FILE", "file that holds the plan", func(s *Settings) *string { return &s.Run.Plan }),

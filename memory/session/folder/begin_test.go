@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,4 +167,53 @@ func TestOutcomesThatOnlyTheLogHas(t *testing.T) {
 		t.Errorf("the decisions came out as %q, want %q", got, want)
 	}
 	must(t, f.Close())
+}
+
+// A session that a former version began goes on: free text in result becomes the
+// details, the name of the phase stays, and the ids mean the same.
+func TestFilesOfFormerVersions(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	put(t, fsys, progressFile, `session_id: '001'
+last_updated: 2026-11-22T09:00:00Z
+progress: {current_task_id: "T-2", current_phase: implementation, overall_progress: 50, phase_progress: 50}
+tasks:
+- {task_id: T-1, status: completed, started_at: 2026-11-22T08:00:00Z, completed_at: 2026-11-22T08:01:00Z, duration_seconds: 60, result: it works, artifacts: [a.go]}
+- {task_id: T-2, status: in_progress, started_at: 2026-11-22T08:02:00Z, completed_at: null, duration_seconds: null, result: "", artifacts: []}
+- {task_id: T-3, status: error, started_at: null, completed_at: null, duration_seconds: null, result: no way, artifacts: []}
+milestones: []
+quality_gates:
+- {name: make test, metric: exit_code, threshold: 0, operator: ==, passed: false}
+`)
+	put(t, fsys, decisionsFile, `{"session_id": "001", "decisions": [{"timestamp": "2026-11-22T08:02:00Z", "task_id": "T-2", "decision_type": "help_request", "outcome": "done"}]}`)
+	put(t, fsys, metadataFile, "session_id: \"001\"\nsession_name: run\nstart_time: 2026-11-22T08:00:00Z\nend_time: null\nstatus: paused\nphase: 1\nphase_name: implementation\ntasks_completed: 1\ntasks_total: 3\n")
+	f, err := Open(Options{FS: fsys, Dir: dir, SessionID: "001", Now: ticking()})
+	must(t, err)
+	f.Task(TaskState{TaskID: "T-2", Status: TaskCompleted, Details: "it works too"})
+	f.Planned(Gate{Name: "make test", Metric: "exit_code", Operator: "=="})
+	if c := f.Counts(); c.PhaseName != "implementation" || c.Completed != 2 || c.Tasks != 3 {
+		t.Errorf("%+v", c)
+	}
+	f.Phase(2, "implementation", 66)
+	f.Decide(Decision{TaskID: "T-3", DecisionType: DecisionTask})
+	must(t, f.Close())
+	d, err := Read(fsys, dir)
+	must(t, err)
+	var got []string
+	for _, x := range d.Progress.Tasks {
+		got = append(got, fmt.Sprintf("%s %s %q %q", x.TaskID, x.Status, x.Result, x.Details))
+	}
+	if want := []string{`T-1 completed "success" "it works"`, `T-2 completed "success" "it works too"`, `T-3 error "failure" "no way"`}; !slices.Equal(got, want) {
+		t.Errorf("the tasks are %q", got)
+	}
+	if at := d.Progress.Progress; at.CurrentPhase != 2 || at.PhaseName != "implementation" || d.Progress.SessionID != "session-001" || !d.Progress.QualityGates[0].Is(false) {
+		t.Errorf("%+v", d.Progress)
+	}
+	for _, x := range d.Differences() {
+		if x.Field == "session_id" {
+			t.Errorf("the ids are told apart: %v", x)
+		}
+	}
+	if len(d.Problems) > 0 || len(d.Decisions) != 2 {
+		t.Errorf("%v %+v", d.Problems, d.Decisions)
+	}
 }
