@@ -97,7 +97,7 @@ type recordedPlan struct {
 }
 
 // Mark implements plan.Tracker. The checkpoint before a turn is from before its first
-// mark.
+// change of the plan.
 func (r recordedPlan) Mark(ctx context.Context, id string, m plan.Mark) error {
 	r.changes.begin(ctx)
 	t := taskChange{Tracker: r.Name(), Path: r.path, ID: id, Mark: m}
@@ -109,16 +109,18 @@ func (r recordedPlan) Mark(ctx context.Context, id string, m plan.Mark) error {
 			}
 		}
 	}
-	done := r.writing()
-	err := r.Tracker.Mark(ctx, id, m)
-	if done(err == nil); err == nil && known {
+	if known { // before it, because a kill may come between; a mark that was not made changes nothing at an undo
 		r.changes.task(t)
 	}
+	done := r.writing()
+	err := r.Tracker.Mark(ctx, id, m)
+	done(err == nil)
 	return err
 }
 
 // Release implements plan.Tracker.
 func (r recordedPlan) Release(ctx context.Context, actor string) ([]string, error) {
+	r.changes.begin(ctx)
 	done := r.writing()
 	ids, err := r.Tracker.Release(ctx, actor)
 	done(err == nil && len(ids) > 0)
