@@ -29,7 +29,7 @@ func (c *Coordinator) newCrew() *crew.Crew {
 		Pool: c.pool, Root: c.opt.Root, FS: c.opt.FS, Now: c.now, Top: c.name,
 		Dir: c.book.agentsDir, Key: c.book.key, Quarantine: func() string { return filepath.Join(c.stateDir(), "quarantine") },
 		Equip: c.equip, Prove: c.proveWork, Inspect: c.inspect, Retries: c.cfg.CheckRetries, MaxSpawned: spawnedPerTurn * c.cfg.MaxAgents,
-		Roomy: c.roomy,
+		Roomy:   c.roomy,
 		Landing: func(ctx context.Context) { c.changes.begin(context.WithoutCancel(ctx)) },
 		Budget:  c.purse, Emit: c.errands.named(c.events.emit), Warn: c.warn, Behind: c.behind, Over: c.unheard, Redact: c.redactor.Bytes,
 	}

@@ -3,8 +3,10 @@ package coordinator
 import (
 	"bufio"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +42,8 @@ type writeLog struct {
 	turns  int        // under way
 	paths  map[string]*written
 	blind  []span           // in which a command ran unseen
-	live   int              // commands that run
+	live   map[int]func()   // read what commands that run have written
+	begun  int              // commands
 	recent map[string]*look // written by those, which have not ended
 	looker *time.Timer      // nil when nothing is looked for
 	out    *os.File
@@ -50,6 +53,7 @@ type writeLog struct {
 // look is when it is looked next whether a write has reached the file, and what was
 // seen last.
 type look struct {
+	from time.Time // when the file had last changed before the write; zero: it was not there
 	seen fileStamp
 	wait time.Duration
 	due  time.Time
@@ -87,7 +91,7 @@ func newWriteLog(root, dir string) *writeLog {
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		root = real
 	}
-	l := &writeLog{root: root, paths: map[string]*written{}, recent: map[string]*look{}}
+	l := &writeLog{root: root, paths: map[string]*written{}, recent: map[string]*look{}, live: map[int]func(){}}
 	if dir != "" {
 		l.file = filepath.Join(dir, writesFile)
 	}
@@ -188,15 +192,18 @@ func (l *writeLog) load() (tasks []taskChange) {
 func (l *writeLog) task(t *taskChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.flush()
 	l.append(line{Task: t})
 }
 
 // Began implements accesspolicy.Writes.
-func (l *writeLog) Began() (ended func(seen bool)) {
+func (l *writeLog) Began(read func()) (ended func(seen bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	from := time.Now()
-	l.live++
+	l.begun++
+	n := l.begun
+	l.live[n] = read
 	return func(seen bool) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -205,7 +212,7 @@ func (l *writeLog) Began() (ended func(seen bool)) {
 			l.blind = append(l.blind, span{From: from, To: time.Now()})
 			l.append(line{Blind: l.blind})
 		}
-		if l.live--; l.live == 0 {
+		if delete(l.live, n); len(l.live) == 0 {
 			l.settle()
 		}
 	}
@@ -232,23 +239,48 @@ func (l *writeLog) watchEnds() {
 	}
 }
 
+// lookForEnds looks at files first and reads the records then: where the end of a later
+// write was seen, that write is on record by then, and has a look of its own.
 func (l *writeLog) lookForEnds() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.flush()
-	l.looker = nil
+	type stamped struct {
+		path string
+		look *look
+		now  *fileStamp
+		at   time.Time // when the file had last changed
+	}
+	var list []stamped
 	more := false
+	l.mu.Lock()
+	l.looker = nil
 	for p, k := range l.recent {
-		w := l.paths[p]
-		if w == nil || k.wait > lastLook {
+		if l.paths[p] == nil || k.wait > lastLook {
 			continue
 		}
 		more = true
-		if time.Now().Before(k.due) {
+		if !time.Now().Before(k.due) {
+			at := l.changed(p) // before the stamp, which then is not older
+			list = append(list, stamped{p, k, l.stamp(p), at})
+		}
+	}
+	reads := slices.Collect(maps.Values(l.live))
+	l.mu.Unlock()
+	for _, read := range reads {
+		read()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.flush()
+	for _, x := range list {
+		p, k, now, w := x.path, x.look, x.now, l.paths[x.path]
+		if w == nil || l.recent[p] != k {
 			continue
 		}
 		k.wait *= 2
-		if now := l.stamp(p); *now != k.seen || w.After == nil { // it may have been there when the record came
+		if w.After == nil && x.at.Equal(k.from) { // the write has not reached it
+			k.due = time.Now().Add(k.wait)
+			continue
+		}
+		if *now != k.seen || w.After == nil { // it may have been there when the record came
 			w.Other = w.Other || w.After != nil && w.After.Inode != now.Inode
 			w.After, k.seen, k.wait = now, *now, shortWrite
 			l.append(line{Path: []byte(p), Write: w})
@@ -268,7 +300,7 @@ func (l *writeLog) Wrote(list []sandbox.Write) {
 	for _, w := range list {
 		if p, ok := l.name(w.Path); ok {
 			l.note(p, w)
-			l.recent[p] = &look{seen: *l.stamp(p), wait: shortWrite, due: time.Now().Add(shortWrite)}
+			l.recent[p] = &look{from: w.Before, seen: *l.stamp(p), wait: shortWrite, due: time.Now().Add(shortWrite)}
 			l.watchEnds()
 		}
 	}

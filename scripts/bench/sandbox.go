@@ -144,8 +144,8 @@ func (l *lab) unpack(r *exec.Runner, project, home string, env []string) (err er
 // recorded keeps no record of what commands write, but has it made.
 type recorded struct{}
 
-func (recorded) Began() (ended func(bool)) { return func(bool) {} }
-func (recorded) Wrote([]sandbox.Write)     {}
+func (recorded) Began(func()) (ended func(bool)) { return func(bool) {} }
+func (recorded) Wrote([]sandbox.Write)           {}
 
 func plainSpawn(ctx context.Context, dir string, env []string) error {
 	c := osexec.CommandContext(ctx, "/bin/true")

@@ -69,18 +69,19 @@ type Options struct {
 // Writes keeps a record of what commands write. It is safe for concurrent use.
 type Writes interface {
 	// Began is called before a command starts, and what it returns after its end, with
-	// whether Wrote was called with all that the command wrote.
-	Began() (ended func(seen bool))
+	// whether Wrote was called with all that the command wrote. read has Wrote called with
+	// what the command has begun to write before.
+	Began(read func()) (ended func(seen bool))
 	// Wrote is called with what began to be written, soon after.
 	Wrote([]sandbox.Write)
 }
 
 // began begins the record of what a command writes.
-func (s *Sandbox) began() (ended func(seen bool)) {
+func (s *Sandbox) began(sp exec.Spec) (ended func(seen bool)) {
 	if s.o.Writes == nil {
 		return func(bool) {}
 	}
-	return s.o.Writes.Began()
+	return s.o.Writes.Began(sp.Record.Read)
 }
 
 // Call is what one command is allowed besides.
@@ -193,7 +194,7 @@ func (s *Sandbox) Prepare(sp exec.Spec, o Call) (exec.Spec, error) {
 func (s *Sandbox) prepare(sp exec.Spec, o Call, cache *buildcache.Cache) (exec.Spec, error) {
 	added := sp.Env
 	if s.o.Writes != nil {
-		sp.Watch, sp.OnWrite = s.o.Root, s.o.Writes.Wrote
+		sp.Record = exec.NewRecord(s.o.Root, s.o.Writes.Wrote)
 	}
 	if s.o.Off || o.Outside {
 		sp.Env = slices.Concat(exec.Environ(s.o.Environ), added)
@@ -233,7 +234,7 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 			if w != nil {
 				w.held = s.hold(sp.Confine, func() { end(errReplaced) })
 			}
-			ended := s.began()
+			ended := s.began(sp)
 			res, err = s.o.Proc.Run(run, sp)
 			ended(res.Watched || res.Duration == 0) // else it was not started
 			if errors.Is(err, errReplaced) {
@@ -299,7 +300,7 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 			w.held = s.hold(sp.Confine, func() { close(replaced) })
 		}
 		var err error
-		over = s.began()
+		over = s.began(sp)
 		if job, err = s.o.Proc.Start(ctx, sp); err != nil {
 			over(true) // nothing was started
 			s.after(w, w.release())

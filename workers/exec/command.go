@@ -38,7 +38,6 @@ type command struct {
 	readers sync.WaitGroup
 	stdin   *os.File      // write end of the pipe that feeds a Reader; may be nil
 	fed     chan struct{} // closed when the Reader is done; nil without stdin
-	record  *record       // of what the command writes; nil without Spec.Watch
 
 	// killed and survivors are set before ended is closed, when nothing of the command
 	// runs any more; finished is closed when its output is complete.
@@ -92,19 +91,19 @@ func (c *command) start(supervisor *supervise.Supervisor) error {
 		c.closePipes()
 		return fmt.Errorf("run %q: %w", s.name(), ErrStopped)
 	}
-	if c.record, err = newRecord(s); err != nil {
+	if err = s.Record.open(); err != nil {
 		c.closePipes()
 		return &Error{Op: "open pipes for", Path: s.name(), Err: err, Hint: startError("", err).Hint}
 	}
 	cmd := supervise.Command{Tag: c.tag, Path: path, Argv: s.Argv, Env: env, Dir: dir, Files: stdio, Tool: s.Tool, Policy: s.Confine}
-	if c.record != nil {
-		cmd.Watch, cmd.Record = s.Watch, c.record.file.Fd()
+	if s.Record != nil && s.Record.file != nil {
+		cmd.Watch, cmd.Record = s.Record.dir, s.Record.file.Fd()
 	}
 	c.began = time.Now()
 	c.group, err = supervisor.Start(cmd)
 	if err != nil {
 		c.closePipes()
-		c.record.close()
+		s.Record.close()
 		var unconfined *fs.PathError
 		if errors.As(err, &unconfined) {
 			return confineError(unconfined)
@@ -121,9 +120,7 @@ func (c *command) start(supervisor *supervise.Supervisor) error {
 		c.fed = make(chan struct{})
 		go c.feed()
 	}
-	if c.record != nil {
-		c.record.follow()
-	}
+	s.Record.follow()
 	return nil
 }
 
@@ -274,7 +271,7 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	c.killed = append(c.killed, res.Killed...)
 	close(c.ended)
 	c.drain()
-	res.Watched = c.record.close()
+	res.Watched = c.spec.Record.close()
 	res.OutputErr = c.rec.close()
 	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
 	res.Duration = time.Since(c.began)

@@ -6,46 +6,68 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/exec/supervise"
 )
 
-// recordInterval bounds how long Spec.OnWrite comes after the beginning of a write.
+// recordInterval bounds how long the report of a write comes after its beginning.
 const recordInterval = 10 * time.Millisecond
 
-// record is a file in memory, to which the init of a command appends what the command is
-// about to write. It needs no process to take it, so that a write costs the command little,
-// and it is whole whatever is killed.
-type record struct {
-	file       *os.File
-	size       int64  // of what has been read
-	rest       []byte // begin of a line that was being written
+// Record is what one command writes below a directory. It is a file in memory, to which
+// the init of the command appends what that is about to write. It needs no process to take
+// it, so that a write costs the command little, and it is whole whatever is killed. It is
+// safe for concurrent use.
+type Record struct {
+	dir  string
+	tell func([]sandbox.Write)
+
+	mu         sync.Mutex // guards what follows
+	file       *os.File   // nil before the start and after the end of the command
+	size       int64      // of what has been read
+	rest       []byte     // begin of a line that was being written
 	begun, gap bool
-	tell       func([]sandbox.Write)
-	over       chan struct{}
-	followed   chan struct{} // closed when follow has returned
+
+	over     chan struct{}
+	followed chan struct{} // closed when follow has returned
 }
 
-// newRecord returns nil where s needs no record or the system has none.
-func newRecord(s Spec) (*record, error) {
-	if s.Watch == "" || s.OnWrite == nil {
-		return nil, nil
+// NewRecord returns a Record of what a command will write below dir, which has no symbolic
+// links. tell is called with the writes that began, in their order and soon after, one
+// call at a time, on another goroutine or that of Read, and never after Run has returned
+// or the job is done.
+func NewRecord(dir string, tell func([]sandbox.Write)) *Record { return &Record{dir: dir, tell: tell} }
+
+// Read reports all writes that began before the call, unless the command has ended.
+func (r *Record) Read() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read()
+}
+
+// open makes the file. Where the system has none nothing is on record.
+func (r *Record) open() error {
+	if r == nil {
+		return nil
 	}
 	f, err := memoryFile("record")
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil, nil
+		return nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &record{file: f, tell: s.OnWrite, over: make(chan struct{})}, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.file = f
+	return err
 }
 
 // follow reads the record every recordInterval, on another goroutine.
-func (r *record) follow() {
-	r.followed = make(chan struct{})
+func (r *Record) follow() {
+	if r == nil || r.file == nil {
+		return
+	}
+	r.over, r.followed = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(r.followed)
 		tick := time.NewTicker(recordInterval)
@@ -55,7 +77,7 @@ func (r *record) follow() {
 			case <-r.over:
 				return
 			case <-tick.C:
-				r.read()
+				r.Read()
 			}
 		}
 	}()
@@ -63,22 +85,27 @@ func (r *record) follow() {
 
 // close reads the rest, once nothing of the command is left, and returns whether
 // everything that the command wrote was on record.
-func (r *record) close() (complete bool) {
-	if r == nil {
+func (r *Record) close() (complete bool) {
+	if r == nil || r.file == nil {
 		return false
 	}
-	defer func() { _ = r.file.Close() }()
-	if r.followed == nil { // it never started
-		return false
+	if r.followed != nil {
+		close(r.over)
+		<-r.followed
 	}
-	close(r.over)
-	<-r.followed
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.read()
+	_ = r.file.Close()
+	r.file = nil
 	return r.begun && !r.gap && len(r.rest) == 0
 }
 
-// read reports what was added.
-func (r *record) read() {
+// read reports what was added; mu is held.
+func (r *Record) read() {
+	if r.file == nil {
+		return
+	}
 	added, err := io.ReadAll(io.NewSectionReader(r.file, r.size, 1<<62))
 	r.size += int64(len(added))
 	r.gap = r.gap || err != nil

@@ -42,14 +42,13 @@ func TestWritesAreSeen(t *testing.T) {
 			y.held.Protect = nil
 			proj := filepath.Join(y.base, "proj")
 			var got []string
-			res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", c.script}, Dir: proj, Env: y.env, Confine: &y.held, Watch: proj,
-				OnWrite: func(list []sandbox.Write) {
-					for _, w := range list {
-						if p := strings.TrimPrefix(w.Path, proj+"/"); !strings.HasPrefix(p, "src/sed") {
-							got = append(got, p)
-						}
+			res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", c.script}, Dir: proj, Env: y.env, Confine: &y.held, Record: NewRecord(proj, func(list []sandbox.Write) {
+				for _, w := range list {
+					if p := strings.TrimPrefix(w.Path, proj+"/"); !strings.HasPrefix(p, "src/sed") {
+						got = append(got, p)
 					}
-				}})
+				}
+			})})
 			if err != nil || res.ExitCode != 0 {
 				t.Fatalf("%v, exit %d: %s", err, res.ExitCode, res.Stdout.String())
 			}
@@ -72,8 +71,8 @@ func TestWritesOfAKilledCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []sandbox.Write
-	res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", "echo x > src/main; echo x > new; kill -9 $$"}, Dir: proj, Env: y.env, Confine: &y.held, Watch: proj,
-		OnWrite: func(list []sandbox.Write) { got = append(got, list...) }})
+	res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", "echo x > src/main; echo x > new; kill -9 $$"}, Dir: proj, Env: y.env, Confine: &y.held,
+		Record: NewRecord(proj, func(list []sandbox.Write) { got = append(got, list...) })})
 	if err != nil || !res.Watched || len(got) != 2 || got[0].Before.Before(info.ModTime()) || !got[1].Before.IsZero() {
 		t.Errorf("%v, all: %v, seen %v", err, res.Watched, got)
 	}
@@ -84,12 +83,11 @@ func TestWritesOfAnUnconfinedCommand(t *testing.T) {
 	r := newRunner(t)
 	dir := newYard(t).base
 	var got []string
-	res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", "echo x > proj/new; sh -c 'rm proj/rc'"}, Dir: dir, Watch: dir,
-		OnWrite: func(list []sandbox.Write) {
-			for _, w := range list {
-				got = append(got, strings.TrimPrefix(w.Path, dir+"/"))
-			}
-		}})
+	res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", "echo x > proj/new; sh -c 'rm proj/rc'"}, Dir: dir, Record: NewRecord(dir, func(list []sandbox.Write) {
+		for _, w := range list {
+			got = append(got, strings.TrimPrefix(w.Path, dir+"/"))
+		}
+	})})
 	if err != nil || !res.Watched || !slices.Equal(got, []string{"proj/new", "proj/rc"}) {
 		t.Errorf("%v, all: %v, seen %v", err, res.Watched, got)
 	}

@@ -50,13 +50,9 @@ type Spec struct {
 	// cannot be restricted is not run, and the error is an *Error. Layers shows which
 	// means there are; whether they suffice is the caller's decision.
 	Confine *sandbox.Policy
-	// Watch is a directory, without symbolic links, below which is seen
-	// what the command and its descendants write; "" sees nothing. OnWrite is called with
-	// the writes that began, in their order and soon after, one call at a time, on another
-	// goroutine and never after Run has returned or the job is done. Result.Watched reports
-	// that it was called with all of them.
-	Watch   string
-	OnWrite func([]sandbox.Write)
+	// Record gets what the command and its descendants write; nil gets nothing. It is of
+	// this command alone. Result.Watched reports that it got everything.
+	Record *Record
 }
 
 // Result is the outcome of a command.
@@ -74,8 +70,8 @@ type Result struct {
 	// OutputErr is the reason why Spec.OutputFile is missing or incomplete; nil when
 	// it was not needed, is complete, or reached MaxFileBytes.
 	OutputErr error
-	// Watched reports that Spec.OnWrite was called with everything that the command wrote
-	// below Spec.Watch.
+	// Watched reports that Spec.Record got everything that the command wrote below its
+	// directory.
 	Watched bool
 	// Killed lists what the command left running and had to be killed.
 	Killed []supervise.Process
