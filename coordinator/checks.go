@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ralph/coordinator/desk"
+	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
 )
@@ -86,7 +87,7 @@ func (c *Coordinator) projectChecks() (commands []string, proposed bool) {
 
 // chosenCheck is the check that the user named, "" for none.
 func (c *Coordinator) chosenCheck() string {
-	if c.cfg.Check == checkNone {
+	if c.cfg.Check == loop.CheckNone {
 		return ""
 	}
 	return c.cfg.Check
@@ -95,7 +96,7 @@ func (c *Coordinator) chosenCheck() string {
 // proposedCheck is the check that the project's configuration names and the user does
 // not, "" for none. A repository cannot switch checks off.
 func (c *Coordinator) proposedCheck() string {
-	if c.cfg.Check != "" || c.cfg.ProposedCheck == checkNone {
+	if c.cfg.Check != "" || c.cfg.ProposedCheck == loop.CheckNone {
 		return ""
 	}
 	return c.cfg.ProposedCheck

@@ -75,7 +75,7 @@ type Coordinator struct {
 	errands   *errands
 	planning  planning
 	typed     ownCommands
-	byHand    sync.WaitGroup // what runs beside the work: the user's commands, the sweep of the start
+	byHand    sync.WaitGroup // counts the user's commands and the sweep at the start, for Close
 
 	// name is what this one is called among the agents; host is the coordinator
 	// in which a guest works, nil for a Ralph of its own.

@@ -18,11 +18,8 @@ import (
 	"ralph/workers/tempdir"
 )
 
-// checkNone is the value of check that switches the detected tests off.
-const checkNone = loop.CheckNone
-
-// detection keeps what is known of the project's own tests, the check of work for which
-// none is named.
+// detection holds the state of the detected check: whether its command was shown, and its
+// results on states before the work.
 type detection struct {
 	shown sync.Once // the user was shown which command was chosen
 	// mu guards baselines and is held while tests run on a state before the work, so
@@ -34,7 +31,7 @@ type detection struct {
 // detected returns the project's own tests as a check, and the file that proposes
 // them; ok is false for none, and where --check none switches them off.
 func (c *Coordinator) detected() (check plan.Check, source string, ok bool) {
-	if c.cfg.Check == checkNone {
+	if c.cfg.Check == loop.CheckNone {
 		return plan.Check{}, "", false
 	}
 	p, err := project.Detect(c.closing, c.opt.Root)

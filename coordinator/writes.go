@@ -43,7 +43,7 @@ type writeLog struct {
 	paths  map[string]*written
 	blind  []span           // in which a command ran unseen
 	live   map[int]func()   // read what commands that run have written
-	begun  int              // commands
+	begun  int              // commands that have begun, and the last key of live
 	recent map[string]*look // written by those, which have not ended
 	looker *time.Timer      // nil when nothing is looked for
 	out    *os.File

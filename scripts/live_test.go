@@ -463,6 +463,9 @@ func TestForceAsksFirst(t *testing.T) {
 	if len(o.requests("stop")) != 1 {
 		t.Errorf("asked %+v", o.requests("stop"))
 	}
+	if d := b.document(); d["exit_code"] != 0.0 || d["ok"] != true { // once the other has left, the session goes on
+		t.Errorf("%v %s", d, b.err.String())
+	}
 }
 
 // paused makes a session that can be resumed.

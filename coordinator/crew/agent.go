@@ -71,8 +71,8 @@ type Agent struct {
 	Landing  Landing  `json:"merge,omitempty"`
 	Commit   string   `json:"commit,omitempty"`
 	Files    []string `json:"files,omitempty"`
-	// Combined says that it was merged with work that was not in its tree when it was
-	// checked.
+	// Combined reports that the branch it was merged into held work that its tree lacked
+	// when its checks ran.
 	Combined bool `json:"combined,omitempty"`
 	// Errand names what it does of a plan, Weakened what in its changes makes a
 	// check or a test prove less: such work is merged by the user alone.

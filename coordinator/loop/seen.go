@@ -81,7 +81,7 @@ func Moved(s feature.Snapshot, to map[string]plan.Status) (feature.Snapshot, err
 	}
 	for id := range to {
 		if t := st.Tasks[id]; t != nil {
-			t.reopen() // what is done the plan says
+			t.reopen() // whether it is done is read from the plan
 		}
 		st.quit(id)
 	}

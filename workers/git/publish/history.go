@@ -268,6 +268,9 @@ func Recover(ctx context.Context, o Options) Report {
 	}
 	for _, dir := range o.Dirs {
 		for _, name := range leftovers(dir) {
+			if _, err := os.Lstat(filepath.Join(o.Records, name)); err == nil {
+				continue // of a repository elsewhere
+			}
 			// No command ran in a layer that is not on record.
 			_ = os.Remove(filepath.Join(dir, name, "upper"))
 			_ = os.Remove(filepath.Join(dir, name, "work"))
@@ -298,11 +301,7 @@ func (h *History) recover(ctx context.Context, name string) Report {
 	if c.layer = c.before.Layer; c.layer == "" {
 		c.layer = c.dir
 	}
-	if err != nil { // it was killed before a command ran in it
-		_ = removeAll(c.dir) // it is tried again at the next start
-		return Report{}
-	}
-	if at := c.before.Common; at != h.o.Git.CommonDir && below(h.o.Root, at) && unsupported(at) == "" {
+	if at := c.before.Common; err == nil && at != h.o.Git.CommonDir && below(h.o.Root, at) && unsupported(at) == "" {
 		// It is of another repository in the tree.
 		o := h.o
 		o.Git = git.Location{Root: filepath.Dir(at), GitDir: at, CommonDir: at}
@@ -310,7 +309,8 @@ func (h *History) recover(ctx context.Context, name string) Report {
 		c.h = h
 	}
 	list, lerr := os.ReadDir(c.upper())
-	if c.before.Common != h.o.Git.CommonDir { // it is of a repository elsewhere
+	if err != nil || c.before.Common != h.o.Git.CommonDir {
+		// It was killed before a command ran in it, or is of a repository elsewhere.
 		if len(list) == 0 && !errors.Is(lerr, os.ErrPermission) {
 			_ = c.remove() // it is tried again at the next start
 		}

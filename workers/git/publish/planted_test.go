@@ -63,6 +63,17 @@ func TestPlantedLayers(t *testing.T) {
 	if after := w.user(see); after != before {
 		t.Errorf("the repository is now\n%s\nbefore\n%s", after, before)
 	}
+	// What a command wrote outlives a record that cannot be read.
+	broken := filepath.Join(o.Records, strings.Replace(name, "999999999", "999999998", 1))
+	if err := os.MkdirAll(filepath.Join(broken, "upper"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.put(filepath.Join(broken, "upper", "work"), "x")
+	w.put(filepath.Join(broken, recordFile), "{")
+	Recover(context.Background(), o)
+	if _, err := os.Stat(filepath.Join(broken, "upper", "work")); err != nil {
+		t.Error(err)
+	}
 	// The same on record is finished: the test can fail.
 	at := filepath.Join(o.Records, name)
 	if err := os.Mkdir(at, 0o700); err != nil {
