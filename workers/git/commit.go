@@ -79,22 +79,42 @@ const lockOwner = "ralph "
 // finish.
 func (r *Repo) lockIndex() (func(), error) {
 	lock := filepath.Join(r.gitDir, "index.lock")
-	f, err := os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	sweepIndexes(r.gitDir)
+	content := fmt.Appendf(nil, "%s%d\n", lockOwner, os.Getpid())
+	err := CreateLock(lock, content)
 	if errors.Is(err, fs.ErrExist) && staleLock(lock) && os.Remove(lock) == nil {
-		f, err = os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		err = CreateLock(lock, content)
 	}
 	if err != nil {
 		return nil, &Error{Op: "commit", Path: r.workTree, Err: fmt.Errorf("lock the index: %w", err),
 			Hint: "another git is at work here, or one crashed: end it, or if none runs delete " + lock}
 	}
-	unlock := func() { _ = os.Remove(lock) } // a lock that stays is named by the hint of the next commit
-	_, err = fmt.Fprintf(f, "%s%d\n", lockOwner, os.Getpid())
-	if err = errors.Join(err, f.Close()); err != nil {
-		unlock()
-		return nil, fmt.Errorf("lock index: %w", err)
+	return func() { _ = os.Remove(lock) }, nil // a lock that stays is named by the hint of the next commit
+}
+
+// CreateLock makes a lock file of git that holds content from its first moment, so
+// that a Ralph that is killed never leaves one of which nobody can say whose it is.
+// The error is [fs.ErrExist] when there is a lock. A file system without hard links
+// gets the content a moment later.
+func CreateLock(path string, content []byte) error {
+	temp := filepath.Join(filepath.Dir(path), exec.TempName("lock"))
+	defer func() { _ = os.Remove(temp) }() // one that stays is swept
+	if err := os.WriteFile(temp, content, 0o644); err != nil {
+		return err
 	}
-	sweepIndexes(r.gitDir)
-	return unlock, nil
+	err := os.Link(temp, path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path)
+	}
+	return err
 }
 
 // staleLock says that a lock was made by a Ralph that is no more.

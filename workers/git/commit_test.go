@@ -2,6 +2,8 @@ package git
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -135,6 +137,44 @@ func TestCommitLocked(t *testing.T) {
 	for _, e := range left {
 		if strings.HasPrefix(e.Name(), "index-") || e.Name() == "index.lock" {
 			t.Errorf("left %s behind", e.Name())
+		}
+	}
+}
+
+// TestLockIsWhole reads Ralph's lock of the index at every moment: what kill -9
+// leaves has its owner in it, or the next Ralph could not take it over.
+func TestLockIsWhole(t *testing.T) {
+	w := newRepo(t)
+	r, lock := w.open(), w.path(".git/index.lock")
+	want := fmt.Sprintf("%s%d\n", lockOwner, os.Getpid())
+	done := make(chan struct{})
+	var seen int
+	go func() {
+		defer close(done)
+		for range 2000 {
+			unlock, err := r.lockIndex()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			unlock()
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			if seen == 0 {
+				t.Error("the lock was never seen")
+			}
+			return
+		default:
+		}
+		text, err := os.ReadFile(lock)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if seen++; err != nil || string(text) != want {
+			t.Fatalf("the lock holds %q, %v", text, err)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (p *publication) lock(ctx context.Context, pl *plan) error {
 		}
 		p.h.step("lock")
 		at := filepath.Join(t.dir, "index.lock")
-		f, err := create(ctx, at)
+		err := lockFor(ctx, at, pl.indexLock(t))
 		if errors.Is(err, os.ErrExist) {
 			t.late = true // somebody else's git is at work
 			continue
@@ -116,10 +116,6 @@ func (p *publication) lock(ctx context.Context, pl *plan) error {
 			return fmt.Errorf("lock the index: %w", err)
 		}
 		t.lock = at
-		_, err = f.Write(pl.indexLock(t))
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("lock the index: %w", err)
-		}
 		t.late = !p.untouched(pl, t)
 	}
 	return nil
@@ -157,18 +153,18 @@ func (p *publication) untouched(pl *plan, t *treeChange) bool {
 	return now.equal(was)
 }
 
-// create makes a lock; it waits a while for one that is there.
-func create(ctx context.Context, at string) (*os.File, error) {
+// lockFor makes a lock; it waits a while for one that is there.
+func lockFor(ctx context.Context, at string, content []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	for {
-		f, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		err := git.CreateLock(at, content)
 		if !errors.Is(err, os.ErrExist) {
-			return f, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return err
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -267,17 +263,15 @@ func (p *publication) settle(pl *plan, t *treeChange) error {
 // moveHead replaces HEAD under git's lock, when it is as it was, and records it.
 func (p *publication) moveHead(pl *plan, t *treeChange) error {
 	at := filepath.Join(t.dir, "HEAD")
-	f, err := create(context.Background(), at+".lock")
+	err := lockFor(context.Background(), at+".lock", []byte(t.head+"\n"))
 	if errors.Is(err, os.ErrExist) {
 		return errMoved
 	}
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(t.head + "\n")
-	err = errors.Join(err, f.Close())
-	now, rerr := readFile(at, maxRefBytes)
-	if err = errors.Join(err, rerr); err == nil && strings.TrimSpace(string(now)) != t.was.Head {
+	now, err := readFile(at, maxRefBytes)
+	if err == nil && strings.TrimSpace(string(now)) != t.was.Head {
 		err = errMoved
 	}
 	if err == nil {

@@ -166,21 +166,24 @@ func (p *publication) configure(ctx context.Context, pl *plan) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return errors.Join(err, fmt.Errorf("%q is not a regular file", at))
 	}
-	f, err := create(ctx, at+".lock")
-	if err != nil {
+	lock := at + ".lock"
+	if err := lockFor(ctx, lock, nil); err != nil {
 		return err
 	}
 	now, err := p.settings(ctx, at)
 	pl.config = slices.DeleteFunc(pl.config, func(s setting) bool { return set(now, s) })
 	if err == nil {
-		_, err = f.Write(pl.configText())
+		err = os.WriteFile(lock, pl.configText(), 0o644)
 	}
-	if err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Close()); err == nil {
+	if err == nil {
+		err = os.Chmod(lock, info.Mode().Perm())
+	}
+	if err == nil {
 		p.h.step("config")
-		err = os.Rename(at+".lock", at)
+		err = os.Rename(lock, at)
 	}
 	if err != nil {
-		_ = os.Remove(at + ".lock") // one that stays is in the journal
+		_ = os.Remove(lock) // one that stays is in the journal
 	}
 	return err
 }
