@@ -79,12 +79,23 @@ func (t *Trees) at(name string) {
 // errHalf means that files could not be put back; the journal knows which.
 var errHalf = errors.New("the tree has half of the change; it is finished the next time")
 
-func ready(n int) string { return strconv.Itoa(n) + ".new" }
-func saved(n int) string { return strconv.Itoa(n) + ".old" }
+// stagedTree is where git writes files before they are ready.
+const stagedTree = "tree"
+
+// ready and saved are where the new and the old content of a file are. Their names
+// follow from that of the file, so that a later Ralph, which finishes a part of the
+// files, finds those of the first.
+func (t *Trees) ready(s step) string { return filepath.Join(t.landing(), s.temp()+".new") }
+func (t *Trees) saved(s step) string { return filepath.Join(t.landing(), s.temp()+".old") }
+
+func (s step) temp() string {
+	sum := sha256.Sum256(s.Path)
+	return hex.EncodeToString(sum[:8])
+}
 
 // stage writes the new content of files beside the state of Ralph, through git,
-// so that line ends come out as the user's git makes them; with back the old one.
-func (t *Trees) stage(ctx context.Context, files []step, back bool) error {
+// so that line ends come out as the user's git makes them.
+func (t *Trees) stage(ctx context.Context, files []step) error {
 	if err := removeAll(t.landing()); err != nil {
 		return err
 	}
@@ -99,12 +110,8 @@ func (t *Trees) stage(ctx context.Context, files []step, back bool) error {
 	defer remove()
 	var info, names []byte
 	for _, s := range files {
-		mode, blob := s.NewMode, s.NewHash
-		if back {
-			mode, blob = s.OldMode, s.OldHash
-		}
-		if mode != modeNone {
-			info = fmt.Appendf(info, "%s %s 0\t%s\x00", mode, blob, s.Path)
+		if s.NewMode != modeNone {
+			info = fmt.Appendf(info, "%s %s 0\t%s\x00", s.NewMode, s.NewHash, s.Path)
 			names = append(append(names, s.Path...), 0)
 		}
 	}
@@ -114,7 +121,7 @@ func (t *Trees) stage(ctx context.Context, files []step, back bool) error {
 	if _, _, err := p.Run(ctx, git.Call{Args: []string{"update-index", "-z", "--index-info"}, Stdin: info, Index: index}); err != nil {
 		return err
 	}
-	tree := filepath.Join(t.landing(), "tree")
+	tree := filepath.Join(t.landing(), stagedTree)
 	args := []string{"checkout-index", "--prefix=" + tree + "/", "-z", "--stdin"}
 	if _, _, err := p.Run(ctx, git.Call{Args: args, Stdin: names, Index: index}); err != nil {
 		return err
@@ -124,19 +131,15 @@ func (t *Trees) stage(ctx context.Context, files []step, back bool) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	for i, s := range files {
-		mode := s.NewMode
-		if back {
-			mode = s.OldMode
-		}
-		if mode == modeNone {
+	for _, s := range files {
+		if s.NewMode == modeNone {
 			continue
 		}
-		to := filepath.Join(t.landing(), ready(i))
+		to := t.ready(s)
 		if err := os.Rename(filepath.Join(tree, filepath.FromSlash(string(s.Path))), to); err != nil {
 			return err
 		}
-		if err := adapt(root, s, mode, to); err != nil {
+		if err := adapt(root, s, to); err != nil {
 			return err
 		}
 	}
@@ -145,8 +148,8 @@ func (t *Trees) stage(ctx context.Context, files []step, back bool) error {
 
 // adapt gives a staged file the permissions of the one that it replaces, and its
 // line ends where these are not those that git would write.
-func adapt(root *os.Root, s step, mode, staged string) error {
-	if mode == modeLink {
+func adapt(root *os.Root, s step, staged string) error {
+	if s.NewMode == modeLink {
 		return nil
 	}
 	name := string(s.Path)
@@ -157,7 +160,7 @@ func adapt(root *os.Root, s step, mode, staged string) error {
 			}
 		}
 		perm := info.Mode().Perm()
-		if mode == modeExec {
+		if s.NewMode == modeExec {
 			perm |= perm >> 2 & 0o111
 		} else {
 			perm &^= 0o111
@@ -215,13 +218,13 @@ func (t *Trees) replaceAll(files []step) (edited []string, err error) {
 			}
 			t.at("file " + strconv.Itoa(i))
 			written := t.OnWrite(filepath.Join(t.loc.Root, filepath.FromSlash(string(s.Path))))
-			same, err := t.replace(root, i, s)
+			same, err := t.replace(root, s)
 			if written(err == nil && same); err == nil && same {
 				done = append(done, i)
 				continue
 			}
 			for _, i := range slices.Backward(done) {
-				if berr := t.putBack(root, i, files[i]); berr != nil {
+				if berr := t.putBack(root, files[i]); berr != nil {
 					return nil, errors.Join(errHalf, err, fmt.Errorf("put %q back: %w", files[i].Path, berr))
 				}
 			}
@@ -235,9 +238,9 @@ func (t *Trees) replaceAll(files []step) (edited []string, err error) {
 }
 
 // replace does one step. What was there is kept beside the staged files.
-func (t *Trees) replace(root *os.Root, n int, s step) (same bool, err error) {
+func (t *Trees) replace(root *os.Root, s step) (same bool, err error) {
 	name := string(s.Path)
-	fresh, old := filepath.Join(t.landing(), ready(n)), filepath.Join(t.landing(), saved(n))
+	fresh, old := t.ready(s), t.saved(s)
 	full := filepath.Join(t.loc.Root, filepath.FromSlash(name))
 	if s.NewMode != modeNone {
 		if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
@@ -255,6 +258,7 @@ func (t *Trees) replace(root *os.Root, n int, s step) (same bool, err error) {
 		if err := moveOut(at, old); err != nil {
 			return false, err
 		}
+		t.at("look at " + name)
 		if !is(old, s.stamp) {
 			return false, moveIn(old, at)
 		}
@@ -276,6 +280,7 @@ func (t *Trees) replace(root *os.Root, n int, s step) (same bool, err error) {
 	if err := swap(fresh, old, at); err != nil {
 		return false, err
 	}
+	t.at("look at " + name)
 	if is(old, s.stamp) {
 		return true, nil
 	}
@@ -299,9 +304,9 @@ func is(path string, s stamp) bool {
 }
 
 // putBack takes one step back.
-func (t *Trees) putBack(root *os.Root, n int, s step) error {
+func (t *Trees) putBack(root *os.Root, s step) error {
 	name := string(s.Path)
-	fresh, old := filepath.Join(t.landing(), ready(n)), filepath.Join(t.landing(), saved(n))
+	fresh, old := t.ready(s), t.saved(s)
 	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return err
 	}
@@ -364,6 +369,9 @@ func (t *Trees) recover(ctx context.Context) error {
 }
 
 func (t *Trees) resume(ctx context.Context, j journal) error {
+	if err := t.giveBack(ctx, j); err != nil {
+		return err
+	}
 	old, recent, err := t.sides(ctx, j)
 	if err != nil {
 		return err
@@ -391,7 +399,7 @@ func (t *Trees) resume(ctx context.Context, j journal) error {
 			s.OldMode, s.OldHash, s.NewMode, s.NewHash = s.NewMode, s.NewHash, s.OldMode, s.OldHash
 		}
 	}
-	if err := t.stage(ctx, todo, false); err != nil {
+	if err := t.stage(ctx, todo); err != nil {
 		return err
 	}
 	edited, err := t.replaceAll(todo)
@@ -401,7 +409,7 @@ func (t *Trees) resume(ctx context.Context, j journal) error {
 	if err != nil {
 		return err
 	}
-	if err := t.keepUnknown(ctx, j, leftovers); err != nil {
+	if err := t.keepUnknown(j, leftovers); err != nil {
 		return err
 	}
 	if back {
@@ -470,31 +478,104 @@ func (t *Trees) rescue() (string, error) {
 	return to, os.Rename(t.landing(), to)
 }
 
-// keepUnknown removes what was left but for files that git has not: a file that
-// was changed in the very moment in which it was replaced.
-func (t *Trees) keepUnknown(ctx context.Context, j journal, dir string) error {
-	if dir == "" {
-		return nil
+// giveBack puts into the tree what the user saved at the very moment in which a
+// file was replaced, and what a Ralph that was killed then could not look at. Where
+// the user has saved since, that stays, and the earlier version is rescued.
+func (t *Trees) giveBack(ctx context.Context, j journal) error {
+	if past, err := t.beyond(ctx, j); err != nil || past {
+		return err
 	}
-	known := map[string]bool{}
+	root, err := os.OpenRoot(t.loc.Root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	known := j.contents()
 	for _, s := range j.Files {
-		known[s.OldHash], known[s.NewHash] = true, true
-	}
-	keep := false
-	for i, s := range j.Files {
-		for _, name := range []string{ready(i), saved(i)} {
-			b, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
+		for _, from := range []string{t.ready(s), t.saved(s)} {
+			if is, err := known.has(from); err != nil || is {
+				continue // there is none, or git has it
+			}
+			name := string(s.Path)
+			full := filepath.Join(t.loc.Root, filepath.FromSlash(name))
+			is, err := known.has(full)
+			gone := errors.Is(err, fs.ErrNotExist)
+			if !is && !gone {
 				continue
 			}
-			plain := bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
-			if !known[blobHash(b, len(s.NewHash))] && !known[blobHash(plain, len(s.NewHash))] {
-				keep = true
+			if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+				return err
+			}
+			dir, err := root.Open(path.Dir(name))
+			if err != nil {
+				return err
+			}
+			at := place{dir, path.Base(name), full}
+			if gone {
+				err = moveIn(from, at)
+			} else {
+				err = swap(from, from+".was", at)
+			}
+			if err = errors.Join(err, dir.Close()); err != nil {
+				return fmt.Errorf("give %q back: %w", name, err)
 			}
 		}
 	}
-	if keep {
+	return nil
+}
+
+// contents are the hashes of files that git has, before and after a change.
+type contents map[string]bool
+
+func (j journal) contents() contents {
+	known := contents{}
+	for _, s := range j.Files {
+		known[s.OldHash], known[s.NewHash] = true, true
+	}
+	return known
+}
+
+// has reports whether git has what a file holds, with whatever line ends. The error
+// is [fs.ErrNotExist] when there is no file.
+func (c contents) has(name string) (bool, error) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return false, err
+	}
+	var b []byte
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		text, lerr := os.Readlink(name)
+		b, err = []byte(text), lerr
+	case info.Mode().IsRegular():
+		b, err = os.ReadFile(name)
+	default:
+		return false, nil
+	}
+	plain := bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+	for _, size := range []int{40, 64} {
+		if c[blobHash(b, size)] || c[blobHash(plain, size)] {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// keepUnknown removes what was left but for files that git has not: a file that the
+// user saved twice while it was replaced.
+func (t *Trees) keepUnknown(j journal, dir string) error {
+	if dir == "" {
 		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	known := j.contents()
+	for _, e := range entries {
+		if is, err := known.has(filepath.Join(dir, e.Name())); e.Name() != stagedTree && (err != nil || !is) {
+			return nil
+		}
 	}
 	return removeAll(dir)
 }

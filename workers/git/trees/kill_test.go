@@ -29,6 +29,11 @@ func killedHelper() int {
 	tr := OpenTrees(runner, loc, filepath.Join(root, ".ralph"))
 	tr.step = func(name string) {
 		fmt.Println("step", name)
+		if edit := os.Getenv("RALPH_TREES_EDIT"); edit != "" && name == "journal" {
+			if err := os.WriteFile(filepath.Join(root, edit), []byte("user\n"), 0o644); err != nil {
+				fmt.Println(err)
+			}
+		}
 		if name == at {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -108,7 +113,7 @@ func TestKilledLanding(t *testing.T) {
 	w.commit(tr, "x")
 	parent := t.TempDir()
 	steps := runHelper(t, copyWorld(t, w, filepath.Join(parent, "all")).root, "none")
-	equal(t, "steps", steps, []string{"journal", "file 2", "file 0", "file 1", "file 3", "index", "branch", "moved", "queue", "end"})
+	equal(t, "steps", steps, []string{"journal", "file 2", "look at gone.txt", "file 0", "file 1", "look at edited.txt", "file 3", "look at plain.txt", "index", "branch", "moved", "queue", "end"})
 	files := []string{"edited.txt", "plain.txt", "dir/new.txt", "gone.txt", "staged.txt"}
 	state := func(c *world) []string {
 		var s []string
@@ -131,7 +136,7 @@ func TestKilledLanding(t *testing.T) {
 				t.Errorf("killed before %q: %s is %q", step, files[i], s)
 			}
 		}
-		edited := i == 4 // one time the user goes on before Ralph does
+		edited := step == "file 3" // one time the user goes on before Ralph does
 		if edited {
 			c.write("plain.txt", "user\n")
 		}
@@ -164,6 +169,41 @@ func TestKilledLanding(t *testing.T) {
 			return slices.Contains([]string{"lock", "agent-x.json", "queue.json", "tree-x"}, e.Name())
 		})
 		equal(t, "left", len(names), 0)
+	}
+}
+
+// TestKilledBeforeTheLook has a user save a file between the last look at it and
+// its replacement, and Ralph killed before it sees what it has replaced.
+func TestKilledBeforeTheLook(t *testing.T) {
+	w := newRepo(t)
+	w.write("edited.txt", "1\n")
+	w.write("gone.txt", "1\n")
+	base := w.commitAll("one")
+	tr := w.trees()
+	tree := w.add(tr, "x")
+	w.write(filepath.Join(tree.Dir, "edited.txt"), "x\n")
+	w.remove(filepath.Join(tree.Dir, "gone.txt"))
+	w.commit(tr, "x")
+	parent := t.TempDir()
+	for _, file := range []string{"edited.txt", "gone.txt"} {
+		c := copyWorld(t, w, filepath.Join(parent, file))
+		t.Setenv("RALPH_TREES_EDIT", file)
+		runHelper(t, c.root, "look at "+file)
+		next := c.trees()
+		if _, err := next.Land(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m, err := next.Merge(t.Context(), "x", "merge x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, file+" held", m.Held, []string{file})
+		equal(t, file, c.read(file), "user\n")
+		equal(t, "head", c.git("rev-parse", "HEAD"), base)
+		names, err := filepath.Glob(filepath.Join(next.private(), "rescued-*"))
+		if err != nil || len(names) > 0 {
+			t.Errorf("%s: %v is left, %v", file, names, err)
+		}
 	}
 }
 

@@ -248,7 +248,7 @@ func (t *Trees) prepare(ctx context.Context, x target, now present, j *journal, 
 		o.held, o.why = held, "something that git does not know is in the way"
 		return false, nil
 	}
-	if err := t.stage(ctx, j.Files, false); err != nil {
+	if err := t.stage(ctx, j.Files); err != nil {
 		return false, err
 	}
 	// The last look before the first file is touched.
