@@ -208,8 +208,9 @@ func (j *judge) reported() {
 		if err == nil && out != "" {
 			continue
 		}
-		// One that was merged without its history is in another commit.
-		if a := j.agent(id); a.Landing == crew.Merged && a.Commit != commit {
+		// One that was merged without its history is in another commit, and one that
+		// changed nothing against the user's in none.
+		if a := j.agent(id); (a.Landing == crew.Merged || a.Landing == crew.Unchanged) && a.Commit != commit {
 			continue
 		}
 		j.Errorf("the commit %s of %s is lost: %v %s (%+v)", commit, id, err, out, j.agent(id))

@@ -121,7 +121,7 @@ func (c *Crew) hand(ctx context.Context, m *member) error {
 		return err
 	}
 	c.become(m, Done, "")
-	c.set(m, func(a *Agent) { a.Landing = Unchanged })
+	c.set(m, func(a *Agent) { a.Landing, a.Commit, a.Files = Unchanged, "", nil })
 	c.drop(ctx, m, len(work.LeftOut) > 0)
 	return nil
 }
