@@ -169,6 +169,18 @@ func (c *Coordinator) regranted(s *feature.Snapshot) *loop.Granted {
 	return g
 }
 
+// key returns the project's key, also while no session is open; nil for a caller
+// without an environment, who answers for the state.
+func (c *Coordinator) key() []byte {
+	if c.opt.Getenv == nil {
+		return nil
+	}
+	if k := c.book.key(); k != nil {
+		return k
+	}
+	return c.opt.key()
+}
+
 // key authenticates the user's words in `.ralph/`.
 func (b *book) key() identity.Key {
 	b.mu.Lock()

@@ -144,7 +144,7 @@ func (t *Trees) begin(ctx context.Context, o AddOptions) (record, error) {
 	if err := t.place(&r, true); err != nil {
 		return record{}, err
 	}
-	if err := save(t.recordPath(r.Agent), r); err != nil {
+	if err := t.save(t.recordPath(r.Agent), r); err != nil {
 		return record{}, err
 	}
 	none := strings.Repeat("0", len(r.Base))
@@ -297,7 +297,7 @@ func (t *Trees) fill(ctx context.Context, r record) (record, error) {
 	}
 	t.at("ready")
 	r.Ready, r.Maker = true, ""
-	return r, save(t.recordPath(r.Agent), r)
+	return r, t.save(t.recordPath(r.Agent), r)
 }
 
 // giveIndex gives the clone of an agent Ralph's index of its files.

@@ -2,6 +2,7 @@ package trees
 
 import (
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -304,4 +305,48 @@ func TestCloneInside(t *testing.T) {
 	m := w.merge(tr, "x")
 	equal(t, "landed", m.Landed && m.Committed, true)
 	equal(t, "files", paths(m.Files), []string{"added new.txt"})
+}
+
+// TestPlantedState has a repository bring along what a Ralph that was killed in a
+// landing would have left: a journal that moves a branch, and a queue and a record
+// that name the repository's commits.
+func TestPlantedState(t *testing.T) {
+	t.Parallel()
+	for _, defence := range []bool{true, false} {
+		w := newRepo(t)
+		w.write("a.txt", "1\n")
+		base := w.commitAll("one")
+		w.write("a.txt", "evil\n")
+		evil := w.commitAll("evil")
+		blob := w.git("rev-parse", evil+":a.txt")
+		old := w.git("rev-parse", base+":a.txt")
+		w.git("reset", "-q", "--hard", base)
+		w.git("branch", "release", base)
+		mine, theirs := w.trees(), w.trees()
+		theirs.key = func() []byte { return []byte("key of somebody else") }
+		if !defence {
+			mine.key = theirs.key
+		}
+		w.write(filepath.Join(theirs.private(), "placeholder"), "")
+		change := []step{{Path: []byte("a.txt"), OldMode: "100644", OldHash: old, NewMode: "100644", NewHash: blob}}
+		for path, v := range map[string]any{
+			theirs.journalPath():   journal{From: base, To: evil, Branch: "refs/heads/release", Files: change, Index: change},
+			theirs.queuePath():     queue{Integration: evil, Onto: base, Waits: []waiter{{Agent: "x", Head: evil}}},
+			theirs.recordPath("x"): record{Agent: "x", Ref: "refs/heads/ralph/x", Admin: "x", Base: base, Head: evil, Ready: true},
+		} {
+			if err := theirs.save(path, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := mine.Finish(t.Context())
+		if _, lerr := mine.Land(t.Context()); defence && (err != nil || lerr != nil) {
+			t.Error(err, lerr)
+		}
+		equal(t, "a branch that was moved", w.git("rev-parse", "release") == evil, !defence)
+		equal(t, "a file that was written", w.read("a.txt") == "evil\n", !defence)
+		equal(t, "status", w.git("status", "--porcelain", "-uno") == "", defence)
+		if _, err := mine.recordOf("x"); defence != errors.Is(err, ErrUnknown) {
+			t.Errorf("the record: %v", err)
+		}
+	}
 }

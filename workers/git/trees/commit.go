@@ -79,7 +79,7 @@ func (t *Trees) note(ctx context.Context, agent string, set func(*record) error)
 	if err := set(&r); err != nil {
 		return err
 	}
-	return save(t.recordPath(agent), r)
+	return t.save(t.recordPath(agent), r)
 }
 
 // withTrailer adds who did it.

@@ -19,9 +19,10 @@
 // It refuses to reset, check out, clean or stash anything of the user's, to run
 // hooks, filters or merge drivers, to remove a lock of the user's git, to pass on
 // secrets and Ralph's state, and to remove what is nowhere else. What it knows of
-// agents is kept below the state directory, where no agent writes.
+// agents is kept below the state directory, where no agent writes, each file with an
+// authentication code, so that what a pull or an archive puts there is not believed.
 //
-//	t := trees.OpenTrees(runner, loc, stateDir)
+//	t := trees.OpenTrees(runner, loc, stateDir, key)
 //	tree, err := t.Add(ctx, trees.AddOptions{Agent: "implement_auth"})
 //	// … the agent works in tree.Root …
 //	work, err := t.Commit(ctx, tree.Agent, "Implement auth")

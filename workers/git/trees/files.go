@@ -352,7 +352,7 @@ func removeEmpty(root *os.Root, dir string) error {
 // since, it goes back, and the work waits as if nothing had been done.
 func (t *Trees) recover(ctx context.Context) error {
 	var j journal
-	found, err := load(t.journalPath(), &j)
+	found, err := t.load(t.journalPath(), &j)
 	if err = errors.Join(err, t.convertLinked(ctx)); err != nil || !found {
 		return err
 	}

@@ -258,8 +258,11 @@ func (t *Trees) reunite(r record) error {
 	}
 	aside, dir := t.aside(r), t.dir(r.Agent)
 	var list []moved
-	if _, err := load(filepath.Join(aside, "moved.json"), &list); err != nil {
+	path := filepath.Join(aside, "moved.json")
+	if found, err := t.load(path, &list); err != nil {
 		return err
+	} else if _, err := os.Lstat(path); !found && err == nil {
+		return fmt.Errorf("read %q: Ralph did not write it", path)
 	}
 	if slices.ContainsFunc(list, func(m moved) bool { return !filepath.IsLocal(string(m.Path)) }) {
 		return fmt.Errorf("read %q: a path leads out of the tree", aside)

@@ -26,7 +26,7 @@ func killedHelper() int {
 		return 1
 	}
 	runner := exec.New(exec.Options{})
-	tr := OpenTrees(runner, loc, filepath.Join(root, ".ralph"))
+	tr := OpenTrees(runner, loc, filepath.Join(root, ".ralph"), testKey)
 	tr.step = func(name string) {
 		fmt.Println("step", name)
 		if edit := os.Getenv("RALPH_TREES_EDIT"); edit != "" && name == "journal" {
@@ -54,6 +54,9 @@ func killedHelper() int {
 	}
 	return 0
 }
+
+// testKey is the key of all projects of these tests.
+func testKey() []byte { return []byte("key of the tests") }
 
 func runHelper(t *testing.T, root, step string) []string {
 	t.Helper()
@@ -218,7 +221,7 @@ func TestBrokenTrees(t *testing.T) {
 			w.remove(filepath.Join(tree.Dir, "a.txt"))
 			w.remove(filepath.Join(tr.admin(r.Admin), "index"))
 			r.Ready = false
-			if err := save(tr.recordPath(r.Agent), r); err != nil {
+			if err := tr.save(tr.recordPath(r.Agent), r); err != nil {
 				w.t.Fatal(err)
 			}
 		},
@@ -227,7 +230,7 @@ func TestBrokenTrees(t *testing.T) {
 			w.remove(tr.admin(r.Admin))
 			w.git("update-ref", "-d", r.Ref)
 			r.Ready = false
-			if err := save(tr.recordPath(r.Agent), r); err != nil {
+			if err := tr.save(tr.recordPath(r.Agent), r); err != nil {
 				w.t.Fatal(err)
 			}
 		},

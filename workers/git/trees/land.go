@@ -99,7 +99,7 @@ func (t *Trees) land(ctx context.Context, x target) (outcome, error) {
 	// From here on it is seen through.
 	ctx = context.WithoutCancel(ctx)
 	defer func() { _ = removeAll(t.landing()) }() // what stays there is removed next time
-	if err := save(t.journalPath(), j); err != nil {
+	if err := t.save(t.journalPath(), j); err != nil {
 		return o, err
 	}
 	return t.carryOut(ctx, j, o)
@@ -156,7 +156,7 @@ func (t *Trees) complete(ctx context.Context, j journal, committed bool) error {
 		return err
 	}
 	t.at("queue")
-	if err := save(t.queuePath(), j.After); err != nil {
+	if err := t.save(t.queuePath(), j.After); err != nil {
 		return err
 	}
 	t.at("end")

@@ -98,5 +98,5 @@ func (t *Trees) convert(ctx context.Context, agent, old string) error {
 			return err
 		}
 	}
-	return save(t.recordPath(agent), r)
+	return t.save(t.recordPath(agent), r)
 }

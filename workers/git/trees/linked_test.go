@@ -23,7 +23,7 @@ func TestLinkedWorktreesAreConverted(t *testing.T) {
 		w.git("update-ref", tr.baseRef("x"), base)
 		admin := filepath.Base(w.gitIn(dir, "rev-parse", "--git-dir"))
 		w.write(filepath.Join(tr.private(), "placeholder"), "")
-		if err := save(tr.recordPath("x"), record{Agent: "x", Ref: "refs/heads/ralph/x", Admin: admin, Base: base, Head: base, Ready: true}); err != nil {
+		if err := tr.save(tr.recordPath("x"), record{Agent: "x", Ref: "refs/heads/ralph/x", Admin: admin, Base: base, Head: base, Ready: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.write(filepath.Join(dir, "own.txt"), "own\n")

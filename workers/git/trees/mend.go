@@ -90,7 +90,7 @@ func (t *Trees) mend(ctx context.Context, r record) (record, error) {
 		return r, err
 	}
 	r.Head, r.Ready, r.Maker = head, false, exec.TempName(making)
-	if err := save(t.recordPath(r.Agent), r); err != nil {
+	if err := t.save(t.recordPath(r.Agent), r); err != nil {
 		return r, err
 	}
 	return r, t.install(ctx, r, head)
@@ -172,5 +172,5 @@ func (t *Trees) adopt(ctx context.Context, agent string) (record, error) {
 	if info, err := os.Stat(t.admin(r.Admin)); err == nil {
 		r.Time = info.ModTime()
 	}
-	return r, save(t.recordPath(agent), r)
+	return r, t.save(t.recordPath(agent), r)
 }

@@ -82,7 +82,7 @@ func (t *Trees) merge(ctx context.Context, agent, message string) (Merge, error)
 		return g.m, err
 	}
 	var q queue
-	if _, err := load(t.queuePath(), &q); err != nil {
+	if _, err := t.load(t.queuePath(), &q); err != nil {
 		return g.m, err
 	}
 	if g.user, _, err = t.user().Head(ctx); err != nil {
@@ -134,7 +134,7 @@ func (t *Trees) merged(g *merging) error {
 		return err
 	}
 	r.Head, r.Merged = g.head, g.head
-	return save(t.recordPath(r.Agent), r)
+	return t.save(t.recordPath(r.Agent), r)
 }
 
 // passable leaves out what an agent committed by itself and must not be passed
@@ -279,7 +279,7 @@ func (t *Trees) landChain(ctx context.Context, q queue, head, next string, m *Me
 
 // keepQueue records what waits, and has the ref say the same.
 func (t *Trees) keepQueue(ctx context.Context, q queue, ref string) error {
-	if err := save(t.queuePath(), q); err != nil {
+	if err := t.save(t.queuePath(), q); err != nil {
 		return err
 	}
 	return t.mirror(ctx, ref)
@@ -327,7 +327,7 @@ func (t *Trees) mergeLoose(ctx context.Context, g *merging, q queue) (Merge, err
 		}
 		q.Loose = slices.DeleteFunc(q.Loose, func(l loose) bool { return l.Agent == g.r.Agent })
 		q.Loose = append(q.Loose, loose{g.r.Agent, g.r.Base, g.work, took})
-		if err := save(t.queuePath(), q); err != nil {
+		if err := t.save(t.queuePath(), q); err != nil {
 			return *m, err
 		}
 	}
@@ -359,7 +359,7 @@ func (t *Trees) Land(ctx context.Context) (Merge, error) {
 
 func (t *Trees) landWaiting(ctx context.Context) (Merge, error) {
 	var q queue
-	if _, err := load(t.queuePath(), &q); err != nil {
+	if _, err := t.load(t.queuePath(), &q); err != nil {
 		return Merge{}, err
 	}
 	m := Merge{Landed: true, Committed: true}
@@ -379,7 +379,7 @@ func (t *Trees) landWaiting(ctx context.Context) (Merge, error) {
 		}
 	}
 	for len(q.Loose) > 0 {
-		if _, err := load(t.queuePath(), &q); err != nil || len(q.Loose) == 0 {
+		if _, err := t.load(t.queuePath(), &q); err != nil || len(q.Loose) == 0 {
 			return m, err
 		}
 		l := q.Loose[0]

@@ -181,7 +181,7 @@ func (t *Trees) remove(ctx context.Context, agent string, keepBranch bool) error
 			return err
 		}
 		r.Gone, r.Head = true, first(head, r.Head)
-		if err := save(t.recordPath(agent), r); err != nil {
+		if err := t.save(t.recordPath(agent), r); err != nil {
 			return err
 		}
 		t.at("gone")
@@ -191,7 +191,7 @@ func (t *Trees) remove(ctx context.Context, agent string, keepBranch bool) error
 	// free. What a crash leaves of it is found by its directory.
 	kept := r
 	kept.Ready, kept.Admin, kept.Head = false, "", first(head, r.Head)
-	if err := save(t.recordPath(agent), kept); err != nil {
+	if err := t.save(t.recordPath(agent), kept); err != nil {
 		return err
 	}
 	return t.free(ctx, r)
@@ -334,7 +334,7 @@ func (t *Trees) List(ctx context.Context) ([]Tree, error) {
 		names[strings.TrimPrefix(strings.TrimSpace(line), t.baseRef(""))] = true
 	}
 	var q queue
-	if _, err := load(t.queuePath(), &q); err != nil {
+	if _, err := t.load(t.queuePath(), &q); err != nil {
 		return nil, fmt.Errorf("list worktrees: %w", err)
 	}
 	var list []Tree

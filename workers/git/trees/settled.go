@@ -53,7 +53,7 @@ func (t *Trees) landed(list []waiter, commit string) error {
 			return err
 		}
 		r.Merged, r.Into = first(w.Head, r.Head), commit
-		if err := save(t.recordPath(w.Agent), r); err != nil {
+		if err := t.save(t.recordPath(w.Agent), r); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (t *Trees) landed(list []waiter, commit string) error {
 // merged together with that of others cannot be told apart any more.
 func (t *Trees) withdraw(ctx context.Context, agent string) error {
 	var q queue
-	if _, err := load(t.queuePath(), &q); err != nil {
+	if _, err := t.load(t.queuePath(), &q); err != nil {
 		return err
 	}
 	if _, ok := q.waits(agent); !ok {
@@ -83,7 +83,7 @@ func (t *Trees) withdraw(ctx context.Context, agent string) error {
 		q.Integration, q.Onto, q.Waits = "", "", nil
 	}
 	q.Loose = slices.DeleteFunc(q.Loose, func(l loose) bool { return l.Agent == agent })
-	if err := save(t.queuePath(), q); err != nil {
+	if err := t.save(t.queuePath(), q); err != nil {
 		return err
 	}
 	moves := []move{{t.looseRef(agent), "", ""}}
@@ -154,7 +154,7 @@ func (t *Trees) endHalf(ctx context.Context, agents []string) error {
 		r, err := t.recall(ctx, agent)
 		if err == nil && exec.Leftover(r.Maker, making) {
 			if err = t.unmake(ctx, &r); err == nil {
-				err = save(t.recordPath(agent), r)
+				err = t.save(t.recordPath(agent), r)
 			}
 		}
 		if err != nil && !errors.Is(err, ErrUnknown) {

@@ -1,7 +1,11 @@
 package trees
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,12 +152,27 @@ func (t *Trees) lockFile(ctx context.Context) (func(), error) {
 	}
 }
 
-// save replaces a file of ours in one step that outlasts a crash.
-func save(path string, v any) error {
+// sum is the authentication code of a file of ours, as hexadecimal digits; empty
+// without a key. A code is good for one name only.
+func (t *Trees) sum(path string, data []byte) string {
+	key := t.key()
+	if len(key) == 0 {
+		return ""
+	}
+	h := hmac.New(sha256.New, key)
+	fmt.Fprintf(h, "worktrees/%s %d\n", filepath.Base(path), len(data))
+	h.Write(data) // a hash never fails
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// save replaces a file of ours in one step that outlasts a crash. Its last line is
+// an authentication code.
+func (t *Trees) save(path string, v any) error {
 	b, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}
+	b = fmt.Appendf(b, "\n%s", t.sum(path, b))
 	temp := filepath.Join(filepath.Dir(path), exec.TempName("write"))
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -191,8 +210,9 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// load reads a file of ours; one that is missing leaves v as it is.
-func load(path string, v any) (found bool, err error) {
+// load reads a file of ours; one that is missing leaves v as it is, as does one that
+// a repository or an archive brought along: its code is not that of the key.
+func (t *Trees) load(path string, v any) (found bool, err error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return false, nil
@@ -205,7 +225,13 @@ func load(path string, v any) (found bool, err error) {
 		b, err = os.ReadFile(path)
 	}
 	if err == nil {
-		err = json.Unmarshal(b, v)
+		b = bytes.TrimSuffix(b, []byte("\n"))
+		end := bytes.LastIndexByte(b, '\n')
+		text := b[:max(end, 0)]
+		if !hmac.Equal(b[end+1:], []byte(t.sum(path, text))) {
+			return false, nil
+		}
+		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
 		return false, fmt.Errorf("read %q: %w", path, err)
@@ -219,7 +245,7 @@ func (t *Trees) recordOf(agent string) (record, error) {
 		return record{}, err
 	}
 	var r record
-	found, err := load(t.recordPath(agent), &r)
+	found, err := t.load(t.recordPath(agent), &r)
 	if err == nil && !found {
 		err = fmt.Errorf("agent %q: %w", agent, ErrUnknown)
 	}

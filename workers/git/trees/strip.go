@@ -67,7 +67,7 @@ func (s *stripping) strip(ctx context.Context, into string, repository bool) (aw
 		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
 		list = append(list, moved{Path: []byte(name), None: err != nil})
 	}
-	if err := save(filepath.Join(into, "moved.json"), list); err != nil {
+	if err := s.t.save(filepath.Join(into, "moved.json"), list); err != nil {
 		return nil, err
 	}
 	for n, m := range list {

@@ -21,6 +21,7 @@ type Trees struct {
 	repo     *git.Repo
 	loc      git.Location
 	stateDir string
+	key      func() []byte
 	prefix   string   // of the project in the repository: "" or "dir/"
 	mark     string   // of this project in the names of refs that it shares with others of the repository: "" or "@mark/"
 	known    sync.Map // commit → tree, which never changes
@@ -41,9 +42,11 @@ type Trees struct {
 }
 
 // OpenTrees makes Trees for the repository at loc. stateDir is .ralph of the
-// project. It starts and writes nothing.
-func OpenTrees(p *exec.Runner, loc git.Location, stateDir string) *Trees {
-	t := &Trees{OnWrite: func(string) func(bool) { return func(bool) {} }, proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
+// project. key returns the secret by which what Ralph wrote there is told from what
+// came with a repository; without one the caller answers for all that is there.
+// OpenTrees starts and writes nothing.
+func OpenTrees(p *exec.Runner, loc git.Location, stateDir string, key func() []byte) *Trees {
+	t := &Trees{key: key, OnWrite: func(string) func(bool) { return func(bool) {} }, proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
 	if rel, err := filepath.Rel(loc.Root, filepath.Dir(stateDir)); err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../") {
 		t.prefix = filepath.ToSlash(rel) + "/"
 	}

@@ -36,7 +36,7 @@ func (t *Trees) Landed(ctx context.Context, from, to string) ([]string, error) {
 	}
 	defer unlock()
 	var q queue
-	if _, err = load(t.queuePath(), &q); err != nil || !q.landed(from, to) {
+	if _, err = t.load(t.queuePath(), &q); err != nil || !q.landed(from, to) {
 		return nil, err
 	}
 	return t.between(ctx, from, to)
@@ -76,7 +76,7 @@ func (t *Trees) moveLanded(ctx context.Context, from, to, old, recent, why strin
 
 func (t *Trees) moveChecked(ctx context.Context, from, to, old, recent, why string) error {
 	var q queue
-	if _, err := load(t.queuePath(), &q); err != nil {
+	if _, err := t.load(t.queuePath(), &q); err != nil {
 		return err
 	}
 	if !q.landed(from, to) {
