@@ -56,10 +56,14 @@ func TestMemoryOfARun(t *testing.T) {
 	}
 }
 
-// TestMemoryOfABeadsRun is the same of a database of bd: of 40 exports of 300 issues a
+// TestMemoryOfABeadsRun is the same of a database of bd: of the exports of 300 issues a
 // run keeps what it remembers of its tasks.
 func TestMemoryOfABeadsRun(t *testing.T) {
-	const n, runs = 300, 40
+	const n = 300
+	runs := 40
+	if testing.Short() {
+		runs = 24
+	}
 	b := newBeadsProject(t)
 	b.standIn("1.0.5", "")
 	size := 0

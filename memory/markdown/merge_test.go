@@ -164,6 +164,9 @@ func lineMerge(base, user, ralph string) string {
 // 120,000.
 func TestMergeGenerated(t *testing.T) {
 	count := 5000
+	if testing.Short() {
+		count = 1500
+	}
 	if os.Getenv("RALPH_TEST_SWEEP") != "" {
 		count = 120_000
 	}
