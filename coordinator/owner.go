@@ -169,16 +169,18 @@ func (c *Coordinator) regranted(s *feature.Snapshot) *loop.Granted {
 	return g
 }
 
-// key returns the project's key, also while no session is open; nil for a caller
-// without an environment, who answers for the state.
-func (c *Coordinator) key() []byte {
+// treesKey returns what gives the project's key, also while no session is open; nil
+// for a caller without an environment, who answers for the state.
+func (c *Coordinator) treesKey() func() []byte {
 	if c.opt.Getenv == nil {
 		return nil
 	}
-	if k := c.book.key(); k != nil {
-		return k
+	return func() []byte {
+		if k := c.book.key(); k != nil {
+			return k
+		}
+		return c.opt.key()
 	}
-	return c.opt.key()
 }
 
 // key authenticates the user's words in `.ralph/`.

@@ -85,7 +85,7 @@ func TestChildrenOfARun(t *testing.T) {
 
 // TestStatusOfAgents: how a running Ralph's agents stand, for people and scripts.
 func TestStatusOfAgents(t *testing.T) {
-	since, cost := time.Now().Add(-65*time.Second), 0.5
+	since, cost := time.Now().Add(-65*time.Minute), 0.5
 	b := newBench(t)
 	o := &other{live: coordinator.Live{State: "running", Mode: "autonomous", Since: since, Agents: []crew.Agent{
 		{ID: "ralph", State: crew.Running, Since: since, Beat: since},
@@ -103,8 +103,8 @@ func TestStatusOfAgents(t *testing.T) {
 		t.Errorf("%s", b.out.String())
 	}
 	b.run("status")
-	wantText(t, b.out.String(), "agents     ralph running 1m05s\n", "  auth running (no sign of life for 1m05s) 1m05s 3 turns 9.1k tok $0.5000 add the form; edit ␛[2Jauth.go; ralph/auth\n",
-		"    fix done 12s Both kept.; ralph/fix merged\n", "  docs waiting 1m05s after auth\n")
+	wantText(t, b.out.String(), "agents     ralph running 1h05m\n", "  auth running (no sign of life for 1h05m) 1h05m 3 turns 9.1k tok $0.5000 add the form; edit ␛[2Jauth.go; ralph/auth\n",
+		"    fix done 12s Both kept.; ralph/fix merged\n", "  docs waiting 1h05m after auth\n")
 }
 
 // TestAttachShowsChildren: whoever watches sees what the children do, by name.

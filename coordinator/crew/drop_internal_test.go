@@ -36,7 +36,7 @@ func TestAStopLeavesNoTreeOfMergedWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	var warned []string
-	c := New(Options{Pool: workers.New(workers.Options{}), Now: time.Now, Trees: trees.OpenTrees(proc, loc, filepath.Join(root, ".ralph"), func() []byte { return []byte("key") }), Warn: func(s string) { warned = append(warned, s) }})
+	c := New(Options{Pool: workers.New(workers.Options{}), Now: time.Now, Trees: trees.OpenTrees(proc, loc, filepath.Join(root, ".ralph"), nil), Warn: func(s string) { warned = append(warned, s) }})
 	tree, err := c.o.Trees.Add(t.Context(), trees.AddOptions{Agent: "look"})
 	if err != nil {
 		t.Fatal(err)

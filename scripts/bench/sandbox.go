@@ -251,7 +251,7 @@ func (l *lab) childOf(r *exec.Runner, project string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t := trees.OpenTrees(r, loc, filepath.Join(project, ".ralph"))
+	t := trees.OpenTrees(r, loc, filepath.Join(project, ".ralph"), nil)
 	if _, err := t.Add(l.ctx, trees.AddOptions{Agent: "another"}); err != nil {
 		return "", err
 	}

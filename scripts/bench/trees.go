@@ -109,7 +109,7 @@ func (l *lab) trees() (err error) {
 		return err
 	}
 	runner := exec.New(exec.Options{})
-	t := trees.OpenTrees(runner, loc, filepath.Join(ours.root, ".ralph"))
+	t := trees.OpenTrees(runner, loc, filepath.Join(ours.root, ".ralph"), nil)
 	defer func() {
 		ctx := context.WithoutCancel(l.ctx)
 		err = errors.Join(err, t.Close(ctx), runner.Close(ctx))

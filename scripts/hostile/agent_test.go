@@ -27,7 +27,7 @@ func (w *world) agent() result {
 	if !accesspolicy.Check(runner).Active("mount namespace") {
 		return result{skip: "no mount namespace"}
 	}
-	t := trees.OpenTrees(runner, loc, filepath.Join(w.project, ".ralph"))
+	t := trees.OpenTrees(runner, loc, filepath.Join(w.project, ".ralph"), nil)
 	for _, name := range []string{"other", "child"} {
 		_, err = t.Add(w.Context(), trees.AddOptions{Agent: name})
 		w.must(err)

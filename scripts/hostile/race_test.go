@@ -122,7 +122,7 @@ func (w *world) trees(r *result) {
 // it and takes it away.
 func (w *world) worktrees(note func(error), runner *exec.Runner, loc git.Location) {
 	ctx := w.Context()
-	t := trees.OpenTrees(runner, loc, filepath.Join(w.project, ".ralph"))
+	t := trees.OpenTrees(runner, loc, filepath.Join(w.project, ".ralph"), nil)
 	tree, err := t.Add(ctx, trees.AddOptions{Agent: "child"})
 	note(err)
 	if err != nil {

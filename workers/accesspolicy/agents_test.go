@@ -44,7 +44,7 @@ func (w *world) treesOf() *trees.Trees {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return trees.OpenTrees(w.runner, loc, filepath.Join(w.root, ".ralph"))
+	return trees.OpenTrees(w.runner, loc, filepath.Join(w.root, ".ralph"), nil)
 }
 
 // everything is each file below the directories, with its mode and a checksum.

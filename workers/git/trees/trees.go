@@ -43,7 +43,7 @@ type Trees struct {
 
 // OpenTrees makes Trees for the repository at loc. stateDir is .ralph of the
 // project. key returns the secret by which what Ralph wrote there is told from what
-// came with a repository; without one the caller answers for all that is there.
+// came with a repository; with nil the caller answers for all that is there.
 // OpenTrees starts and writes nothing.
 func OpenTrees(p *exec.Runner, loc git.Location, stateDir string, key func() []byte) *Trees {
 	t := &Trees{key: key, OnWrite: func(string) func(bool) { return func(bool) {} }, proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
