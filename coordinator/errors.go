@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
 	"ralph/interrupts"
 	"ralph/memory"
@@ -95,6 +96,8 @@ func Fail(err error) (Status, *Failure) {
 		return StatusFailed, &Failure{Kind: "nothing_to_redo", Message: err.Error(), Hint: "what undo took back can be redone until other work changes files"}
 	case errors.Is(err, ErrNothingToUndo):
 		return StatusFailed, &Failure{Kind: "nothing_to_undo", Message: err.Error(), Hint: "only turns that changed files can be undone"}
+	case errors.Is(err, loop.ErrUnsaved):
+		return StatusFailed, &Failure{Kind: kindUnsaved, Message: err.Error(), Hint: hintUnsaved}
 	case errors.Is(err, agent.ErrRepeats):
 		return StatusFailed, &Failure{Kind: "repeats", Message: err.Error(), Hint: "say in the task what was tried, or use another model"}
 	case errors.Is(err, agent.ErrCut):

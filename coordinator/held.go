@@ -12,6 +12,11 @@ import (
 	"ralph/memory/session"
 )
 
+const (
+	kindUnsaved = "unsaved"
+	hintUnsaved = "make room on the filesystem; the changes to the project's files are there, what Ralph had to note of them is lost"
+)
+
 // hinted says in one line what could not be stored and what can be done about
 // it: what failed for the same reason is told together.
 func hinted(err error) string {
@@ -97,5 +102,5 @@ func (b *book) unsaved(out *Outcome, j Job, err error) {
 		b.note(text)
 		return
 	}
-	out.Status, out.Reason, out.Failure = StatusFailed, "", &Failure{Kind: "unsaved", Message: text, Hint: "make room on the filesystem; the changes to the project's files are there, what Ralph had to note of them is lost"}
+	out.Status, out.Reason, out.Failure = StatusFailed, "", &Failure{Kind: kindUnsaved, Message: text, Hint: hintUnsaved}
 }

@@ -1,13 +1,16 @@
 package coordinator_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
+	"ralph/coordinator/loop"
 	"ralph/workers/agent"
+	"ralph/workers/model/modeltest"
 )
 
 // fullAtTurn is a project whose disk is full from a turn of the model on.
@@ -65,4 +68,30 @@ func TestAOneShotThatCannotSave(t *testing.T) {
 	disk.full.Store(false)
 	p.shut(c)
 	p.wantFile("AGENT.md", "it rains")
+}
+
+// TestARunThatCannotSave works a plan while the disk is full: how the run stands is
+// nowhere, which no answer mends, and no exit code hides.
+func TestARunThatCannotSave(t *testing.T) {
+	t.Parallel()
+	for _, tasks := range []int{1, 4} { // few enough to end, and enough to ask before the next
+		plan := ""
+		for n := range tasks {
+			plan += fmt.Sprintf("- [ ] **T-%d** Write file %d\n", n+1, n+1)
+		}
+		p, _ := planned(t, plan)
+		disk := &fullDisk{Fs: afero.NewOsFs()}
+		p.fs = disk
+		p.model.Handle(func(modeltest.Request) modeltest.Reply {
+			disk.full.Store(true)
+			return finished("nothing was to be done")
+		})
+		c := p.open()
+		out := c.Run(t.Context(), coordinator.Job{Loop: &loop.Settings{}})
+		if out.Status != coordinator.StatusFailed || out.Failure == nil || out.Failure.Kind != "unsaved" {
+			t.Errorf("%d tasks: %s %q %+v", tasks, out.Status, out.Reason, out.Failure)
+		}
+		disk.full.Store(false)
+		p.shut(c)
+	}
 }

@@ -238,6 +238,8 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 		o.Status = StatusCompleted
 	case out.Status == feature.Interrupted && ctx.Err() != nil:
 		return context.Cause(ctx)
+	case out.Question != nil && out.Question.Kind == "save":
+		return loop.ErrUnsaved // an answer makes no room, and the question is on no disk
 	case out.Question != nil:
 		o.Status = StatusNeedsInput
 		hint := "answer it with `ralph run --continue` on a terminal, or in `ralph chat` with /run --continue"

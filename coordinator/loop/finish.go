@@ -215,6 +215,9 @@ func (e *engine) finish(ctx context.Context) Outcome {
 	return e.outcome()
 }
 
+// ErrUnsaved is the end of a run that is not on disk.
+var ErrUnsaved = errors.New("how the run stands could not be saved")
+
 // close pays what the plan is owed, and writes everything for the last time.
 func (e *engine) close(ctx context.Context) error {
 	e.recount()
@@ -231,7 +234,7 @@ func (e *engine) close(ctx context.Context) error {
 	e.overcome()
 	e.save(e.status)
 	if e.unsaved > 0 {
-		err = errors.Join(err, errors.New("the snapshot could not be saved"))
+		err = errors.Join(err, ErrUnsaved)
 	}
 	return err
 }
