@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/gofrs/flock"
+
+	"ralph/workers/tempdir"
 )
 
 const (
@@ -232,7 +233,7 @@ func (s *Store) sweep() {
 
 // discard removes a directory and then its lock, which is held.
 func discard(dir string, lock *flock.Flock) error {
-	err := removeAll(dir)
+	err := tempdir.Clear(dir)
 	if err == nil {
 		err = os.Remove(lock.Path())
 	}
@@ -240,19 +241,4 @@ func discard(dir string, lock *flock.Flock) error {
 		return fmt.Errorf("remove build cache: %w", err)
 	}
 	return nil
-}
-
-// removeAll removes a tree in which commands may have taken away the rights of
-// their own directories, as a module cache does.
-func removeAll(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // what stays closed is in the error of the second try
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

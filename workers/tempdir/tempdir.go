@@ -77,7 +77,7 @@ func Clear(dir string) error {
 		return nil
 	})
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove a temporary directory: %w", err)
+		return fmt.Errorf("remove %q: %w", dir, err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // ErrReadOnly is matched by the error of Open when commands can only see the
@@ -164,10 +165,10 @@ func (c *Command) upper() string { return filepath.Join(c.layer, "upper") }
 
 // remove removes the layer, and then its record.
 func (c *Command) remove() error {
-	if err := removeAll(c.layer); err != nil {
+	if err := tempdir.Clear(c.layer); err != nil {
 		return err
 	}
-	return removeAll(c.dir)
+	return tempdir.Clear(c.dir)
 }
 
 // Mount returns the overlay that the command needs.

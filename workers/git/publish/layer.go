@@ -188,22 +188,6 @@ func clear(dir string, keep func(rel string) bool) (left int, err error) {
 	return left, err
 }
 
-// removeAll removes a tree in which a command may have taken away the rights of
-// directories.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // what stays closed is in the error of the second try
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
-}
-
 // replaceFile writes a file beside its place and renames it there.
 func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	tmp := path + ".ralph-new"

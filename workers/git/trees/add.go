@@ -13,6 +13,7 @@ import (
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // making is the purpose in the name of the process that makes a tree.
@@ -68,7 +69,7 @@ func (t *Trees) giveUp(ctx context.Context, agent string) error {
 // has worked in it. The caller holds the lock, and saves the record.
 func (t *Trees) unmake(ctx context.Context, r *record) error {
 	if !slices.Contains(t.spares(), r.Admin) && r.Admin != "" {
-		if err := removeAll(t.admin(r.Admin)); err != nil {
+		if err := tempdir.Clear(t.admin(r.Admin)); err != nil {
 			return err
 		}
 	}
@@ -237,7 +238,7 @@ func write(path, text string) error {
 			return nil
 		}
 	} else if err == nil {
-		if err := removeAll(path); err != nil {
+		if err := tempdir.Clear(path); err != nil {
 			return err
 		}
 	}

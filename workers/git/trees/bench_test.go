@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ralph/workers/tempdir"
 )
 
 // BenchmarkTrees prints medians on a repository of 5,000 files and 45 MB.
@@ -41,7 +43,7 @@ func BenchmarkTrees(b *testing.B) {
 		timed("remove", func() error { return tr.Remove(b.Context(), agent, false) })
 		if n%4 == 3 {
 			for _, admin := range tr.spares() {
-				if err := removeAll(tr.spareDir(admin)); err != nil {
+				if err := tempdir.Clear(tr.spareDir(admin)); err != nil {
 					b.Fatal(err)
 				}
 				if err := os.RemoveAll(tr.admin(admin)); err != nil {

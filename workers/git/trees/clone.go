@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // An agent's tree has a repository of its own, ".git" in it: a private clone that
@@ -205,7 +206,7 @@ func (t *Trees) writeClone(ctx context.Context, r record, head string) error {
 			return nil
 		}
 	}
-	if err := removeAll(filepath.Join(t.dir(r.Agent), ".git")); err != nil {
+	if err := tempdir.Clear(filepath.Join(t.dir(r.Agent), ".git")); err != nil {
 		return err
 	}
 	snapshot, err := t.takeSnapshot(ctx)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // journal is what a landing has begun.
@@ -95,7 +96,7 @@ func (s step) temp() string {
 // stage writes the new content of files beside the state of Ralph, through git,
 // so that line ends come out as the user's git makes them.
 func (t *Trees) stage(ctx context.Context, files []step) error {
-	if err := removeAll(t.landing()); err != nil {
+	if err := tempdir.Clear(t.landing()); err != nil {
 		return err
 	}
 	if err := os.Mkdir(t.landing(), 0o700); err != nil {

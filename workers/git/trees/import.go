@@ -13,6 +13,7 @@ import (
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // maxImported bounds the object files of a clone that are looked at.
@@ -83,7 +84,7 @@ func (t *Trees) importCommits(ctx context.Context, root *os.Root, objects string
 // one. hashLen is the length of their names. The caller calls remove.
 func (t *Trees) scratch(of git.Location, hashLen int) (dir string, p git.Plumbing, remove func(), err error) {
 	dir = filepath.Join(t.private(), exec.TempName("import"))
-	remove = func() { _ = removeAll(dir) } // what stays is swept by Finish
+	remove = func() { _ = tempdir.Clear(dir) } // what stays is swept by Finish
 	config := "[core]\n\trepositoryformatversion = 0\n"
 	if hashLen == 64 {
 		config = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n"

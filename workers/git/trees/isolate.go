@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/tempdir"
 )
 
 // Recorded is what a commit would hold of the work of an agent.
@@ -109,7 +110,7 @@ func (t *Trees) isolate(ctx context.Context, agent string) (rec Recorded, releas
 		// What the commands wrote is nobody's work.
 		made := filepath.Join(t.private(), exec.TempName("copy"))
 		_, err := s.strip(ctx, made, false)
-		return errors.Join(err, removeAll(made), t.reunite(r))
+		return errors.Join(err, tempdir.Clear(made), t.reunite(r))
 	}, nil
 }
 
@@ -244,7 +245,7 @@ func swapModules(from, to string) error {
 	if info, err := os.Lstat(filepath.Join(from, "modules")); err != nil || !info.IsDir() {
 		return nil // there are none
 	}
-	if err := removeAll(filepath.Join(to, "modules")); err != nil {
+	if err := tempdir.Clear(filepath.Join(to, "modules")); err != nil {
 		return err
 	}
 	return os.Rename(filepath.Join(from, "modules"), filepath.Join(to, "modules"))
@@ -282,7 +283,7 @@ func (t *Trees) reunite(r record) error {
 				return err
 			}
 		}
-		if err := removeAll(to); err != nil {
+		if err := tempdir.Clear(to); err != nil {
 			return err
 		}
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
@@ -292,5 +293,5 @@ func (t *Trees) reunite(r record) error {
 			return err
 		}
 	}
-	return removeAll(aside)
+	return tempdir.Clear(aside)
 }

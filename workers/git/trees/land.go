@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // lockWait is how long a git of the user's may take before work is held.
@@ -98,7 +99,7 @@ func (t *Trees) land(ctx context.Context, x target) (outcome, error) {
 	}
 	// From here on it is seen through.
 	ctx = context.WithoutCancel(ctx)
-	defer func() { _ = removeAll(t.landing()) }() // what stays there is removed next time
+	defer func() { _ = tempdir.Clear(t.landing()) }() // what stays there is removed next time
 	if err := t.save(t.journalPath(), j); err != nil {
 		return o, err
 	}

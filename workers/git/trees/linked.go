@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ralph/workers/tempdir"
 )
 
 // linked lists the linked worktrees of the user's repository that a former version
@@ -40,7 +42,7 @@ func (t *Trees) convertLinked(ctx context.Context) error {
 		switch {
 		case err == nil && info.IsDir(): // it was converted already
 		case strings.HasPrefix(agent, sparePrefix):
-			err = removeAll(dir)
+			err = tempdir.Clear(dir)
 		case checkAgent(agent) == nil:
 			err = t.convert(ctx, agent, old)
 		default:
@@ -50,7 +52,7 @@ func (t *Trees) convertLinked(ctx context.Context) error {
 			err = nil // nothing is known of it but the directory
 		}
 		if err == nil {
-			err = removeAll(old)
+			err = tempdir.Clear(old)
 		}
 		errs = append(errs, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/tempdir"
 )
 
 // snapshotPrefix begins the names of the directories in home that hold hard links
@@ -69,11 +70,11 @@ func (t *Trees) takeSnapshot(ctx context.Context) (string, error) {
 	}
 	temp := filepath.Join(t.private(), exec.TempName("objects"))
 	if err := makeRepository(filepath.Join(temp, ".git"), ""); err != nil {
-		return "", errors.Join(err, removeAll(temp))
+		return "", errors.Join(err, tempdir.Clear(temp))
 	}
 	name := snapshotPrefix + rand.Text()[:12]
 	if err := os.Rename(temp, filepath.Join(t.home(), name)); err != nil {
-		return "", errors.Join(err, removeAll(temp))
+		return "", errors.Join(err, tempdir.Clear(temp))
 	}
 	return name, t.syncSnapshot(ctx, name)
 }
@@ -339,7 +340,7 @@ func (t *Trees) sweepSnapshots() error {
 		if used[name] {
 			continue
 		}
-		errs = append(errs, removeAll(filepath.Join(t.home(), name)))
+		errs = append(errs, tempdir.Clear(filepath.Join(t.home(), name)))
 		t.synced.Range(func(key, _ any) bool {
 			if strings.HasPrefix(key.(string), t.snapshotDir(name)+string(filepath.Separator)) {
 				t.synced.Delete(key)

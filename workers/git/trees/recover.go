@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+
+	"ralph/workers/tempdir"
 )
 
 // recover ends what a Ralph that was killed has begun. When each file is either
@@ -30,7 +32,7 @@ func (t *Trees) recover(ctx context.Context) error {
 	if err := t.resume(ctx, j); err != nil {
 		return fmt.Errorf("finish the landing that was interrupted: %w", err)
 	}
-	return removeAll(t.landing())
+	return tempdir.Clear(t.landing())
 }
 
 func (t *Trees) resume(ctx context.Context, j journal) error {
@@ -242,5 +244,5 @@ func (t *Trees) keepUnknown(j journal, dir string) error {
 			return nil
 		}
 	}
-	return removeAll(dir)
+	return tempdir.Clear(dir)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // maxSpares is how many worktrees are kept for the next agents.
@@ -35,7 +36,7 @@ func (t *Trees) spares() []string {
 		if info, err := os.Lstat(t.admin(admin)); err == nil && info.IsDir() {
 			list = append(list, admin)
 		} else {
-			_ = removeAll(t.spareDir(admin)) // it is tried again next time
+			_ = tempdir.Clear(t.spareDir(admin)) // it is tried again next time
 		}
 	}
 	return list
@@ -55,10 +56,10 @@ func (t *Trees) Close(ctx context.Context) error {
 	defer unlock()
 	var errs []error
 	for _, admin := range t.spares() {
-		errs = append(errs, removeAll(t.spareDir(admin)), removeAll(t.admin(admin)))
+		errs = append(errs, tempdir.Clear(t.spareDir(admin)), tempdir.Clear(t.admin(admin)))
 	}
 	for _, admin := range t.unused() {
-		errs = append(errs, removeAll(t.admin(admin)))
+		errs = append(errs, tempdir.Clear(t.admin(admin)))
 	}
 	if err := errors.Join(append(errs, t.sweepSnapshots())...); err != nil {
 		return fmt.Errorf("remove spare worktrees: %w", err)
@@ -128,9 +129,9 @@ func readSmall(path string) (string, bool) {
 
 // dropDead removes what a tree that is made anew has left.
 func (t *Trees) dropDead(agent string) error {
-	errs := []error{removeAll(t.dir(agent))}
+	errs := []error{tempdir.Clear(t.dir(agent))}
 	for _, name := range t.adminsOf(agent) {
-		errs = append(errs, removeAll(t.admin(name)))
+		errs = append(errs, tempdir.Clear(t.admin(name)))
 	}
 	return errors.Join(append(errs, t.sweepSnapshots())...)
 }
@@ -256,7 +257,7 @@ func (t *Trees) rinse(ctx context.Context, r record) error {
 	}
 	p := t.child(r).Plumbing()
 	// All files are read: an agent can set the times of what it changed.
-	if err := errors.Join(removeFile(filepath.Join(admin, "index")), removeAll(t.aside(r))); err != nil {
+	if err := errors.Join(removeFile(filepath.Join(admin, "index")), tempdir.Clear(t.aside(r))); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"read-tree", r.Head}, {"update-index", "-q", "--refresh"}} {
@@ -275,7 +276,7 @@ func (t *Trees) rinse(ctx context.Context, r record) error {
 			return errors.New("marked entries or submodules")
 		}
 	}
-	if err := removeAll(filepath.Join(dir, ".git")); err != nil {
+	if err := tempdir.Clear(filepath.Join(dir, ".git")); err != nil {
 		return err
 	}
 	out, _, err := p.Run(ctx, git.Call{Args: []string{"ls-files", "-z", "-o", "--directory"}})
@@ -283,26 +284,11 @@ func (t *Trees) rinse(ctx context.Context, r record) error {
 		return err
 	}
 	for _, path := range fields(out) {
-		if err := removeAll(filepath.Join(dir, filepath.FromSlash(path))); err != nil {
+		if err := tempdir.Clear(filepath.Join(dir, filepath.FromSlash(path))); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// removeAll removes a tree of files even when directories in it forbid that.
-func removeAll(path string) error {
-	err := os.RemoveAll(path)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return nil
-		}
-		return os.Chmod(p, 0o700)
-	})
-	return os.RemoveAll(path)
 }
 
 // List gives all trees of ours, by name: those on record, those of which only a

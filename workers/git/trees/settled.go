@@ -13,6 +13,7 @@ import (
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // waiter is an agent whose work is in what is merged, and the head of its branch
@@ -125,10 +126,10 @@ func (t *Trees) Finish(ctx context.Context) error {
 	if err := t.recover(ctx); err != nil { // what it needs stays
 		return errors.Join(append(errs, err)...)
 	}
-	errs = append(errs, removeAll(t.landing()), t.endHalf(ctx, half))
+	errs = append(errs, tempdir.Clear(t.landing()), t.endHalf(ctx, half))
 	for _, e := range left {
 		if leftover(e.Name()) {
-			errs = append(errs, removeAll(filepath.Join(t.private(), e.Name())))
+			errs = append(errs, tempdir.Clear(filepath.Join(t.private(), e.Name())))
 		}
 	}
 	return errors.Join(errs...)
