@@ -140,9 +140,16 @@ func (inv *invocation) locate(dir string) error {
 }
 
 // gitDir returns the repository's own directory, a bare one or .git, in which
-// dir lies, or "". Nobody's project is in there, and nothing must be written.
+// dir lies, or "". Nobody's project is in there, and nothing must be written. A
+// directory with .git or .ralph is a project's, whatever else a command has made
+// there: git looks at .git first.
 func gitDir(dir string) string {
 	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		for _, name := range []string{".git", ".ralph"} {
+			if _, err := os.Lstat(filepath.Join(at, name)); err == nil {
+				return ""
+			}
+		}
 		found := true
 		for name, isDir := range map[string]bool{"HEAD": false, "objects": true, "refs": true} {
 			info, err := os.Stat(filepath.Join(at, name))
@@ -150,9 +157,6 @@ func gitDir(dir string) string {
 		}
 		if found {
 			return at
-		}
-		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
-			return "" // a work tree begins here
 		}
 	}
 	return ""

@@ -213,6 +213,16 @@ func TestPlacesThatAreNoProject(t *testing.T) {
 	if code := b.run("-C", "bare.git/tree", "x"); code != 0 {
 		t.Errorf("a work tree: exit %d: %s", code, b.err.String())
 	}
+	// A command may make a repository's files in a project: it stays one.
+	for _, project := range []string{"a/.git", "b/.ralph/x"} {
+		dir := filepath.Dir(strings.TrimSuffix(project, "/x"))
+		for _, name := range []string{project, dir + "/HEAD", dir + "/objects/x", dir + "/refs/x"} {
+			b.file(name, "gitdir: ..\n")
+		}
+		if code := b.run("-C", dir, "x"); code != 0 {
+			t.Errorf("%s: exit %d: %s", project, code, b.err.String())
+		}
+	}
 	// A directory that is gone has no path.
 	b = newBench(t)
 	b.dir = "."

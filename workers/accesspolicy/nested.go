@@ -55,8 +55,9 @@ type seenDir struct {
 
 // find returns the paths of what git takes for repositories: ".git" in a work
 // tree, or a directory of git's of another name; and of directories with objects
-// of another repository's. Directories deeper than depth are taken to be as they
-// were.
+// of another repository's. It looks into all of them but ".git": whatever a
+// directory looks like, git finds the repositories below it. Directories deeper
+// than depth are taken to be as they were.
 func (r *repositories) find(depth int) []string {
 	if depth == maxDirs {
 		r.walked = time.Now()
@@ -78,16 +79,23 @@ func (r *repositories) walk(path string, d *seenDir, depth int, out []string, le
 	for _, name := range d.entries {
 		out = append(out, path+"/"+name)
 	}
-	if d.bare || d.objects {
-		return append(out, path)
-	}
+	lends := false
 	for name, sub := range d.subs {
-		if at := path + "/" + name; at != r.skip {
-			out = r.walk(at, sub, depth-1, out, left)
-			if sub.objects && path != r.root {
-				return append(out, path) // the directory of all of them
-			}
+		at := path + "/" + name
+		if at == r.skip {
+			continue
 		}
+		out = r.walk(at, sub, depth-1, out, left)
+		switch {
+		case !sub.objects:
+		case path == r.root:
+			out = append(out, at)
+		default:
+			lends = true // the directory of all of them
+		}
+	}
+	if d.bare || lends {
+		out = append(out, path)
 	}
 	return out
 }
@@ -117,7 +125,8 @@ func (d *seenDir) read(path string, changed int64) {
 			d.objects = err == nil && links(info) > 1
 		case Fold(name) == ".git":
 			d.entries = append(d.entries, name)
-		case e.IsDir():
+		}
+		if e.IsDir() && name != ".git" {
 			if subs[name] = d.subs[name]; subs[name] == nil {
 				subs[name] = &seenDir{}
 			}

@@ -140,3 +140,80 @@ func TestDeepRepositoriesOfTheUser(t *testing.T) {
 		t.Errorf("the user's own: %v %s", err, text)
 	}
 }
+
+// around are the ways in which a command can surround a repository, "$1", with what
+// looks like something else to whoever looks through the tree, by
+// gitrepository-layout(5), git-clone(1) with hard links, and path_resolution(7):
+// git finds the repository all the same, by a gitlink of the index or in its
+// directory.
+func around() map[string]string {
+	const bare = `mkdir -p objects refs; echo ref: refs/heads/main >HEAD; `
+	const object = `; touch 0123456789012345678901234567890123456789012345.x 01234567890123456789012345678901234567; ln 01234567890123456789012345678901234567 other; `
+	return map[string]string{
+		"a bare repository at the root": bare,
+		"a linked repository's at root": `echo ref: refs/heads/main >HEAD; echo . >commondir; `,
+		"a bare repository above":       `mkdir -p "$1"; cd "$1/.."; ` + bare + `cd "$R"; `,
+		"a bare repository two above":   `mkdir -p "$1"; cd "$1/../.."; ` + bare + `cd "$R"; `,
+		"objects beside":                `mkdir -p "$1/../ab"; cd "$1/../ab"` + object + `cd "$R"; `,
+		"objects at the root":           `mkdir -p ab; cd ab` + object + `cd "$R"; `,
+		"another case":                  `set -- .Git/y/z; mkdir -p .Git; `,
+		"another case below":            `set -- x/.GIT/z; mkdir -p x/.GIT; `,
+		"its own kind":                  `set -- ab/y/z; mkdir -p ab; cd ab` + object + `cd "$R"; `,
+	}
+}
+
+// TestHiddenRepositories has commands surround repositories with what ends a look
+// through the tree: theirs are made harmless, and the user's stay protected.
+func TestHiddenRepositories(t *testing.T) {
+	for name, hide := range around() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, true)
+			s := w.open(nil)
+			begin := `set -e -- x/y/z; R=$PWD; ` + hide
+			o := w.run(s, w.root, begin+`mkdir -p "$1"; git init -q "$1"; git config --file "$1/.git/config" core.fsmonitor 'touch ran'; echo "AT=$1"`, accesspolicy.Call{})
+			_, at, ok := strings.Cut(strings.TrimSpace(o.out), "AT=")
+			if o.code != 0 || !ok {
+				t.Fatalf("%+v", o)
+			}
+			if text, err := os.ReadFile(filepath.Join(w.root, at, ".git", "config")); err != nil || strings.Contains(string(text), "touch ran") {
+				t.Errorf("a command's: %v\n%s", err, text)
+			}
+		})
+		t.Run(name+", of the user", func(t *testing.T) {
+			w := newWorld(t, true)
+			at := "x/y/z"
+			if _, other, ok := strings.Cut(hide, "set -- "); ok {
+				at, _, _ = strings.Cut(other, ";")
+			}
+			w.gitIn(w.root, "init", "-q", at)
+			s := w.open(nil)
+			w.works(s, "true")
+			for _, command := range []string{`set -e -- ` + at + `; R=$PWD; ` + hide, `printf '[core]\n\tfsmonitor = touch ran\n' >>` + at + `/.git/config; true`, "true"} {
+				w.run(s, w.root, command, accesspolicy.Call{})
+			}
+			if text, err := os.ReadFile(filepath.Join(w.root, at, ".git", "config")); err != nil || strings.Contains(string(text), "touch ran") {
+				t.Errorf("%v\n%s", err, text)
+			}
+		})
+	}
+}
+
+// TestRepositoriesInRepositories has commands work where a bare repository of the
+// user's holds its work trees, and other repositories.
+func TestRepositoriesInRepositories(t *testing.T) {
+	w := newWorld(t, true)
+	w.git("clone", "-q", "--bare", ".", "b.git")
+	w.gitIn(filepath.Join(w.root, "b.git"), "worktree", "add", "-q", "main2", "-b", "main2")
+	w.git("init", "-q", "b.git/other")
+	s := w.open(nil)
+	w.works(s, "git -C b.git log --oneline && git -C b.git/main2 status && git -C b.git branch new && git -C b.git/other status")
+	if w.git("-C", "b.git", "for-each-ref", "refs/heads/new") == "" {
+		t.Error("the branch of a bare repository is not taken over")
+	}
+	w.run(s, w.root, `for G in b.git b.git/other/.git; do printf '[core]\n\tfsmonitor = touch ran\n' >>$G/config; done`, accesspolicy.Call{})
+	for _, name := range []string{"b.git/config", "b.git/other/.git/config"} {
+		if text, err := os.ReadFile(filepath.Join(w.root, name)); err != nil || strings.Contains(string(text), "touch ran") {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}

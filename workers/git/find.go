@@ -23,17 +23,14 @@ func Find(dir string) (Location, error) {
 		return Location{}, fmt.Errorf("find repository of %q: %w", dir, err)
 	}
 	for at := abs; ; at = filepath.Dir(at) {
-		if isGitDir(at) {
-			break
-		}
-		loc, ok, err := locate(at)
+		loc, ok, err := locate(at) // before isGitDir, as git does
 		if err != nil {
 			return Location{}, fmt.Errorf("find repository of %q: %w", dir, err)
 		}
 		if ok {
 			return loc, nil
 		}
-		if at == filepath.Dir(at) {
+		if isGitDir(at) || at == filepath.Dir(at) {
 			break
 		}
 	}

@@ -175,6 +175,12 @@ func TestFind(t *testing.T) {
 	}
 	w.write("broken/.git", "gitdir: /nowhere\n")
 	w.write("empty/.git/x", "")
+	both := filepath.Join(base, "both")
+	w.git("clone", "-q", "--bare", ".", both)
+	w.git("init", "-q", "other")
+	if err := os.Rename(w.path("other/.git"), filepath.Join(both, ".git")); err != nil {
+		t.Fatal(err)
+	}
 	gitDir := w.path(".git")
 	main := Location{Root: w.root, GitDir: gitDir, CommonDir: gitDir}
 	tests := map[string]struct {
@@ -189,6 +195,7 @@ func TestFind(t *testing.T) {
 		"worktree":      {filepath.Join(base, "linked", "dir"), Location{Root: filepath.Join(base, "linked"), GitDir: filepath.Join(gitDir, "worktrees", "linked"), CommonDir: gitDir, Worktree: true}},
 		"submodule":     {w.path("lib"), Location{Root: w.path("lib"), GitDir: filepath.Join(gitDir, "modules", "lib"), CommonDir: filepath.Join(gitDir, "modules", "lib"), Submodule: true}},
 		"bare":          {filepath.Join(base, "bare.git"), Location{}},
+		"bare and .git": {both, Location{Root: both, GitDir: filepath.Join(both, ".git"), CommonDir: filepath.Join(both, ".git")}},
 		"inside bare":   {filepath.Join(base, "bare.git", "refs"), Location{}},
 		"inside .git":   {filepath.Join(gitDir, "refs"), Location{}},
 		"no repository": {w.home, Location{}},
