@@ -107,7 +107,7 @@ func chat(ctx context.Context, o scripts.ChatOptions) (int, error) {
 			if err != nil {
 				return repl.Mind{}, err
 			}
-			opts.Proc, opts.Eyes, opts.Ask = exec.New(exec.Options{Method: o.Getenv("RALPH_PROC"), Init: exec.Self()}), l.Eyes, l.Ask
+			opts.Proc, opts.Eyes, opts.Ask = exec.New(exec.Options{Method: o.Getenv("RALPH_PROC"), Init: exec.Self(), Project: opts.Root}), l.Eyes, l.Ask
 			c, err := coordinator.Open(ctx, opts)
 			if err != nil {
 				return repl.Mind{}, err

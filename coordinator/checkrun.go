@@ -157,7 +157,7 @@ func (c *Coordinator) runAndClose(ctx context.Context, cage *accesspolicy.Sandbo
 // runIn runs a command line as an agent could: with the network only where a rule
 // allows it.
 func (c *Coordinator) runIn(ctx context.Context, cage *accesspolicy.Sandbox, dir, command string, env ...string) (exec.Result, error) {
-	sp := exec.Spec{Env: env, Argv: []string{exec.Shell(), "-c", command}, Dir: dir, Timeout: c.cfg.CheckTimeout, MaxBytes: maxCheckBytes}
+	sp := exec.Spec{Env: env, Argv: []string{exec.Shell(c.opt.Root), "-c", command}, Dir: dir, Timeout: c.cfg.CheckTimeout, MaxBytes: maxCheckBytes}
 	res, rep, err := cage.Run(ctx, sp, accesspolicy.Call{Network: c.gate.network(command)})
 	for _, r := range rep.Reverted {
 		c.warn(fmt.Sprintf("after %q: %s", head(command, maxToldBytes), r))

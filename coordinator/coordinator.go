@@ -134,7 +134,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.Getenv != nil {
 		method = o.Getenv("RALPH_PROC")
 	}
-	c := &Coordinator{own: exec.New(exec.Options{Method: method}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}}
+	c := &Coordinator{own: exec.New(exec.Options{Method: method, Project: o.Root}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}}
 	c.totals.Started = o.Now()
 	c.userState = sync.OnceValue(o.userState)
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })

@@ -134,7 +134,7 @@ func (c *Coordinator) Shell(ctx context.Context, command string, write func(p []
 	cancel()
 	var res exec.Result
 	var err error
-	res, err = c.opt.Proc.Run(ctx, exec.Spec{Argv: []string{exec.Shell(), "-c", command}, Dir: c.opt.Root, Env: os.Environ(), MaxBytes: maxUserBytes, OnOutput: write})
+	res, err = c.opt.Proc.Run(ctx, exec.Spec{Argv: []string{exec.Shell(c.opt.Root), "-c", command}, Dir: c.opt.Root, Env: os.Environ(), MaxBytes: maxUserBytes, OnOutput: write})
 	if err != nil && res.Duration == 0 {
 		return u, fmt.Errorf("run %q: %w", clipRunes(firstLine(command), maxQuote), err) // it was not started
 	}

@@ -204,23 +204,27 @@ func (d *doctor) failure(name string, err error) {
 // will have.
 func (d *doctor) tools(ctx context.Context) {
 	path := d.inv.Getenv("PATH")
-	switch git := lookPath(path, "git"); {
+	look := func(name string) string {
+		full, _ := exec.Search(name, path, d.inv.root) // that there is none is said
+		return full
+	}
+	switch git := look("git"); {
 	case git == "":
 		d.add("git", checkWarn, "install git: without it Ralph keeps its own record of changes and cannot commit", "not found in PATH")
 	default:
 		d.git(ctx, git)
 	}
-	switch shell := lookPath(path, "bash"); {
+	switch shell := look("bash"); {
 	case shell != "":
 		d.add("shell", checkOK, "", "%s", shell)
-	case lookPath(path, "sh") != "":
-		d.add("shell", checkWarn, "install bash: models write commands for it", "%s only", lookPath(path, "sh"))
+	case look("sh") != "":
+		d.add("shell", checkWarn, "install bash: models write commands for it", "%s only", look("sh"))
 	default:
 		d.add("shell", checkFail, "install bash", "neither bash nor sh found in PATH")
 	}
 	var found []string
 	for _, name := range []string{"go", "node", "npm", "python3", "cargo", "java", "mvn", "gradle", "make", "cmake", "dotnet", "ruby", "php", "rg", "gh"} {
-		if lookPath(path, name) != "" {
+		if look(name) != "" {
 			found = append(found, name)
 		}
 	}
@@ -228,7 +232,7 @@ func (d *doctor) tools(ctx context.Context) {
 }
 
 func (d *doctor) git(ctx context.Context, path string) {
-	runner := exec.New(exec.Options{})
+	runner := exec.New(exec.Options{Project: d.inv.root})
 	res, err := runner.Run(ctx, exec.Spec{Argv: []string{path, "--version"}, Timeout: 10 * time.Second, Env: exec.Environ(d.inv.Environ), Tool: true})
 	err = errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
 	switch {
@@ -243,7 +247,7 @@ func (d *doctor) git(ctx context.Context, path string) {
 
 // system says what the kernel and the terminal offer.
 func (d *doctor) system(ctx context.Context) {
-	runner := exec.New(exec.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init})
+	runner := exec.New(exec.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init, Project: d.inv.root})
 	switch m := runner.Method(); {
 	case m.Survives:
 		d.add("processes", checkOK, "", "%s: nothing that a command started outlives Ralph, also not after kill -9; %s", m.Name, m.Detail)
@@ -278,7 +282,7 @@ func (d *doctor) system(ctx context.Context) {
 
 // undo tries whether what commands write is recorded.
 func (d *doctor) undo(ctx context.Context, runner *exec.Runner) {
-	res, err := runner.Run(ctx, exec.Spec{Argv: []string{exec.Shell(), "-c", ":"}, Dir: d.inv.root, Record: exec.NewRecord(d.inv.root, func([]sandbox.Write) {})})
+	res, err := runner.Run(ctx, exec.Spec{Argv: []string{exec.Shell(d.inv.root), "-c", ":"}, Dir: d.inv.root, Record: exec.NewRecord(d.inv.root, func([]sandbox.Write) {})})
 	if err == nil && res.Watched {
 		d.add("undo", checkOK, "", "what commands write is recorded: undo takes back what Ralph changed, and nothing else")
 		return
@@ -314,19 +318,4 @@ func (d *doctor) project() {
 		return
 	}
 	d.add("state", checkOK, "", "%s can be written", state)
-}
-
-// lookPath finds a program in the absolute directories of path; "" when there
-// is none.
-func lookPath(path, name string) string {
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		full := filepath.Join(dir, name)
-		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && unix.Access(full, unix.X_OK) == nil {
-			return full
-		}
-	}
-	return ""
 }

@@ -49,7 +49,7 @@ func (d *doctor) agents(ctx context.Context) {
 		d.add("agents", checkFail, "", "%s", err)
 		return
 	}
-	runner := exec.New(exec.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init})
+	runner := exec.New(exec.Options{Method: d.inv.Getenv("RALPH_PROC"), Init: d.inv.Init, Project: d.inv.root})
 	found := make([]external.Health, len(adapters))
 	var all sync.WaitGroup
 	for i, a := range adapters {

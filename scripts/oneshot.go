@@ -308,7 +308,7 @@ const holderUndo = "undo"
 func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Coordinator, error) {
 	inv.out.keeps = true
 	inv.boundMemory()
-	runner := exec.New(exec.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init})
+	runner := exec.New(exec.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init, Project: inv.root})
 	if policy.Sandbox(inv.cfg.Sandbox) != policy.SandboxOff {
 		runner.Ready() // the coordinator looks what confines commands when it opens
 	}

@@ -28,7 +28,7 @@ type planView struct {
 // planOptions are where the plan is looked for.
 func (inv *invocation) planOptions() plan.Options {
 	r := inv.cfg.Run
-	return plan.Options{Root: inv.root, Tracker: r.Tracker, Path: inv.planFlag(r.Plan), Epics: r.Epic, Proc: exec.New(exec.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init}),
+	return plan.Options{Root: inv.root, Tracker: r.Tracker, Path: inv.planFlag(r.Plan), Epics: r.Epic, Proc: exec.New(exec.Options{Method: inv.Getenv("RALPH_PROC"), Init: inv.Init, Project: inv.root}),
 		Getenv: inv.Getenv, Environ: inv.Environ, Now: inv.Now, Warn: inv.warning}
 }
 

@@ -91,7 +91,7 @@ func (inv *invocation) recover(ctx context.Context, c *cobra.Command, args []str
 			return err
 		}
 	}
-	runner := exec.New(exec.Options{})
+	runner := exec.New(exec.Options{Project: inv.root})
 	files, done, err := coordinator.Recover(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holderRecover, Now: inv.Now, Getenv: inv.Getenv,
 	}, names, from)

@@ -181,7 +181,7 @@ func (inv *invocation) stateDir() string { return filepath.Join(inv.root, ".ralp
 
 // assess looks how the last Ralph ended; id names the session to look at.
 func (inv *invocation) assess(ctx context.Context, id string) (coordinator.Situation, error) {
-	runner := exec.New(exec.Options{})
+	runner := exec.New(exec.Options{Project: inv.root})
 	s, err := coordinator.Assess(ctx, coordinator.Options{Root: inv.root, Proc: runner, Session: id, Getenv: inv.Getenv, Now: inv.Now})
 	return s, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
 }

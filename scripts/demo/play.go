@@ -52,7 +52,7 @@ func (s *stage) play(ctx context.Context, tape string) (err error) {
 		return err
 	}
 	co, err := coordinator.Open(ctx, coordinator.Options{
-		Root: s.root, Config: cfg, Proc: exec.New(exec.Options{Method: s.getenv("RALPH_PROC"), Init: s.Init}), RunID: s.RunID, Holder: "demo", Session: "new", Eyes: s.see, Getenv: s.getenv,
+		Root: s.root, Config: cfg, Proc: exec.New(exec.Options{Method: s.getenv("RALPH_PROC"), Init: s.Init, Project: s.root}), RunID: s.RunID, Holder: "demo", Session: "new", Eyes: s.see, Getenv: s.getenv,
 	})
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (w *world) agent() result {
 	}
 	cage, err := accesspolicy.Open(accesspolicy.Options{Proc: runner, Root: dir, Project: w.project, Git: &at, Agent: "child", Getenv: home, Environ: w.environ()})
 	w.must(err)
-	res, rep, err := cage.Run(w.Context(), exec.Spec{Argv: []string{exec.Shell(), "-c", w.say(w.a.Run)}, Dir: dir, Timeout: patience}, accesspolicy.Call{})
+	res, rep, err := cage.Run(w.Context(), exec.Spec{Argv: []string{exec.Shell(""), "-c", w.say(w.a.Run)}, Dir: dir, Timeout: patience}, accesspolicy.Call{})
 	note(err)
 	note(cage.Close())
 	r.out += res.Stdout.String()

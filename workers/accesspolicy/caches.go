@@ -113,7 +113,7 @@ func (s *Sandbox) tryOverlay() bool {
 		return false
 	}
 	defer func() { _ = c.Close() }() // what stays is removed by the next Open of the store
-	probe := exec.Spec{Argv: []string{exec.Shell(), "-c", "echo x > probe"}, Dir: c.Path, Timeout: probeTime, Env: []string{"PATH=" + s.o.Getenv("PATH")},
+	probe := exec.Spec{Argv: []string{exec.Shell(s.o.Project), "-c", "echo x > probe"}, Dir: c.Path, Timeout: probeTime, Env: []string{"PATH=" + s.o.Getenv("PATH")},
 		Confine: &sandbox.Policy{Overlays: overlays(c), Write: []string{c.Path}}}
 	res, err := s.o.Proc.Run(context.TODO(), probe)
 	return err == nil && res.ExitCode == 0 && c.Written() > 0

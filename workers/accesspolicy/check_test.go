@@ -196,7 +196,7 @@ func TestJobsAreCheckedAtTheirEnd(t *testing.T) {
 	s := w.open(nil)
 	start := func(command string) *exec.Job {
 		t.Helper()
-		j, err := s.Start(t.Context(), exec.Spec{Argv: []string{exec.Shell(), "-c", command}, Dir: w.root}, accesspolicy.Call{})
+		j, err := s.Start(t.Context(), exec.Spec{Argv: []string{exec.Shell(""), "-c", command}, Dir: w.root}, accesspolicy.Call{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestJobsAreCheckedAtTheirEnd(t *testing.T) {
 func TestGrantedNamesStay(t *testing.T) {
 	w := newWorld(t, true)
 	s := w.open(nil)
-	j, err := s.Start(t.Context(), exec.Spec{Argv: []string{exec.Shell(), "-c", "until test -e go; do sleep 0.01; done; mkdir .idea; touch .idea/x"}, Dir: w.root}, accesspolicy.Call{})
+	j, err := s.Start(t.Context(), exec.Spec{Argv: []string{exec.Shell(""), "-c", "until test -e go; do sleep 0.01; done; mkdir .idea; touch .idea/x"}, Dir: w.root}, accesspolicy.Call{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestWorkBesideAChildStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	j, err := s.Start(t.Context(), exec.Spec{Argv: []string{exec.Shell(), "-c", "touch began; while [ ! -e go ]; do sleep 0.02; done"}, Dir: tree, Timeout: time.Minute}, accesspolicy.Call{})
+	j, err := s.Start(t.Context(), exec.Spec{Argv: []string{exec.Shell(""), "-c", "touch began; while [ ! -e go ]; do sleep 0.02; done"}, Dir: tree, Timeout: time.Minute}, accesspolicy.Call{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 func (w *world) beside(s *accesspolicy.Sandbox, command string, do func()) accesspolicy.Report {
 	w.t.Helper()
 	command = "touch began; while [ ! -e go ]; do sleep 0.02; done; " + command
-	j, err := s.Start(w.t.Context(), exec.Spec{Argv: []string{exec.Shell(), "-c", command}, Dir: w.root, Timeout: time.Minute}, accesspolicy.Call{})
+	j, err := s.Start(w.t.Context(), exec.Spec{Argv: []string{exec.Shell(""), "-c", command}, Dir: w.root, Timeout: time.Minute}, accesspolicy.Call{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

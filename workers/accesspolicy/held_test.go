@@ -55,7 +55,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 				// It goes on for ever, and writes wherever it can as soon as it can.
 				command := `trap '' INT TERM; touch began; while :; do for g in ` + path + ` "$(sed -n 's/^gitdir: //p' ` + path + ` 2>/dev/null)"; do
 					[ -d "$g/objects" ] && { mkdir "$g/hooks"; echo evil >"$g/hooks/post-commit"; chmod +x "$g/hooks/post-commit"; printf '[core]\n\tfsmonitor = evil\n' >>"$g/config"; }; done 2>/dev/null; [ -e began ] || break; done`
-				spec := exec.Spec{Argv: []string{exec.Shell(), "-c", command}, Dir: w.root}
+				spec := exec.Spec{Argv: []string{exec.Shell(""), "-c", command}, Dir: w.root}
 				done := make(chan accesspolicy.Report, 1)
 				if background {
 					j, err := s.Start(t.Context(), spec, accesspolicy.Call{})

@@ -132,7 +132,7 @@ type outcome struct {
 
 func (w *world) run(s *accesspolicy.Sandbox, dir, command string, call accesspolicy.Call) outcome {
 	w.t.Helper()
-	res, rep, err := s.Run(w.t.Context(), exec.Spec{Argv: []string{exec.Shell(), "-c", command}, Dir: dir, Timeout: 2 * time.Minute}, call)
+	res, rep, err := s.Run(w.t.Context(), exec.Spec{Argv: []string{exec.Shell(""), "-c", command}, Dir: dir, Timeout: 2 * time.Minute}, call)
 	if err != nil {
 		w.t.Fatalf("%s: %v", command, err)
 	}

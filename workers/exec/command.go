@@ -65,13 +65,13 @@ func newCommand(s Spec) *command {
 }
 
 // start starts the command and the readers of its output.
-func (c *command) start(supervisor *supervise.Supervisor) error {
+func (c *command) start(supervisor *supervise.Supervisor, project string) error {
 	s := c.spec
 	env := s.Env
 	if env == nil {
 		env = Environ(os.Environ())
 	}
-	path, err := resolve(s, env)
+	path, err := resolve(s, env, project)
 	if err != nil {
 		return err
 	}

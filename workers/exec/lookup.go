@@ -27,8 +27,9 @@ func (s Spec) name() string {
 	return s.Argv[0]
 }
 
-// resolve checks the directory and returns the path of the program.
-func resolve(s Spec, env []string) (string, error) {
+// resolve checks the directory and returns the path of the program. A name without a
+// slash never means a program of project, see Options.Project.
+func resolve(s Spec, env []string, project string) (string, error) {
 	if s.name() == "" {
 		return "", &Error{Op: "start", Err: errNoProgram, Hint: "give the program and its arguments"}
 	}
@@ -51,12 +52,16 @@ func resolve(s Spec, env []string) (string, error) {
 		}
 		return absolute(path), nil
 	}
-	return search(s.Argv[0], lookupEnv(env, "PATH"))
+	return Search(s.Argv[0], lookupEnv(env, "PATH"), project)
 }
 
-// search looks a program up in the absolute directories of path. Relative ones, which
-// depend on the working directory, are ignored.
-func search(name, path string) (string, error) {
+// Search looks a program up in the absolute directories of path. Relative ones, which
+// depend on the working directory, are ignored, and so is what lies in project, also
+// by way of a link: commands and the repository write there.
+func Search(name, path, project string) (string, error) {
+	if real, err := filepath.EvalSymlinks(project); err == nil {
+		project = real
+	}
 	found := error(errNotInPath)
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
@@ -64,6 +69,9 @@ func search(name, path string) (string, error) {
 		}
 		p := filepath.Join(dir, name)
 		err := executable(p)
+		if err == nil && lies(p, project) {
+			continue
+		}
 		if err == nil {
 			return p, nil
 		}
@@ -72,6 +80,16 @@ func search(name, path string) (string, error) {
 		}
 	}
 	return "", startError(name, found)
+}
+
+// lies reports whether a file, as it is named or where it is, is below dir; nothing is
+// below "" and "/".
+func lies(path, dir string) bool {
+	if dir == "" || dir == "/" {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(path)
+	return err != nil || strings.HasPrefix(real, dir+"/") || strings.HasPrefix(filepath.Clean(path), dir+"/")
 }
 
 func absolute(path string) string {
@@ -162,10 +180,10 @@ func workDir(dir string) (string, error) {
 }
 
 // Shell returns the absolute path of the shell for command lines: bash, which people
-// and models write for, if PATH has it, else sh.
-func Shell() string {
+// and models write for, if PATH has it outside of project, else sh.
+func Shell(project string) string {
 	for _, name := range []string{"bash", "sh"} {
-		if path, err := search(name, os.Getenv("PATH")); err == nil {
+		if path, err := Search(name, os.Getenv("PATH"), project); err == nil {
 			return path
 		}
 	}

@@ -17,9 +17,16 @@ var ErrClosed = errors.New("the process runner is closed")
 // ErrStopped is returned by the calls of Run that Stop or Kill has ended.
 var ErrStopped = errors.New("stopped with all that ran")
 
-// Options are those of the Supervisor of a Runner, under a second name so that the
-// many makers of a Runner import one package.
-type Options = supervise.Options
+// Options configures a Runner.
+type Options struct {
+	// Method and Init are those of supervise.Options.
+	Method string
+	Init   []string
+	// Project is the directory of the project, or "": a program that is named without
+	// a path is never one of its files, so that neither the repository nor a command
+	// chooses what Ralph itself runs where PATH has a directory of the project.
+	Project string
+}
 
 // Self returns supervise.Self, for Options.Init of a program whose main function calls
 // Init.
@@ -34,6 +41,7 @@ func Init() { supervise.Init() }
 // Layers.
 type Runner struct {
 	supervisor *supervise.Supervisor
+	project    string // see Options.Project
 
 	mu        sync.Mutex // guards all below; never held while something is started or waited for
 	closed    bool
@@ -46,7 +54,7 @@ type Runner struct {
 
 // New returns a Runner.
 func New(o Options) *Runner {
-	return &Runner{commands: map[*command]struct{}{}, supervisor: supervise.New(o)}
+	return &Runner{commands: map[*command]struct{}{}, supervisor: supervise.New(supervise.Options{Method: o.Method, Init: o.Init}), project: o.Project}
 }
 
 // Method returns how this Runner ends what it starts. The first call tries it out.
@@ -101,7 +109,7 @@ func (r *Runner) launch(s Spec) (*command, error) {
 	if closed {
 		return nil, fmt.Errorf("run %q: %w", s.name(), ErrClosed)
 	}
-	if err := c.start(r.supervisor); err != nil {
+	if err := c.start(r.supervisor, r.project); err != nil {
 		c.neverStarted()
 		r.forget(c)
 		return nil, err

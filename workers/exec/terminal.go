@@ -45,7 +45,7 @@ func OnTerminal(ctx context.Context, argv []string, tty *os.File, dir string, en
 	if ctx.Err() != nil {
 		return 0, fmt.Errorf("run %q: %w", s.name(), context.Cause(ctx))
 	}
-	path, err := resolve(s, env)
+	path, err := resolve(s, env, "")
 	if err != nil {
 		return 0, err
 	}

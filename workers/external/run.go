@@ -194,7 +194,7 @@ func (r *run) spec(path, temp string, env []string) (exec.Spec, func(), error) {
 		<-ended
 		_ = read.Close()
 	}
-	argv := append([]string{exec.Shell(), "-c", script, "ralph-agent"}, first...)
+	argv := append([]string{exec.Shell(r.q.Dir), "-c", script, "ralph-agent"}, first...)
 	argv = append(append(argv, path), r.argv[1:]...)
 	return exec.Spec{
 		Argv: argv, Dir: r.q.Dir, Env: env, Stdin: write, Split: true, MaxBytes: 4 << 10, Timeout: r.q.Timeout,

@@ -127,7 +127,7 @@ func newBox(e *Env) *box {
 	if b.CommandTimeout <= 0 {
 		b.CommandTimeout = defaultCommandTimeout
 	}
-	b.shell = sync.OnceValue(exec.Shell)
+	b.shell = sync.OnceValue(func() string { return exec.Shell(b.Root) })
 	b.client = sync.OnceValue(b.fetchClient)
 	return b
 }
