@@ -104,7 +104,7 @@ func (s *Supervisor) Layers() []Layer {
 	}
 	mounts := layer("mount namespace", "everything read-only but what may be changed; secrets, sockets and devices hidden; private /tmp, /dev/shm and /dev/pts", f.noMounts)
 	if f.noMounts != nil {
-		mounts.Detail += "; nothing is hidden, protected below what may be changed, or private, and modes, owners and times of other files can be changed"
+		mounts.Detail += "; nothing is hidden, protected below what may be changed (a command can destroy the git history), or private, and modes, owners and times of other files can be changed"
 	}
 	net := layer("network namespace", "own loopback, no other network, no abstract sockets of the host", f.noNet)
 	if f.noNet != nil && f.Filter {
