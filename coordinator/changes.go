@@ -51,6 +51,8 @@ type changes struct {
 	homeless func() bool
 	// began, if any, is called with HEAD before the first change of the first run.
 	began func(head string)
+	// left, if any, notes in changes of tasks what their plans have of them now.
+	left func(ctx context.Context, list []taskChange)
 
 	// mu guards what follows; begin holds it while it takes a checkpoint, so
 	// that no call overtakes the checkpoint before it.
@@ -233,6 +235,20 @@ func (c *changes) newCommits(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return c.repo.CommitsSince(ctx, c.head)
+}
+
+// allOf returns the commits of this process, and those that earlier processes have
+// merged for the same run and that the branch still has, oldest first.
+func (c *changes) allOf(ctx context.Context, since string, merged, commits []string) []string {
+	if c.repo == nil || !slices.ContainsFunc(merged, func(m string) bool { return !slices.Contains(commits, m) }) {
+		return commits
+	}
+	list, err := c.repo.CommitsSince(ctx, since)
+	if err != nil {
+		c.warn("the commits of this run before it went on are not listed: " + err.Error())
+		return commits
+	}
+	return slices.DeleteFunc(list, func(h string) bool { return !slices.Contains(merged, h) && !slices.Contains(commits, h) })
 }
 
 // diff is what the last turn changed, as a unified diff.

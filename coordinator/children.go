@@ -181,11 +181,8 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 		return "", "", err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	check, before := plan.Check{Command: command}, state{}
 	if command == "" {
-		if check, before, err = c.detectedFor(ctx, st); err != nil || check.Command == "" {
-			return "", "", err
-		}
+		return c.proveDetected(ctx, st)
 	}
 	if own { // an agent chose it
 		v := c.gate.permitCommand(ctx, st.asks(), command)
@@ -196,20 +193,34 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 			return fmt.Sprintf("the check %q was not run: %s", command, v.Text), "", nil
 		}
 	}
-	var res checked
-	if check.Detected {
-		var why string
-		if res, why, err = c.checkFor(ctx, st, check, before, c.events.emit); why != "" {
-			return "", "", err
-		}
-	} else {
-		res, err = c.prove(ctx, st, check, c.events.emit)
-	}
+	res, err := c.prove(ctx, st, plan.Check{Command: command}, c.events.emit)
 	if err != nil || !res.failed() {
 		return "", st.proven(), err
 	}
-	failed, err = c.failedCheck(check.Command, res)
+	failed, err = c.failedCheck(command, res)
 	return failed, "", err
+}
+
+// proveDetected runs the project's own tests on the work of a child.
+func (c *Coordinator) proveDetected(ctx context.Context, st *station) (failed, tree string, err error) {
+	checks, before, err := c.detectedFor(ctx, st)
+	if err != nil {
+		return "", "", err
+	}
+	for _, check := range checks {
+		res, why, err := c.checkFor(ctx, st, check, before, c.events.emit)
+		if err != nil {
+			return "", "", err
+		}
+		if why != "" {
+			continue
+		}
+		if tree = st.proven(); res.failed() {
+			failed, err = c.failedCheck(check.Command, res)
+			return failed, "", err
+		}
+	}
+	return "", tree, nil
 }
 
 // childInbox delivers what the human said to a child, up to a class.

@@ -210,7 +210,7 @@ func (c *Coordinator) openTree() error {
 			c.loc = &loc
 		}
 	}
-	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn, began: c.began, homeless: c.book.homeless, writes: c.writes}
+	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn, began: c.began, homeless: c.book.homeless, writes: c.writes, left: c.noteLeft}
 	if c.loc != nil {
 		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir(), c.treesKey())
 		c.trees.OnWrite = c.writes.writing

@@ -28,62 +28,67 @@ type detection struct {
 	baselines map[string]int // exit codes, by tree and command
 }
 
-// detected returns the project's own tests as a check, and the file that proposes
-// them; ok is false for none, and where --check none switches them off.
-func (c *Coordinator) detected() (check plan.Check, source string, ok bool) {
+// detected returns the project's own tests, one check for each kind of project, so that
+// each has a baseline of its own. There are none where --check none switches them off.
+func (c *Coordinator) detected() []plan.Check {
+	var list []plan.Check
+	for _, t := range c.projectTests() {
+		list = append(list, plan.Check{Command: t.Line(), Detected: true})
+	}
+	return list
+}
+
+func (c *Coordinator) projectTests() []project.Command {
 	if c.cfg.Check == loop.CheckNone {
-		return plan.Check{}, "", false
+		return nil
 	}
 	p, err := project.Detect(c.closing, c.opt.Root)
 	if err != nil {
-		return plan.Check{}, "", false // the start said so
+		return nil // the start said so
 	}
-	command, source := p.Tests()
-	return plan.Check{Command: command, Detected: true}, source, command != ""
+	return p.Tests()
 }
 
 // detects reports whether there is a detected check.
-func (c *Coordinator) detects() bool {
-	_, _, ok := c.detected()
-	return ok
-}
+func (c *Coordinator) detects() bool { return len(c.projectTests()) > 0 }
 
-// showDetected shows once which command was chosen, and why.
-func (c *Coordinator) showDetected(check plan.Check, source string) {
+// showDetected shows once which commands were chosen, and why.
+func (c *Coordinator) showDetected() {
+	tests := c.projectTests()
+	if len(tests) == 0 {
+		return
+	}
 	c.detection.shown.Do(func() {
-		c.events.emit(agent.Event{Type: agent.EventDecision, Status: "check", Text: "what names no check is checked with: " + check.Command,
+		line, source := project.Script(tests)
+		c.events.emit(agent.Event{Type: agent.EventDecision, Status: "check", Text: "what names no check is checked with: " + line,
 			Reason: fmt.Sprintf("the project's own tests, found by %s; --check CMD names another, --check none switches it off", source)})
 	})
 }
 
-// detectedFor returns the detected check of the work at st, whose command is "" for none,
-// and the state before that work.
-func (c *Coordinator) detectedFor(ctx context.Context, st *station) (plan.Check, state, error) {
+// detectedFor returns the detected checks of the work at st, and the state before that
+// work.
+func (c *Coordinator) detectedFor(ctx context.Context, st *station) ([]plan.Check, state, error) {
 	changed, before, err := c.since(ctx, st)
 	if err != nil {
-		return plan.Check{}, before, err
+		return nil, before, err
 	}
-	check, _ := c.ownTests(changed)
-	return check, before, nil
+	return c.ownTests(changed), before, nil
 }
 
-// ownTests returns the detected check of work that changed some files; ok is false
-// for none, and where nothing but prose changed.
-func (c *Coordinator) ownTests(changed []string) (check plan.Check, ok bool) {
+// ownTests returns the detected checks of work that changed some files: none where
+// nothing but prose changed.
+func (c *Coordinator) ownTests(changed []string) []plan.Check {
 	if !slices.ContainsFunc(changed, func(p string) bool { return !prose(p) }) {
-		return plan.Check{}, false
+		return nil
 	}
-	check, source, ok := c.detected()
-	if ok {
-		c.showDetected(check, source)
-	}
-	return check, ok
+	c.showDetected()
+	return c.detected()
 }
 
 // commandsOf returns the checks that the work of an order has to pass.
 func (c *Coordinator) commandsOf(o loop.Order) []string {
-	if check, _, ok := c.detected(); ok && len(o.Checks) == 0 {
-		return []string{check.Command}
+	if len(o.Checks) == 0 {
+		return plan.Commands(c.detected())
 	}
 	return plan.Commands(o.Checks)
 }

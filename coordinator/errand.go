@@ -297,12 +297,11 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 	defer func() { err = errors.Join(err, st.close()) }()
 	var before state
 	if len(checks) == 0 {
-		var check plan.Check
-		if check, before, err = c.detectedFor(ctx, st); err != nil || check.Command == "" {
+		if checks, before, err = c.detectedFor(ctx, st); err != nil || len(checks) == 0 {
 			return "", "", err
 		}
-		checks = []plan.Check{check}
 	}
+	ran := false
 	for _, check := range checks {
 		command := check.Command
 		res, why, err := c.checkFor(ctx, st, check, before, c.events.emit)
@@ -310,15 +309,19 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 		case err != nil:
 			return "", "", err
 		case why != "" && check.Detected:
-			return "", "", nil
+			continue
 		case why != "":
 			return fmt.Sprintf("the check %q was not run: %s", command, why), "", nil
 		}
+		ran = true
 		e.checked(c.checkRun(check, res))
 		if res.failed() {
 			failed, err = c.failedCheck(command, res)
 			return failed, "", err
 		}
+	}
+	if !ran {
+		return "", "", nil
 	}
 	return "", st.proven(), nil
 }

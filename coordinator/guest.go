@@ -55,7 +55,7 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 		return nil, err
 	}
 	g.events = &emitter{run: opt.RunID, now: c.now, eyes: g.eyes.see, keep: g.book.keepEvent, mask: mask{redactor: c.redactor}}
-	g.changes = &changes{points: c.changes.points, repo: c.repo, root: opt.Root, run: opt.RunID, warn: g.warn, trees: c.trees, homeless: c.book.homeless, writes: c.writes}
+	g.changes = &changes{points: c.changes.points, repo: c.repo, root: opt.Root, run: opt.RunID, warn: g.warn, trees: c.trees, homeless: c.book.homeless, writes: c.writes, left: g.noteLeft}
 	g.crew = g.newCrew()
 	return g, nil
 }

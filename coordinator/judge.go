@@ -190,8 +190,8 @@ func (p *piece) judgeSchema(context.Context) (again string, err error) {
 	return prompt.SchemaMismatch(problem.Error(), p.schema.text)
 }
 
-// judgeCheck runs the check of the work: the one that is named, or the detected tests
-// where files changed.
+// judgeCheck runs the checks of the work: the one that is named, or the detected tests
+// where files changed. The result has the last of them that did not pass, else the last.
 func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 	if p.job.DryRun || p.job.Chat {
 		return "", nil
@@ -201,25 +201,37 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 		step, release = p.c.mail.queue.Step(ctx, p.c.box())
 	}
 	defer release()
-	check, before, err := p.check(step)
-	command := check.Command
-	if command == "" || err != nil {
+	checks, before, err := p.check(step)
+	if err != nil {
 		return "", err
 	}
-	res, why, err := p.c.checkFor(step, p.c.station, check, before, p.c.events.emit)
-	if err != nil || why != "" { // only a detected check may not be allowed
-		return "", err
+	ran, passed := false, true
+	for _, check := range checks {
+		res, why, err := p.c.checkFor(step, p.c.station, check, before, p.c.events.emit)
+		if err != nil {
+			return "", err
+		}
+		if why != "" { // only a detected check may not be allowed
+			continue
+		}
+		if ran = true; passed || !res.passed() {
+			p.out.Check = &CheckResult{Command: check.Command, ExitCode: res.ExitCode, Source: p.c.checkSource(check), BaselineExitCode: res.Baseline, Tree: res.Where, LeftOut: res.LeftOut}
+		}
+		if res.failed() {
+			return p.unprovenBy(check.Command, res)
+		}
+		passed = passed && res.passed()
 	}
-	p.out.Check = &CheckResult{Command: command, ExitCode: res.ExitCode, Source: p.c.checkSource(check), BaselineExitCode: res.Baseline, Tree: res.Where, LeftOut: res.LeftOut}
-	switch {
-	case res.passed():
+	if ran {
 		p.mended(kindCheck)
-		return "", nil
-	case !res.failed():
-		p.mended(kindCheck)
-		p.out.Verified = false
-		return "", nil
+		p.out.Verified = passed
 	}
+	return "", nil
+}
+
+// unprovenBy notes that a check failed, and says what the model is told; the last time
+// it fails the work.
+func (p *piece) unprovenBy(command string, res checked) (again string, err error) {
 	how := fmt.Sprintf("exited with %d", res.ExitCode)
 	if res.TimedOut {
 		how = fmt.Sprintf("did not end within %v", p.c.cfg.CheckTimeout)
@@ -233,21 +245,22 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 	return p.c.failedCheck(command, res)
 }
 
-// check returns the check that the work has to pass now, whose command is "" for
-// none, and the state before the work.
-func (p *piece) check(ctx context.Context) (plan.Check, state, error) {
+// check returns the checks that the work has to pass now, and the state before the work.
+func (p *piece) check(ctx context.Context) ([]plan.Check, state, error) {
 	command, err := p.c.ownCheck(ctx)
-	if command != "" || err != nil {
-		return plan.Check{Command: command}, state{}, err
+	switch {
+	case err != nil:
+		return nil, state{}, err
+	case command != "":
+		return []plan.Check{{Command: command}}, state{}, nil
+	case !p.c.detects():
+		return nil, state{}, nil
 	}
-	if !p.c.detects() {
-		return plan.Check{}, state{}, nil
-	}
-	check, before, err := p.c.detectedFor(ctx, p.c.station)
+	checks, before, err := p.c.detectedFor(ctx, p.c.station)
 	if err != nil {
 		p.c.warn("whether the work changed files is not known, so nothing checked it: " + err.Error())
 	}
-	return check, before, nil
+	return checks, before, nil
 }
 
 // provenBy are the checks that a job has to pass by the configuration; those of a

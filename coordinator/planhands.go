@@ -142,8 +142,8 @@ func (h planHands) kept(ctx context.Context, e *errand, a crew.Agent) bool {
 	}
 	e.is(a.ID)
 	checks := e.order.Checks
-	if check, ok := c.ownTests(a.Files); ok && len(checks) == 0 {
-		checks = []plan.Check{check}
+	if len(checks) == 0 {
+		checks = c.ownTests(a.Files)
 	}
 	for _, check := range checks {
 		if err := h.checkMerged(ctx, e, check); err != nil {

@@ -102,8 +102,8 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 	if err := c.onBranch(ctx, tracker, false); err != nil {
 		return nil, err
 	}
-	if check, source, ok := c.detected(); ok && s.Check == "" {
-		c.showDetected(check, source)
+	if s.Check == "" {
+		c.showDetected()
 	}
 	if name == "" {
 		name = featureName(ctx, tracker)

@@ -230,6 +230,7 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 		out.Reason = cause.Error()
 	}
 	o := &p.out
+	p.merged, p.since = out.Commits, out.Since
 	p.planned = &TaskCount{Done: out.Counts.Done, Failed: out.Counts.Failed, Skipped: out.Counts.Skipped, Open: out.Counts.Open}
 	o.Answer, o.Reason, o.Verified, o.Check = runAnswer(out), out.Reason, out.Verified, p.c.errands.result()
 	remain := hintRunGoesOn

@@ -34,7 +34,11 @@ type piece struct {
 	schema *answerSchema
 	// planned counts the tasks of the plan that was worked; nil for other work.
 	planned *TaskCount
-	about   string // what it is about, for people
+	// merged are the commits of the run of a plan that was worked, in all processes,
+	// and since the commit with which it began.
+	merged []string
+	since  string
+	about  string // what it is about, for people
 	// talking says that the turn has no tools: the user stopped the work and did
 	// not say go.
 	talking bool // guarded by Coordinator.mu for those who look on, as is loop

@@ -43,6 +43,7 @@ func (p *piece) close(ctx context.Context) {
 	c := p.c
 	if !p.talking { // talk changes nothing, and need not wait for what a stop left to do
 		p.out.FilesChanged, p.out.Commits = c.changes.end(ctx)
+		p.out.Commits = c.changes.allOf(ctx, p.since, p.merged, p.out.Commits)
 		if p.out.Verified {
 			c.doubt(ctx)
 		}

@@ -19,13 +19,14 @@ import (
 	"ralph/workers/git"
 )
 
-// taskChange is what a turn made of a task of a plan: how that was before, and the last
-// mark it got.
+// taskChange is what a turn made of a task of a plan: how that was before, the last mark
+// it got, and what the plan had of it after the turn, nil where that is not known.
 type taskChange struct {
 	Tracker, Path, ID string
 	From              plan.Status
 	Kept              plan.Kept
 	Mark              plan.Mark
+	Left              *plan.Kept `json:",omitempty"`
 }
 
 // same reports whether two changes are about one task.
@@ -66,12 +67,42 @@ func (c *changes) keepTasks(ctx context.Context, after git.Checkpoint, list []ta
 	if len(list) == 0 {
 		return
 	}
+	if c.left != nil {
+		c.left(ctx, list)
+	}
 	text, err := json.Marshal(list)
 	if err == nil {
 		_, err = c.points.Annotate(ctx, after, string(text))
 	}
 	if err != nil {
 		c.warn("undo of this work will not open its tasks again: " + err.Error())
+	}
+}
+
+// noteLeft notes in changes of tasks what their plans have of them now. A plan that a
+// program keeps has no more than the marks.
+func (c *Coordinator) noteLeft(ctx context.Context, list []taskChange) {
+	plans := map[[2]string]*plan.Plan{}
+	for i := range list {
+		t := &list[i]
+		if c.planFile(t.Tracker, t.Path) == "" {
+			continue
+		}
+		at := [2]string{t.Tracker, t.Path}
+		p, ok := plans[at]
+		if !ok {
+			if tracker, _, err := c.planAt(ctx, loop.Settings{Tracker: t.Tracker, Plan: t.Path}); err == nil {
+				p, _ = tracker.Load(ctx) // redo does with the marks where it cannot be read
+			}
+			plans[at] = p
+		}
+		if p == nil {
+			continue
+		}
+		if now, ok := p.Find(t.ID); ok && now.Status == p.Reads(t.Mark.Status) {
+			kept := now.Kept()
+			t.Left = &kept
+		}
 	}
 }
 
@@ -242,6 +273,7 @@ func (o *openPlan) follow(ctx context.Context, t taskChange, redo bool) error {
 	m, seen, next := plan.Mark{Status: before, Actor: cmp.Or(t.Mark.Actor, "ralph"), Back: &t.Kept}, after, before
 	if redo {
 		m, seen, next = t.Mark, before, after
+		m.Back = t.Left
 	}
 	switch {
 	case seen == next:

@@ -58,18 +58,19 @@ func (t taskData) task() Task {
 // editData is an edit in the log. An After without elements clears it and must
 // not be taken for none.
 type editData struct {
-	Title    string          `json:"title,omitempty"`
-	Status   markdown.Status `json:"status,omitempty"`
-	Priority string          `json:"priority,omitempty"`
-	After    *[]string       `json:"after,omitempty"`
-	Agent    string          `json:"agent,omitempty"`
-	Check    string          `json:"check,omitempty"`
-	Result   string          `json:"result,omitempty"`
-	Drop     []string        `json:"drop,omitempty"`
+	Title      string          `json:"title,omitempty"`
+	Status     markdown.Status `json:"status,omitempty"`
+	Priority   string          `json:"priority,omitempty"`
+	After      *[]string       `json:"after,omitempty"`
+	Agent      string          `json:"agent,omitempty"`
+	Check      string          `json:"check,omitempty"`
+	Result     string          `json:"result,omitempty"`
+	StatusLine bool            `json:"status_line,omitempty"`
+	Drop       []string        `json:"drop,omitempty"`
 }
 
 func editOf(e TaskEdit) *editData {
-	d := &editData{Title: e.Title, Status: e.Status, Priority: e.Priority, Agent: e.Agent, Check: e.Check, Result: e.Result, Drop: slices.Clone(e.Drop)}
+	d := &editData{Title: e.Title, Status: e.Status, Priority: e.Priority, Agent: e.Agent, Check: e.Check, Result: e.Result, StatusLine: e.StatusLine, Drop: slices.Clone(e.Drop)}
 	if e.After != nil {
 		after := slices.Clone(e.After)
 		d.After = &after
@@ -78,7 +79,7 @@ func editOf(e TaskEdit) *editData {
 }
 
 func (e editData) edit() TaskEdit {
-	out := TaskEdit{Title: e.Title, Status: e.Status, Priority: e.Priority, Agent: e.Agent, Check: e.Check, Result: e.Result, Drop: e.Drop}
+	out := TaskEdit{Title: e.Title, Status: e.Status, Priority: e.Priority, Agent: e.Agent, Check: e.Check, Result: e.Result, StatusLine: e.StatusLine, Drop: e.Drop}
 	if e.After != nil {
 		out.After = append([]string{}, *e.After...)
 	}

@@ -53,7 +53,7 @@ func (inv *invocation) init(c *cobra.Command) error {
 	switch {
 	case err == nil:
 		d.Project, _, _ = strings.Cut(p.Summary(), "\n")
-		command, _ := p.Tests()
+		command, _ := project.Script(p.Tests())
 		d.Check = optional(command)
 	case !errors.Is(err, fs.ErrNotExist):
 		inv.warning("what kind of project this is cannot be told: " + err.Error())

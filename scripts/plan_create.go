@@ -37,7 +37,7 @@ func (inv *invocation) createPlan(ctx context.Context, c *cobra.Command, f *plan
 	if found, err := project.Detect(ctx, inv.root); err == nil {
 		facts.Project = found.Summary()
 		if facts.Check == "" {
-			facts.Check, _ = found.Tests()
+			facts.Check, _ = project.Script(found.Tests())
 		}
 	}
 	opening, err := work.Create(facts)

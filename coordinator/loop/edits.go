@@ -187,7 +187,7 @@ func (e *engine) edited(old, t *plan.Task) {
 	case t.Status.Open():
 		k.reopen()
 	case t.Status != k.Over:
-		k.Over, k.Print, k.Why, k.Mine = t.Status, print, "so it is marked in the plan", false
+		k.Over, k.Print, k.Why, k.Mine, k.Commit = t.Status, print, "so it is marked in the plan", false, ""
 	default:
 		k.Print = print
 	}

@@ -252,7 +252,10 @@ func (e *engine) report() {
 // outcome is how the run stands.
 func (e *engine) outcome() Outcome {
 	out := Outcome{Status: e.end.status, Reason: e.end.reason, Counts: e.counts, Limit: e.end.limit, RetryAfter: e.end.after, Question: e.end.question, Err: e.end.err, Told: e.end.told && e.end.err == nil,
-		Iterations: e.s.Iteration, Phase: e.phaseNow()}
+		Iterations: e.s.Iteration, Phase: e.phaseNow(), Since: e.o.Base.Git.Baseline}
+	if e.o.Resume != nil {
+		out.Since = e.o.Resume.Git.Baseline
+	}
 	mine, verified := 0, 0
 	for i := range e.p.Tasks {
 		t := &e.p.Tasks[i]
@@ -270,7 +273,9 @@ func (e *engine) outcome() Outcome {
 			out.Open = append(out.Open, t.ID)
 		}
 		if k := e.s.known(t.ID); k.Mine {
-			mine++
+			if mine++; k.Commit != "" && !slices.Contains(out.Commits, k.Commit) {
+				out.Commits = append(out.Commits, k.Commit)
+			}
 			if k.Verified {
 				verified++
 			}

@@ -50,6 +50,11 @@ type Outcome struct {
 	Verified   bool
 	Iterations int
 	Phase      string
+	// Commits holds what was merged of the tasks that this run has done, in the order
+	// of the plan; Since is the commit with which the run began. Both are of all
+	// processes that have worked the run.
+	Commits []string
+	Since   string
 	// Err is why the run could not go on, where that is an error.
 	Err error
 	// Told says that a run failed for nothing but its tasks, whose errors are in the

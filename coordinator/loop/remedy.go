@@ -149,7 +149,9 @@ func (e *engine) retries() int {
 
 // done closes a task.
 func (e *engine) done(w *worker, k *taskState, r Report, j judgement) {
-	k.Mine = true
+	if k.Mine, k.Commit = true, ""; r.Landing == landedMerged {
+		k.Commit = r.Commit
+	}
 	if !j.verified {
 		e.o.Warn(fmt.Sprintf("task %s is done, and nothing has checked it", w.task.ID))
 	}

@@ -87,7 +87,8 @@ type taskState struct {
 	Print    string      `json:"print,omitempty"`
 	Why      string      `json:"why,omitempty"`
 	Verified bool        `json:"verified,omitempty"`
-	Mine     bool        `json:"mine,omitempty"` // this run has done it
+	Mine     bool        `json:"mine,omitempty"`   // this run has done it
+	Commit   string      `json:"commit,omitempty"` // with which its work was merged
 
 	// Ticked reports that the plan has it as done by somebody who may have been an
 	// agent: that does not count.

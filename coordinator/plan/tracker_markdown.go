@@ -305,7 +305,7 @@ func (t *markdownTracker) mark(tasks []markdown.Task, id string, m Mark) error {
 		e.Agent = agent // the plan's own word again
 	}
 	if b := m.Back; b != nil {
-		e.Agent, e.Result = b.Agent, b.Result
+		e.Agent, e.Result, e.StatusLine = b.Agent, b.Result, b.StatusLine
 		for _, f := range []struct {
 			name string
 			had  bool

@@ -23,6 +23,8 @@ type Edit struct {
 	Agent    string
 	Check    string
 	Result   string
+	// StatusLine has a line of its own say Status, also where the box shows it.
+	StatusLine bool
 	// Drop names fields (status, agent, result) whose lines are taken out.
 	Drop []string
 }
@@ -39,6 +41,11 @@ func (d *Document) Edit(id string, e Edit) error {
 	}
 	if e.Status != "" && e.Status != n.Status {
 		if n = d.change(n, func() { d.setStatus(n, e.Status) }); n == nil {
+			return fmt.Errorf("%w: %q", ErrNoTask, id)
+		}
+	}
+	if e.StatusLine && e.Status != "" && n.fields[fieldStatus].none() {
+		if n = d.change(n, func() { d.addField(n, "status", string(e.Status)) }); n == nil {
 			return fmt.Errorf("%w: %q", ErrNoTask, id)
 		}
 	}

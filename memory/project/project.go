@@ -64,6 +64,7 @@ type Command struct {
 	Text   string // a shell command, to be run in Dir
 	Dir    string
 	Source string // the file from which it was derived
+	Whole  bool   // it stands for all kinds of project in Dir: a target of make or just
 }
 
 // Instruction is a file that tells agents how to work here.
@@ -73,21 +74,40 @@ type Instruction struct {
 	Truncated bool
 }
 
-// Tests returns the shell command that runs the project's tests, to be run in its
-// root: the root's first, or where the root has none, those of its parts one after
-// the other. source names the files from which it was derived; both are "" for none.
-func (p Project) Tests() (command, source string) {
-	var lines, sources []string
-	seen := map[string]bool{}
+// Tests returns the commands that run the project's tests: those of the root, or where
+// the root has none, those of its parts. Of a directory that is the target of its
+// Makefile or justfile, which people make for all of it, or else one for each kind of
+// project.
+func (p Project) Tests() []Command {
+	var root, parts []Command
+	whole := map[string]bool{}
 	for _, c := range p.Commands {
-		switch {
-		case c.Kind != "test" || seen[c.Dir]:
+		if c.Kind != "test" || whole[c.Dir] {
 			continue
-		case c.Dir == ".":
-			return c.Text, c.Source
 		}
-		seen[c.Dir] = true
-		lines = append(lines, "("+c.Line()+")")
+		whole[c.Dir] = c.Whole
+		if c.Dir == "." {
+			root = append(root, c)
+		} else {
+			parts = append(parts, c)
+		}
+	}
+	if len(root) > 0 {
+		return root
+	}
+	return parts
+}
+
+// Script returns commands as one shell line to be run in the project's root, and the
+// files from which they were derived; both are "" for none.
+func Script(list []Command) (line, source string) {
+	var lines, sources []string
+	for _, c := range list {
+		text := c.Line()
+		if c.Dir != "." {
+			text = "(" + text + ")"
+		}
+		lines = append(lines, text)
 		sources = append(sources, c.Source)
 	}
 	return strings.Join(lines, " && "), strings.Join(sources, ", ")

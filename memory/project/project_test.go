@@ -90,7 +90,7 @@ func TestSummary(t *testing.T) {
 	if got := p.Summary(); got != want {
 		t.Errorf("%s", got)
 	}
-	tests, _ := p.Tests()
+	tests, _ := Script(p.Tests())
 	if len(p.Instructions) != 1 || len(p.Instructions[0].Text) != maxInstructions || tests != "go test ./..." {
 		t.Errorf("%d instructions, check %q", len(p.Instructions), tests)
 	}

@@ -317,7 +317,7 @@ func (d *detector) makeTargets(at dirInfo) []Command {
 		for _, t := range []struct{ kind, target string }{{"build", "build"}, {"test", "test"}, {"test", "check"}, {"lint", "lint"}} {
 			taken := slices.ContainsFunc(out, func(c Command) bool { return c.Kind == t.kind })
 			if slices.Contains(targets, t.target) && !taken {
-				out = append(out, Command{Kind: t.kind, Text: tool.run + " " + t.target, Dir: at.dir, Source: file})
+				out = append(out, Command{Kind: t.kind, Text: tool.run + " " + t.target, Dir: at.dir, Source: file, Whole: true})
 			}
 		}
 	}
