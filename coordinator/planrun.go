@@ -244,7 +244,7 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 	case out.Question != nil:
 		o.Status = StatusNeedsInput
 		hint := "answer it with `ralph run --continue` on a terminal, or in `ralph chat` with /run --continue"
-		if out.Question.Kind == "breaker" {
+		if out.Question.Kind == loop.KindBreaker {
 			hint = "look at what was done; then `ralph run --continue` answers go, also without a terminal"
 		}
 		o.Failure = &Failure{Kind: "needs_input", Message: "the run waits for an answer: " + out.Question.Text, Hint: hint}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ralph/coordinator/loop"
 	"ralph/interrupts/control"
 	"ralph/memory"
 )
@@ -36,6 +37,11 @@ func (inv *invocation) resumeLive(ctx context.Context, which, id string) (done b
 	case paused && (which == "" || id != "" && id == l.SessionID):
 		if err := inv.human(); err != nil {
 			return true, err
+		}
+		if l.Loop != nil && !inv.answersHere() {
+			if q := l.Loop.Question; q != nil && q.Kind == loop.KindBreaker {
+				return true, waits("answer it where that Ralph runs, or with ralph resume on a terminal; ralph status shows the question", "the run %q waits for an answer: %s", l.Loop.Feature, q.Text)
+			}
 		}
 		return true, caller.proceed(ctx, "resume", stateRunning)
 	}

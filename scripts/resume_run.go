@@ -75,6 +75,14 @@ func (inv *invocation) resumeRun(ctx context.Context, name, which string) error 
 	return inv.goOnRun(ctx, l)
 }
 
+// answersHere reports whether a person at this terminal can answer a question.
+func (inv *invocation) answersHere() bool { return isTerminal(inv.Stdin) && inv.form == outputText }
+
+// waits is the fault of a command that needs an answer which nobody here can give.
+func waits(hint, format string, args ...any) error {
+	return &fault{status: coordinator.StatusNeedsInput, kind: "needs_input", text: fmt.Sprintf(format, args...), hint: hint}
+}
+
 // runGoesOn refuses what resume does not go on with: a run that ended, and without a
 // terminal one that was not named, or whose breaker asks a person to look.
 func (inv *invocation) runGoesOn(l feature.Listed, which string) error {
@@ -85,15 +93,15 @@ func (inv *invocation) runGoesOn(l feature.Listed, which string) error {
 		for _, line := range runLines(l.Snapshot, inv.Now()) {
 			inv.note(line)
 		}
-		return &fault{status: coordinator.StatusNeedsInput, kind: "needs_input", text: fmt.Sprintf(format, args...), hint: hint}
+		return waits(hint, format, args...)
 	}
-	if isTerminal(inv.Stdin) && inv.form == outputText {
+	if inv.answersHere() {
 		return nil
 	}
 	if which == "" {
 		return refuse("name it: ralph resume "+l.Name, "which session goes on is not guessed without a terminal: the newest is the run %q", l.Name)
 	}
-	if q := loop.Seen(l.Snapshot).Question; q != nil && q.Kind == "breaker" {
+	if q := loop.Seen(l.Snapshot).Question; q != nil && q.Kind == loop.KindBreaker {
 		return refuse(fmt.Sprintf("ralph run --continue --feature %s answers go; ralph status shows the question", l.Name), "the run %q waits for an answer: %s", l.Name, q.Text)
 	}
 	return nil

@@ -16,12 +16,16 @@ const (
 	askApproval   = "approval"
 	askConfidence = "confidence"
 	askAboutError = "error"
-	askBreaker    = "breaker"
+	askBreaker    = KindBreaker
 	askGate       = "gate"
 	askPlan       = "plan"
 	askAgent      = "agent"
 	askSave       = "save"
 )
+
+// KindBreaker is the kind of the question whether a breaker that is open may be tried
+// again.
+const KindBreaker = "breaker"
 
 // Answers that mean something by themselves.
 const (
