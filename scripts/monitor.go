@@ -123,7 +123,7 @@ func (m *monitor) open(ctx context.Context, which string) error {
 
 // begin reads what the files say, and listens for what comes.
 func (m *monitor) begin(ctx context.Context) error {
-	m.base = statusDocument{Type: "status", Schema: "ralph.status/1", Root: m.inv.root, State: stateIdle}
+	m.base = statusDocument{Type: "status", Schema: "ralph.status/1", Root: m.inv.root, State: stateIdle, Usage: &agent.Usage{}}
 	if m.session.dir != "" {
 		if err := m.files(ctx); err != nil {
 			return err

@@ -36,7 +36,7 @@ func TestPictureFits(t *testing.T) {
 	for _, n := range []int{0, 1, 5, 60} {
 		for _, state := range []string{"running", "failed"} {
 			d := statusDocument{State: state, Session: optional("001"), Task: &hostile, Tool: &hostile, Model: &hostile, Since: &now, CostUSD: &cost, Run: busy(n, now), About: &statusSession{Name: hostile}}
-			d.Usage.Total = 12_345_678
+			d.Usage = &agent.Usage{Total: 12_345_678}
 			if n > 0 {
 				d.Question = &loop.Question{Kind: "question", Agent: hostile, Text: hostile, Asked: now}
 			}

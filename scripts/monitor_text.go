@@ -110,7 +110,10 @@ func (p picture) head(columns int) []string {
 	if d.Model != nil {
 		add(oneLine(*d.Model, 40))
 	}
-	tokens, cost := d.Usage.Total, d.CostUSD
+	tokens, cost := 0, d.CostUSD
+	if d.Usage != nil {
+		tokens = d.Usage.Total
+	}
 	if d.Run != nil && d.Run.Tokens > tokens { // of all attempts, also of those before a resume
 		tokens = d.Run.Tokens
 	}

@@ -51,8 +51,9 @@ type statusDocument struct {
 	Background []coordinator.Background `json:"background"`
 	Queue      []coordinator.Waiting    `json:"queue"`
 	Tasks      coordinator.TaskCount    `json:"tasks"`
-	Usage      agent.Usage              `json:"usage"`
-	CostUSD    *float64                 `json:"cost_usd"`
+	// Usage is null where the files of a session do not tell it.
+	Usage   *agent.Usage `json:"usage"`
+	CostUSD *float64     `json:"cost_usd"`
 
 	// Run is the run of a plan that goes on, or the last one.
 	Run *loop.View `json:"run"`
@@ -182,7 +183,7 @@ func stateCode(state string) int {
 // status asks the running Ralph how things stand, and the files when none
 // answers.
 func (inv *invocation) status(ctx context.Context) (statusDocument, error) {
-	d := statusDocument{Type: "status", Schema: "ralph.status/1", Root: inv.root, State: stateIdle}
+	d := statusDocument{Type: "status", Schema: "ralph.status/1", Root: inv.root, State: stateIdle, Usage: &agent.Usage{}}
 	holder, alive := memory.Locked(nil, inv.root)
 	if alive {
 		d.Holder = holderOf(holder)
@@ -240,7 +241,7 @@ func (d *statusDocument) fill(l coordinator.Live) {
 	d.Mode, d.Model, d.Method = optional(l.Mode), optional(l.Model), optional(l.Method)
 	d.Since, d.Turn = instant(l.Since), l.Turn
 	d.Agents, d.Background, d.Queue, d.Question = l.Agents, l.Background, l.Queue, l.Question
-	d.Usage, d.CostUSD, d.Tasks, d.Run = l.Usage, l.CostUSD, l.Tasks, l.Loop
+	d.Usage, d.CostUSD, d.Tasks, d.Run = &l.Usage, l.CostUSD, l.Tasks, l.Loop
 	if l.Loop != nil && l.Loop.Recovery != nil {
 		r := l.Loop.Recovery
 		d.Recovery = &statusRecovery{Verdict: verdictSame, Why: "the run " + l.Loop.Feature + " went on where it was", Session: optional(l.SessionID),
@@ -319,7 +320,7 @@ func (inv *invocation) history(ctx context.Context, d *statusDocument, alive boo
 		return nil
 	}
 	if run != nil && last == &run.statusLast {
-		d.Usage, d.CostUSD, d.Model = run.Usage, run.CostUSD, run.Model
+		d.Usage, d.CostUSD, d.Model = &run.Usage, run.CostUSD, run.Model
 	}
 	switch {
 	case alive:

@@ -107,8 +107,8 @@ func (inv *invocation) filesStatus(ctx context.Context, w watched) (statusDocume
 	if err != nil {
 		inv.warning("what was used cannot be added up: " + err.Error())
 	}
-	if spent.Known {
-		d.Usage = agent.Usage{Input: int(spent.Input), CachedInput: int(spent.CachedInput), Output: int(spent.Output), Total: int(spent.Total)}
+	if spent.Known && spent.Total > 0 {
+		d.Usage = &agent.Usage{Input: int(spent.Input), CachedInput: int(spent.CachedInput), Output: int(spent.Output), Total: int(spent.Total)}
 		d.CostUSD = spent.CostUSD
 	}
 	inv.fillSession(&d, w, data, &sees)

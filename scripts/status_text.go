@@ -47,7 +47,7 @@ func statusReport(d statusDocument, now time.Time) string {
 			about = append(about, x.name+" "+oneLine(*x.value, 60))
 		}
 	}
-	if d.Usage.Total > 0 {
+	if d.Usage != nil && d.Usage.Total > 0 {
 		about = append(about, countText(d.Usage.Total)+" tokens")
 	}
 	if d.CostUSD != nil {
