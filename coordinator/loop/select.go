@@ -305,6 +305,9 @@ func (e *engine) room() int {
 	if n := e.s.Settings.Parallel; n > 0 {
 		most = min(most, n)
 	}
+	if n := e.s.Settings.MaxTurns; n > 0 { // each needs a turn at least
+		most = min(most, n-e.s.Turns)
+	}
 	return most - len(e.at)
 }
 

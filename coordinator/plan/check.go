@@ -76,7 +76,7 @@ func (p *Plan) apart(after []string) []string {
 
 // dependencyWords matches words that name what a task waits for, and what follows.
 var dependencyWords = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?i)(?:^|[^\\pL\\pN])(depend(?:s|ent|ing)? (?:up)?on|depends|dependenc(?:y|ies)|blocked by|requires?|needs?|waits? (?:for|on)|prerequisites?|after|once|follows|abhängig von|nach|依赖于?|después de|après)[\\s:：*_]*[\\[(`\"']*([\\pL\\pN~][\\pL\\pN_.~-]*)")
+	return regexp.MustCompile("(?i)(?:^|[^\\pL\\pN])(depend(?:s|ent|ing)? (?:up)?on|depends|deps?|dependenc(?:y|ies)|blocked by|requires?|needs?|waits? (?:for|on)|prerequisites?|after|once|follows|abhängig von|nach|依赖于?|después de|après)[\\s:：*_]*[\\[(`\"']*([\\pL\\pN~][\\pL\\pN_.~-]*)")
 })
 
 // unreadWords warns of dependencies that stand in the prose of a task and are not read.
