@@ -78,6 +78,7 @@ func TestUsageErrors(t *testing.T) {
 		{"json of what", []string{"--json=maybe", "x"}, []string{`--json: "maybe"`}},
 		{"an unknown flag after the task", []string{"fix", "it", "--bug"}, []string{"unknown flag --bug", "ralph -- "}},
 		{"an unknown letter after the task", []string{"add", "-1", "to", "x"}, []string{"unknown flag -1", "ralph -- "}},
+		{"a word of other programs", []string{"ls"}, []string{`"ls"`, "ralph sessions", "ralph -- ls"}},
 		{"a word of the chat", []string{"goals"}, []string{`"goals"`, "RALPH_GOALS.md", "ralph -- goals"}},
 		{"a word of the chat with more", []string{"tasks", "are", "slow"}, []string{`"tasks"`, "ralph plan show", "ralph -- tasks are slow"}},
 		{"a word of the chat with its slash", []string{"/why", "T-1"}, []string{`"/why"`, "ralph -- /why T-1"}},
