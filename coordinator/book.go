@@ -173,7 +173,7 @@ func (b *book) openSession(ctx context.Context) error {
 	}
 	s, err := session.Resume(so, which)
 	if errors.Is(err, session.ErrNotEmpty) {
-		return &Error{Op: "open session", Path: so.Dir, Err: session.ErrNotEmpty, Status: StatusUsage, Hint: "--session-dir names the directory of one session, new or empty; ralph run --continue goes on with the session in it"}
+		return &Error{Op: "open session", Path: so.Dir, Err: session.ErrNotEmpty, Status: StatusUsage, Hint: "--session-dir (RALPH_SESSION_DIR) names the directory of one session: name a new or empty one, or leave it out, and sessions are numbered; ralph run --continue goes on with one that was cut off"}
 	}
 	if err != nil {
 		return err
