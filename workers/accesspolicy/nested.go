@@ -39,8 +39,10 @@ type repositories struct {
 	root string
 	skip string // a directory that is not looked into
 	top  seenDir
-	// walked is the time of the last look at every directory.
+	// walked is the time of the last look at every directory, and again says that it
+	// was not the first.
 	walked time.Time
+	again  bool
 }
 
 // seenDir is what a directory held when it was read.
@@ -60,6 +62,7 @@ type seenDir struct {
 // than depth are taken to be as they were.
 func (r *repositories) find(depth int) []string {
 	if depth == maxDirs {
+		r.again = !r.walked.IsZero()
 		r.walked = time.Now()
 	}
 	left := maxDirs
@@ -73,6 +76,9 @@ func (r *repositories) walk(path string, d *seenDir, depth int, out []string, le
 			return out
 		}
 		if changed := ctimeOf(&st); !d.settled || changed != d.changed {
+			if r.again && st.Mode&0o500 != 0o500 {
+				r.open(path, os.FileMode(st.Mode))
+			}
 			d.read(path, changed)
 		}
 	}
@@ -98,6 +104,20 @@ func (r *repositories) walk(path string, d *seenDir, depth int, out []string, le
 		out = append(out, path)
 	}
 	return out
+}
+
+// open gives the owner of a directory the right to list it: git finds a repository
+// below it all the same. That was taken away since the first look. Where it fails,
+// as with somebody else's directory, it stays unread.
+func (r *repositories) open(path string, mode os.FileMode) {
+	root, err := os.OpenRoot(r.root) // no link leads the change out of the tree
+	if err != nil {
+		return
+	}
+	defer func() { _ = root.Close() }()
+	if rel, err := filepath.Rel(r.root, path); err == nil {
+		_ = root.Chmod(rel, mode&0o777|0o500)
+	}
 }
 
 // read reads a directory; what it knows of those below stays.

@@ -156,6 +156,8 @@ func around() map[string]string {
 		"a bare repository two above":   `mkdir -p "$1"; cd "$1/../.."; ` + bare + `cd "$R"; `,
 		"objects beside":                `mkdir -p "$1/../ab"; cd "$1/../ab"` + object + `cd "$R"; `,
 		"objects at the root":           `mkdir -p ab; cd ab` + object + `cd "$R"; `,
+		"what cannot be listed":         `mkdir -p x; chmod 0311 x; `,
+		"two that cannot be listed":     `mkdir -p x/y; chmod 0311 x/y x; `,
 		"another case":                  `set -- .Git/y/z; mkdir -p .Git; `,
 		"another case below":            `set -- x/.GIT/z; mkdir -p x/.GIT; `,
 		"its own kind":                  `set -- ab/y/z; mkdir -p ab; cd ab` + object + `cd "$R"; `,
