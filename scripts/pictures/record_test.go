@@ -242,6 +242,9 @@ func TestSame(t *testing.T) {
 			t.Errorf("%q: %q, %q", other, settled(screen), settled(other))
 		}
 	}
+	if !same("! stopped; 2 commands ended, nothing is left", "! stopped; 2 commands ended, 1 killed, nothing is left") {
+		t.Error("how fast commands end is a difference")
+	}
 	for _, other := range []string{"", "✓ fix_cart merged 097ef022\n! stopped (297 tok, 3.3 s)\n ⠸ 3 agents · 3 s", "✗ fix_cart merged 097ef022\n! stopped (297 tok, 3.3 s)\n ⠸ 2 agents · 3 s"} {
 		if same(screen, other) {
 			t.Errorf("%q counts as the same", other)
