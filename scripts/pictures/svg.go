@@ -243,7 +243,7 @@ func settled(screen string) []string {
 		{`\b\d+(?:\.\d+)?[ \x{a0}]?(?:ms|s|m|h)(?:[ \x{a0}]?\d+[ \x{a0}]?s)?\b`, "SPAN"},
 		{`\b\d+(?:\.\d+)?k? tok\b`, "N tok"},
 		{`[█▉▊▋▌▍▎▏░▒▓━╸╺─]+`, "BAR"},
-		{`\b(\d+ commands? ended), \d+ killed\b`, "$1"}, // whether they end by themselves in the time that they get
+		{`\b(\d+ commands? ended), \d+ killed\b`, "$1"},             // whether they end by themselves in the time that they get
 		{`fix_\w+ begins: Make the test of the \w+ pass`, "BEGINS"}, // which of three is the first line of a screen
 	} {
 		screen = regexp.MustCompile(x[0]).ReplaceAllString(screen, x[1])
