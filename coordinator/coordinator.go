@@ -212,7 +212,7 @@ func (c *Coordinator) openTree() error {
 	}
 	c.changes = &changes{points: c.opt.openCheckpoints(c.own, c.loc), repo: c.repo, root: c.opt.Root, run: c.opt.RunID, warn: c.warn, began: c.began, homeless: c.book.homeless, writes: c.writes, left: c.noteLeft}
 	if c.loc != nil {
-		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir(), c.treesKey())
+		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir(), c.sign())
 		c.trees.OnWrite = c.writes.writing
 		c.changes.trees = c.trees
 	}

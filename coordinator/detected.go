@@ -28,16 +28,18 @@ type detection struct {
 	baselines map[string]int // exit codes, by tree and command
 }
 
-// detected returns the project's own tests, one check for each kind of project, so that
-// each has a baseline of its own. There are none where --check none switches them off.
-func (c *Coordinator) detected() []plan.Check {
+// detected makes a check of each of the project's own tests, so that each kind of
+// project has a baseline of its own.
+func detected(tests []project.Command) []plan.Check {
 	var list []plan.Check
-	for _, t := range c.projectTests() {
+	for _, t := range tests {
 		list = append(list, plan.Check{Command: t.Line(), Detected: true})
 	}
 	return list
 }
 
+// projectTests returns the project's own tests as they are now: work can bring the
+// first. There are none where --check none switches them off.
 func (c *Coordinator) projectTests() []project.Command {
 	if c.cfg.Check == loop.CheckNone {
 		return nil
@@ -53,8 +55,7 @@ func (c *Coordinator) projectTests() []project.Command {
 func (c *Coordinator) detects() bool { return len(c.projectTests()) > 0 }
 
 // showDetected shows once which commands were chosen, and why.
-func (c *Coordinator) showDetected() {
-	tests := c.projectTests()
+func (c *Coordinator) showDetected(tests []project.Command) {
 	if len(tests) == 0 {
 		return
 	}
@@ -81,14 +82,15 @@ func (c *Coordinator) ownTests(changed []string) []plan.Check {
 	if !slices.ContainsFunc(changed, func(p string) bool { return !prose(p) }) {
 		return nil
 	}
-	c.showDetected()
-	return c.detected()
+	tests := c.projectTests()
+	c.showDetected(tests)
+	return detected(tests)
 }
 
 // commandsOf returns the checks that the work of an order has to pass.
 func (c *Coordinator) commandsOf(o loop.Order) []string {
 	if len(o.Checks) == 0 {
-		return plan.Commands(c.detected())
+		return plan.Commands(detected(c.projectTests()))
 	}
 	return plan.Commands(o.Checks)
 }

@@ -16,6 +16,7 @@ import (
 	"ralph/memory/feature"
 	"ralph/memory/identity"
 	"ralph/memory/queue"
+	"ralph/workers/git/trees"
 )
 
 // owner is the user who works, as the state of a project is theirs or not. It is
@@ -169,17 +170,18 @@ func (c *Coordinator) regranted(s *feature.Snapshot) *loop.Granted {
 	return g
 }
 
-// treesKey returns what gives the project's key, also while no session is open; nil
+// sign returns what signs with the project's key, also while no session is open; nil
 // for a caller without an environment, who answers for the state.
-func (c *Coordinator) treesKey() func() []byte {
+func (c *Coordinator) sign() trees.Sign {
 	if c.opt.Getenv == nil {
 		return nil
 	}
-	return func() []byte {
-		if k := c.book.key(); k != nil {
-			return k
+	return func(purpose string, data []byte) string {
+		key := c.book.key()
+		if key == nil {
+			key = c.opt.key()
 		}
-		return c.opt.key()
+		return key.Sum(purpose, data)
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 		return nil, err
 	}
 	if s.Check == "" {
-		c.showDetected()
+		c.showDetected(c.projectTests())
 	}
 	if name == "" {
 		name = featureName(ctx, tracker)

@@ -97,8 +97,9 @@ func (r *Repo) lockIndex() (func(), error) {
 // The error is [fs.ErrExist] when there is a lock. A file system without hard links
 // gets the content a moment later.
 func CreateLock(path string, content []byte) error {
+	sweep(filepath.Dir(path), "lock")
 	temp := filepath.Join(filepath.Dir(path), exec.TempName("lock"))
-	defer func() { _ = os.Remove(temp) }() // one that stays is swept
+	defer func() { _ = os.Remove(temp) }() // one that stays is swept by the next
 	if err := os.WriteFile(temp, content, 0o644); err != nil {
 		return err
 	}

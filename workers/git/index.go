@@ -69,7 +69,7 @@ func copyIndex(from, to string) error {
 
 // sweepIndexes removes what Ralphs that were killed have left in dir. It is
 // clean-up: what cannot be removed is tried again next time.
-func sweepIndexes(dir string) { sweep(dir, "index", "lock") }
+func sweepIndexes(dir string) { sweep(dir, "index") }
 
 // sweep removes the temporary files for some purposes whose makers are no more.
 func sweep(dir string, purposes ...string) {

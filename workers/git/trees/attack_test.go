@@ -323,9 +323,9 @@ func TestPlantedState(t *testing.T) {
 		w.git("reset", "-q", "--hard", base)
 		w.git("branch", "release", base)
 		mine, theirs := w.trees(), w.trees()
-		theirs.key = func() []byte { return []byte("key of somebody else") }
+		theirs.sign = func(purpose string, data []byte) string { return signed("key of somebody else", purpose, data) }
 		if !defence {
-			mine.key = theirs.key
+			mine.sign = theirs.sign
 		}
 		w.write(filepath.Join(theirs.private(), "placeholder"), "")
 		change := []step{{Path: []byte("a.txt"), OldMode: "100644", OldHash: old, NewMode: "100644", NewHash: blob}}

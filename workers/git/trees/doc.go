@@ -22,7 +22,7 @@
 // agents is kept below the state directory, where no agent writes, each file with an
 // authentication code, so that what a pull or an archive puts there is not believed.
 //
-//	t := trees.OpenTrees(runner, loc, stateDir, key)
+//	t := trees.OpenTrees(runner, loc, stateDir, sign)
 //	tree, err := t.Add(ctx, trees.AddOptions{Agent: "implement_auth"})
 //	// … the agent works in tree.Root …
 //	work, err := t.Commit(ctx, tree.Agent, "Implement auth")

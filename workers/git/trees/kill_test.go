@@ -2,6 +2,7 @@ package trees
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -26,7 +27,7 @@ func killedHelper() int {
 		return 1
 	}
 	runner := exec.New(exec.Options{})
-	tr := OpenTrees(runner, loc, filepath.Join(root, ".ralph"), testKey)
+	tr := OpenTrees(runner, loc, filepath.Join(root, ".ralph"), testSign)
 	tr.step = func(name string) {
 		fmt.Println("step", name)
 		if edit := os.Getenv("RALPH_TREES_EDIT"); edit != "" && name == "journal" {
@@ -55,8 +56,12 @@ func killedHelper() int {
 	return 0
 }
 
-// testKey is the key of all projects of these tests.
-func testKey() []byte { return []byte("key of the tests") }
+// testSign signs for all projects of these tests.
+func testSign(purpose string, data []byte) string { return signed("key of the tests", purpose, data) }
+
+func signed(key, purpose string, data []byte) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %s %s", key, purpose, data)))
+}
 
 func runHelper(t *testing.T, root, step string) []string {
 	t.Helper()

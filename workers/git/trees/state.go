@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -152,16 +150,13 @@ func (t *Trees) lockFile(ctx context.Context) (func(), error) {
 	}
 }
 
-// sum is the authentication code of a file of ours, as hexadecimal digits; empty
+// sum is the authentication code of a file of ours; empty
 // for a caller who answers for the files. A code is good for one name only.
 func (t *Trees) sum(path string, data []byte) string {
-	if t.key == nil {
+	if t.sign == nil {
 		return ""
 	}
-	h := hmac.New(sha256.New, t.key())
-	fmt.Fprintf(h, "worktrees/%s %d\n", filepath.Base(path), len(data))
-	h.Write(data) // a hash never fails
-	return hex.EncodeToString(h.Sum(nil))
+	return t.sign("worktrees/"+filepath.Base(path), data)
 }
 
 // save replaces a file of ours in one step that outlasts a crash. Its last line is

@@ -12,6 +12,10 @@ import (
 	"ralph/workers/git"
 )
 
+// Sign returns the authentication code of data for one purpose, on one line. It is
+// called from several goroutines.
+type Sign func(purpose string, data []byte) string
+
 // Trees are the working trees of the agents of one repository. There must be one per
 // repository and process; other processes are kept out by a lock in the state
 // directory. It is safe for concurrent use; Close
@@ -21,7 +25,7 @@ type Trees struct {
 	repo     *git.Repo
 	loc      git.Location
 	stateDir string
-	key      func() []byte
+	sign     Sign
 	prefix   string   // of the project in the repository: "" or "dir/"
 	mark     string   // of this project in the names of refs that it shares with others of the repository: "" or "@mark/"
 	known    sync.Map // commit → tree, which never changes
@@ -42,11 +46,11 @@ type Trees struct {
 }
 
 // OpenTrees makes Trees for the repository at loc. stateDir is .ralph of the
-// project. key returns the secret by which what Ralph wrote there is told from what
-// came with a repository; with nil the caller answers for all that is there.
+// project. sign makes the authentication codes by which what Ralph wrote there is told
+// from what came with a repository; with nil the caller answers for all that is there.
 // OpenTrees starts and writes nothing.
-func OpenTrees(p *exec.Runner, loc git.Location, stateDir string, key func() []byte) *Trees {
-	t := &Trees{key: key, OnWrite: func(string) func(bool) { return func(bool) {} }, proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
+func OpenTrees(p *exec.Runner, loc git.Location, stateDir string, sign Sign) *Trees {
+	t := &Trees{sign: sign, OnWrite: func(string) func(bool) { return func(bool) {} }, proc: p, repo: git.Open(p, loc).Raw(), loc: loc, stateDir: stateDir}
 	if rel, err := filepath.Rel(loc.Root, filepath.Dir(stateDir)); err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../") {
 		t.prefix = filepath.ToSlash(rel) + "/"
 	}

@@ -149,7 +149,7 @@ func (w *world) treesAt(sub string) *Trees {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return OpenTrees(w.proc, loc, filepath.Join(w.path(sub), ".ralph"), testKey)
+	return OpenTrees(w.proc, loc, filepath.Join(w.path(sub), ".ralph"), testSign)
 }
 
 func (w *world) add(t *Trees, agent string) Tree {
