@@ -2,8 +2,6 @@ package accesspolicy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -29,8 +27,7 @@ const maxLayers = 8
 // historyOptions says where layers over the user's repositories may be made: in the
 // user's own directory for Ralph's state, in the project's, or in memory.
 func (s *Sandbox) historyOptions(loc git.Location) publish.Options {
-	sum := sha256.Sum256([]byte(s.o.Project))
-	name := "history-" + hex.EncodeToString(sum[:8])
+	name := "history-" + hashed(s.o.Project)
 	o := publish.Options{Proc: s.o.Own, Git: loc, Root: s.o.Root}
 	if s.o.State != "" {
 		o.Records = filepath.Join(s.o.State, "history", name)
@@ -157,7 +154,8 @@ func (s *Sandbox) Recover(ctx context.Context) []string {
 	if own := s.repository(); own != nil {
 		loc = *own
 	}
-	return publish.Recover(ctx, s.historyOptions(loc)).Lines()
+	told := publish.Recover(ctx, s.historyOptions(loc)).Lines()
+	return append(told, s.recoverBackups(ctx)...)
 }
 
 // Settle publishes what a stop put off, and reports it. Commands have ended.

@@ -17,6 +17,7 @@ import (
 	"ralph/workers/exec"
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
+	"ralph/workers/git/backup"
 	"ralph/workers/tempdir"
 )
 
@@ -135,7 +136,8 @@ type Sandbox struct {
 	hidden  []string            // the places of secrets, as they were at hiddenAt
 
 	hiddenAt  time.Time
-	histories map[string]history // by git's common directory
+	histories map[string]history        // by git's common directory
+	backups   map[string]*backup.Backup // by git's common directory
 }
 
 // ended is the report of a job; done is closed when it is there.
@@ -228,6 +230,8 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 			defer s.leave()()
 		}
 		layers, told, err := s.layer(ctx, sp.Confine)
+		copies, lines := s.backUp(ctx, sp.Confine)
+		told = append(told, lines...)
 		var replaced []string
 		if err == nil {
 			run, end := context.WithCancelCause(ctx)
@@ -247,7 +251,7 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 		// that has taken it over.
 		told = append(told, layers.publish(ctx, replaced)...)
 		rep = s.after(w, replaced)
-		rep.Reverted = append(told, rep.Reverted...)
+		rep.Reverted = slices.Concat(told, rep.Reverted, copies.end())
 		if sp.Confine != nil && err == nil {
 			rep.Denied = s.denied(res, o, false)
 		}
@@ -291,6 +295,8 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 	var w *watch
 	over := func(bool) {}
 	confined := false
+	var copies backups
+	var told []string
 	cache := s.lease(o)
 	err := s.settled(sp, o, cache, func(sp exec.Spec) error {
 		confined = sp.Confine != nil
@@ -301,9 +307,11 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 		}
 		var err error
 		over = s.began(sp)
+		copies, told = s.backUp(ctx, sp.Confine)
 		if job, err = s.o.Proc.Start(ctx, sp); err != nil {
 			over(true) // nothing was started
 			s.after(w, w.release())
+			copies.end()
 			return err
 		}
 		go func(job *exec.Job) {
@@ -335,6 +343,7 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 		case <-s.closing:
 		}
 		e.report = s.after(w, w.release())
+		e.report.Reverted = slices.Concat(told, e.report.Reverted, copies.end())
 		if res, over := job.Result(); over && confined {
 			e.report.Denied = s.denied(res, o, true)
 		}

@@ -81,7 +81,7 @@ func Means(layer string) string {
 	case "process namespace":
 		return "a command sees the user's other processes and, without Landlock's scopes, can signal them"
 	case "mount namespace":
-		return "secrets of the home can be read, /tmp is everybody's, protected files are put back after a command instead of being read-only, and nothing keeps a command from destroying the git history"
+		return "secrets of the home can be read, /tmp is everybody's, protected files and the git history are put back after a command, from a copy, instead of being out of its reach"
 	case "network namespace":
 		return "the filter of system calls refuses internet sockets instead, so a command has not even a loopback; sockets of other programs can be reached by their path"
 	case "Landlock":
