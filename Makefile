@@ -21,7 +21,7 @@ endif
 # tests start thousands.
 export GORACE ?= atexit_sleep_ms=20
 
-.PHONY: all build demo test long check sweep sweep-state hostile bench fuzz cover update pictures release man install uninstall clean
+.PHONY: all build demo test race long check sweep sweep-state hostile bench fuzz cover update pictures release man install uninstall clean
 
 all: build
 
@@ -39,11 +39,17 @@ demo: build
 # others and one at a time. Tests wait more than they compute: -p 4 on two cores.
 ALONE := ralph/scripts/hostile ralph/workers/exec ralph/workers/exec/supervise
 test:
+	$(GO) test -short -p 4 -timeout 30m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %))
+	$(GO) test -short -p 1 -timeout 30m $(ALONE)
+
+# The same with the race detector, which takes three times as long, but for the scripts
+# of the root, whose programs run alone; make sweep has those too.
+race:
 ifeq ($(RACE),)
-	@echo "make test: no C compiler ($(CC)) was found, so the race detector is off"
+	@echo "make race: no C compiler ($(CC)) was found"; exit 1
 endif
-	$(GO) test $(RACE) -short -p 4 -timeout 30m $$($(GO) list ./... | grep -vxF $(ALONE:%=-e %))
-	$(GO) test $(RACE) -short -timeout 30m -p 1 $$($(GO) list ./... | grep -xF $(ALONE:%=-e %))
+	$(GO) test -race -short -p 4 -timeout 30m $$($(GO) list ./... | grep -vxF -e ralph $(ALONE:%=-e %))
+	$(GO) test -race -short -p 1 -timeout 30m $(ALONE)
 
 # The tests that look at -short, whole; some do so in a helper.
 SHORTENED = $$(grep -rl --include='*_test.go' 'testing\.Short()' .)
