@@ -17,8 +17,8 @@ const maxLeftovers = 100
 // StaleLocks lists the lock files of git, absolute, where only Ralph's own git
 // commands write: at Ralph's refs, the branches of agents, and in worktrees below
 // the state directory. While the caller holds the project's lock and runs no git
-// itself, they are of commands that were killed. The user's own, such as
-// index.lock, are never among them.
+// itself, they are of commands that were killed. Of the user's own there is only an
+// index.lock that names a Ralph that is no more.
 func (c *Checkpoints) StaleLocks() []string {
 	if c.user == nil {
 		return nil
@@ -28,6 +28,9 @@ func (c *Checkpoints) StaleLocks() []string {
 		places = append(places, w.gitDir)
 	}
 	var locks []string
+	if lock := filepath.Join(c.user.gitDir, "index.lock"); staleLock(lock) {
+		locks = append(locks, lock)
+	}
 	for _, place := range places {
 		// What cannot be read has nothing that could be swept.
 		_ = filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {

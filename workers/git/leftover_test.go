@@ -1,6 +1,7 @@
 package git
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,7 +65,8 @@ func TestCommitOf(t *testing.T) {
 	equal(t, "none", must(r.CommitOf(t.Context(), nil))(t), map[string]string(nil))
 }
 
-// Only locks where nobody but Ralph writes are swept.
+// Only locks where nobody but Ralph writes are swept, and an index.lock that names one
+// that is no more.
 func TestStaleLocks(t *testing.T) {
 	w := newRepo(t)
 	c := w.checkpoints()
@@ -81,6 +83,12 @@ func TestStaleLocks(t *testing.T) {
 	}
 	equal(t, "stale locks", c.StaleLocks(), ours)
 	equal(t, "removed", must(c.SweepLocks())(t), ours)
+	index := w.path(".git/index.lock")
+	w.write(".git/index.lock", fmt.Sprintf("%s%d\n", lockOwner, os.Getpid()))
+	equal(t, "of a Ralph at work", c.StaleLocks(), []string(nil))
+	w.write(".git/index.lock", fmt.Sprintf("%s%d\n", lockOwner, 1<<30))
+	equal(t, "of a Ralph that is no more", must(c.SweepLocks())(t), []string{index})
+	w.write(".git/index.lock", "")
 	for _, p := range theirs {
 		if _, err := os.Lstat(p); err != nil {
 			t.Errorf("a lock that is not ours: %v", err)
