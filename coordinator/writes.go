@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 	"ralph/workers/exec/sandbox"
 )
 
@@ -108,17 +109,40 @@ func (l *writeLog) begin() {
 	}
 	clear(l.paths)
 	l.blind = nil
-	l.reopen()
+	if len(l.live) == 0 {
+		for _, left := range exec.LeftRecords(l.place()) {
+			_ = os.Remove(left.File) // of one that stays no harm comes
+		}
+	}
+	l.open(os.O_TRUNC)
 }
 
-// reopen empties the file; mu is held. Without one the next Ralph takes all that a turn
-// changed that was cut off for the user's.
-func (l *writeLog) reopen() {
+// place is the directory of the file, "" without one.
+func (l *writeLog) place() string {
+	if l.file == "" {
+		return ""
+	}
+	return filepath.Dir(l.file)
+}
+
+// Place implements accesspolicy.Writes.
+func (l *writeLog) Place() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.out == nil {
+		return ""
+	}
+	return l.place()
+}
+
+// open opens the file, emptied by O_TRUNC; mu is held. Without one the next Ralph takes all
+// that a turn changed that was cut off for the user's.
+func (l *writeLog) open(how int) {
 	l.closeFile()
 	if l.file == "" || os.MkdirAll(filepath.Dir(l.file), 0o700) != nil {
 		return
 	}
-	if f, err := os.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600); err == nil {
+	if f, err := os.OpenFile(l.file, how|os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600); err == nil {
 		l.out, l.lines = f, bufio.NewWriter(f)
 	}
 }
@@ -160,7 +184,8 @@ func (l *writeLog) end() {
 	}
 }
 
-// load reads what the Ralph before this one recorded, as that of a turn.
+// load reads what the Ralph before this one recorded, as that of a turn, and what the
+// commands did that ended with it.
 func (l *writeLog) load() (tasks []taskChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +210,34 @@ func (l *writeLog) load() (tasks []taskChange) {
 			l.blind = x.Blind
 		}
 	}
+	l.join()
 	return tasks
+}
+
+// join takes over the records of commands that were killed with their Ralph; mu is held.
+func (l *writeLog) join() {
+	left := exec.LeftRecords(l.place())
+	if len(left) == 0 {
+		return
+	}
+	l.open(os.O_APPEND)
+	for _, r := range left {
+		for _, w := range r.Writes {
+			if p, ok := l.name(w.Path); ok && (l.paths[p] == nil || w.At.After(l.paths[p].Last)) {
+				l.note(p, w)
+			}
+		}
+		if !r.Unseen.IsZero() {
+			l.blind = append(l.blind, span{From: r.Unseen, To: time.Now()})
+			l.append(line{Blind: l.blind})
+		}
+	}
+	if l.flush(); l.out == nil {
+		return // they are there the next time
+	}
+	for _, r := range left {
+		_ = os.Remove(r.File) // of one that stays nothing more is taken over
+	}
 }
 
 // task records a change of a task.

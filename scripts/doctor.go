@@ -282,7 +282,7 @@ func (d *doctor) system(ctx context.Context) {
 
 // undo tries whether what commands write is recorded.
 func (d *doctor) undo(ctx context.Context, runner *exec.Runner) {
-	res, err := runner.Run(ctx, exec.Spec{Argv: []string{exec.Shell(d.inv.root), "-c", ":"}, Dir: d.inv.root, Record: exec.NewRecord(d.inv.root, func([]sandbox.Write) {})})
+	res, err := runner.Run(ctx, exec.Spec{Argv: []string{exec.Shell(d.inv.root), "-c", ":"}, Dir: d.inv.root, Record: exec.NewRecord(d.inv.root, "", func([]sandbox.Write) {})})
 	if err == nil && res.Watched {
 		d.add("undo", checkOK, "", "what commands write is recorded: undo takes back what Ralph changed, and nothing else")
 		return

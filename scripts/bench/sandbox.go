@@ -146,6 +146,7 @@ type recorded struct{}
 
 func (recorded) Began(func()) (ended func(bool)) { return func(bool) {} }
 func (recorded) Wrote([]sandbox.Write)           {}
+func (recorded) Place() string                   { return os.TempDir() }
 
 func plainSpawn(ctx context.Context, dir string, env []string) error {
 	c := osexec.CommandContext(ctx, "/bin/true")

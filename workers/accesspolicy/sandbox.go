@@ -75,6 +75,9 @@ type Writes interface {
 	Began(read func()) (ended func(seen bool))
 	// Wrote is called with what began to be written, soon after.
 	Wrote([]sandbox.Write)
+	// Place is where the record of a command is kept until Wrote was called with it; "" is
+	// in memory.
+	Place() string
 }
 
 // began begins the record of what a command writes.
@@ -196,7 +199,7 @@ func (s *Sandbox) Prepare(sp exec.Spec, o Call) (exec.Spec, error) {
 func (s *Sandbox) prepare(sp exec.Spec, o Call, cache *buildcache.Cache) (exec.Spec, error) {
 	added := sp.Env
 	if s.o.Writes != nil {
-		sp.Record = exec.NewRecord(s.o.Root, s.o.Writes.Wrote)
+		sp.Record = exec.NewRecord(s.o.Root, s.o.Writes.Place(), s.o.Writes.Wrote)
 	}
 	if s.o.Off || o.Outside {
 		sp.Env = slices.Concat(exec.Environ(s.o.Environ), added)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,13 +18,16 @@ import (
 // recordInterval bounds how long the report of a write comes after its beginning.
 const recordInterval = 10 * time.Millisecond
 
-// Record is what one command writes below a directory. It is a file in memory, to which
-// the init of the command appends what that is about to write. It needs no process to take
-// it, so that a write costs the command little, and it is whole whatever is killed. It is
-// safe for concurrent use.
+// recordPurpose is in the names of records that outlive Ralph.
+const recordPurpose = "record"
+
+// Record is what one command writes below a directory. It is a file, to which the init of
+// the command appends what that is about to write. It needs no process to take it, so that
+// a write costs the command little, and it is whole whatever is killed. It is safe for
+// concurrent use.
 type Record struct {
-	dir  string
-	tell func([]sandbox.Write)
+	dir, place string
+	tell       func([]sandbox.Write)
 
 	mu         sync.Mutex // guards what follows
 	file       *os.File   // nil before the start and after the end of the command
@@ -35,10 +40,47 @@ type Record struct {
 }
 
 // NewRecord returns a Record of what a command will write below dir, which has no symbolic
-// links. tell is called with the writes that began, in their order and soon after, one
+// links. Its file is in the directory place while the command runs, so that LeftRecords has
+// it when Ralph is killed; without a place it is in memory. tell is called with the writes that began, in their order and soon after, one
 // call at a time, on another goroutine or that of Read, and never after Run has returned
 // or the job is done.
-func NewRecord(dir string, tell func([]sandbox.Write)) *Record { return &Record{dir: dir, tell: tell} }
+func NewRecord(dir, place string, tell func([]sandbox.Write)) *Record {
+	return &Record{dir: dir, place: place, tell: tell}
+}
+
+// LeftRecord is what is left of a Record whose Ralph was killed.
+type LeftRecord struct {
+	File   string
+	Writes []sandbox.Write
+	// Unseen is since when the command may have written what is not on record; zero for
+	// never.
+	Unseen time.Time
+}
+
+// LeftRecords reads the records in place. The caller runs no command, and removes them.
+func LeftRecords(place string) []LeftRecord {
+	entries, err := os.ReadDir(place)
+	if err != nil {
+		return nil
+	}
+	var list []LeftRecord
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix(recordPurpose)) {
+			continue
+		}
+		left := LeftRecord{File: filepath.Join(place, e.Name())}
+		if f, err := os.Open(left.File); err == nil {
+			r := Record{file: f, tell: func(list []sandbox.Write) { left.Writes = list }}
+			r.read()
+			if info, err := f.Stat(); err == nil && (!r.begun || r.gap) {
+				left.Unseen = info.ModTime()
+			}
+			_ = f.Close() // it was only read
+		}
+		list = append(list, left)
+	}
+	return list
+}
 
 // Read reports all writes that began before the call, unless the command has ended.
 func (r *Record) Read() {
@@ -52,7 +94,7 @@ func (r *Record) open() error {
 	if r == nil {
 		return nil
 	}
-	f, err := memoryFile("record")
+	f, err := recordFile(r.place)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
@@ -97,6 +139,9 @@ func (r *Record) close() (complete bool) {
 	defer r.mu.Unlock()
 	r.read()
 	_ = r.file.Close()
+	if r.place != "" {
+		_ = os.Remove(r.file.Name()) // one that stays is removed before the next turn
+	}
 	r.file = nil
 	return r.begun && !r.gap && len(r.rest) == 0
 }

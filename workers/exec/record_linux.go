@@ -2,13 +2,21 @@ package exec
 
 import (
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-// memoryFile makes a file in memory without a path, to which is only appended.
-func memoryFile(name string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+// recordFile makes a file to which is only appended, in a directory, or in memory where
+// there is none or it cannot be written.
+func recordFile(place string) (*os.File, error) {
+	if place != "" {
+		f, err := os.OpenFile(filepath.Join(place, TempName(recordPurpose)), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+		if err == nil {
+			return f, nil
+		}
+	}
+	fd, err := unix.MemfdCreate(recordPurpose, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
@@ -16,5 +24,5 @@ func memoryFile(name string) (*os.File, error) {
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	return os.NewFile(uintptr(fd), ""), nil
 }

@@ -7,4 +7,4 @@ import (
 	"os"
 )
 
-func memoryFile(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+func recordFile(string) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -3,6 +3,7 @@
 package exec
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,7 +43,7 @@ func TestWritesAreSeen(t *testing.T) {
 			y.held.Protect = nil
 			proj := filepath.Join(y.base, "proj")
 			var got []string
-			res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", c.script}, Dir: proj, Env: y.env, Confine: &y.held, Record: NewRecord(proj, func(list []sandbox.Write) {
+			res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", c.script}, Dir: proj, Env: y.env, Confine: &y.held, Record: NewRecord(proj, "", func(list []sandbox.Write) {
 				for _, w := range list {
 					if p := strings.TrimPrefix(w.Path, proj+"/"); !strings.HasPrefix(p, "src/sed") {
 						got = append(got, p)
@@ -72,7 +73,7 @@ func TestWritesOfAKilledCommand(t *testing.T) {
 	}
 	var got []sandbox.Write
 	res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", "echo x > src/main; echo x > new; kill -9 $$"}, Dir: proj, Env: y.env, Confine: &y.held,
-		Record: NewRecord(proj, func(list []sandbox.Write) { got = append(got, list...) })})
+		Record: NewRecord(proj, "", func(list []sandbox.Write) { got = append(got, list...) })})
 	if err != nil || !res.Watched || len(got) != 2 || got[0].Before.Before(info.ModTime()) || !got[1].Before.IsZero() {
 		t.Errorf("%v, all: %v, seen %v", err, res.Watched, got)
 	}
@@ -83,12 +84,47 @@ func TestWritesOfAnUnconfinedCommand(t *testing.T) {
 	r := newRunner(t)
 	dir := newYard(t).base
 	var got []string
-	res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", "echo x > proj/new; sh -c 'rm proj/rc'"}, Dir: dir, Record: NewRecord(dir, func(list []sandbox.Write) {
+	res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", "echo x > proj/new; sh -c 'rm proj/rc'"}, Dir: dir, Record: NewRecord(dir, "", func(list []sandbox.Write) {
 		for _, w := range list {
 			got = append(got, strings.TrimPrefix(w.Path, dir+"/"))
 		}
 	})})
 	if err != nil || !res.Watched || !slices.Equal(got, []string{"proj/new", "proj/rc"}) {
 		t.Errorf("%v, all: %v, seen %v", err, res.Watched, got)
+	}
+}
+
+// What a command wrote is on record from the moment it writes it, also for who comes after
+// a Ralph that is killed then.
+func TestRecordsThatAreLeft(t *testing.T) {
+	r := newRunner(t)
+	y := newYard(t)
+	proj, place := filepath.Join(y.base, "proj"), t.TempDir()
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	done := make(chan error, 1)
+	go func() {
+		res, err := r.Run(t.Context(), Spec{Argv: []string{"bash", "-c", "echo x > src/main; echo x > new; read"}, Dir: proj, Env: y.env, Confine: &y.held, Stdin: in,
+			Record: NewRecord(proj, place, func([]sandbox.Write) {})})
+		if err == nil && !res.Watched {
+			err = errors.New("not all was seen")
+		}
+		done <- err
+	}()
+	for data := []byte(nil); len(data) == 0; data, _ = os.ReadFile(filepath.Join(proj, "new")) {
+	}
+	left := LeftRecords(place)
+	if len(left) != 1 || len(left[0].Writes) != 2 || left[0].Writes[1].Path != filepath.Join(proj, "new") || !left[0].Unseen.IsZero() {
+		t.Errorf("left: %+v", left)
+	}
+	_ = out.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if left := LeftRecords(place); len(left) != 0 {
+		t.Errorf("left at the end: %+v", left)
 	}
 }
