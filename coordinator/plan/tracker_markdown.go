@@ -26,6 +26,7 @@ type markdownTracker struct {
 	mu     sync.Mutex
 	links  links
 	unread []markdown.Heading // when it was loaded first
+	strays []markdown.Stray
 	loaded bool
 }
 
@@ -144,7 +145,8 @@ func (t *markdownTracker) Load(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	if data, err := t.place.read(); err == nil && !t.loaded {
-		t.unread, t.loaded = markdown.Parse(data).Unread(), true
+		d := markdown.Parse(data)
+		t.unread, t.strays, t.loaded = d.Unread(), d.Strays(), true
 	}
 	// Lines move without a change of the tasks: the plan is made anew each time.
 	p, err := t.read(tasks)
@@ -177,11 +179,34 @@ func (t *markdownTracker) read(tasks []markdown.Task) (*Plan, error) {
 		}
 		r.warn(t.unread[0].Line, "", "%d headings are text and no tasks, as others have ids of stories (US-1, T-1): %s", n, strings.Join(ids, ", ")+more(n-len(ids)))
 	}
+	t.warnStrays(r, false, "list items without a box, and headings without an id, are no tasks; write \"- [ ]\" before them: %s")
+	t.warnStrays(r, true, "lines that begin with a box in another form are no tasks; write it as \"- [ ]\": %s")
 	if !p.work() {
 		return nil, &Problems{Op: "open plan", Path: t.rel, Err: ErrEmpty, Hint: "an empty plan is not taken as done; add tasks (- [ ] **T-1** …), or name another plan with --plan"}
 	}
 	p.Warnings = inOrder(r.warnings)
 	return p, nil
+}
+
+// warnStrays warns of lines that look like tasks.
+func (t *markdownTracker) warnStrays(r *reader, box bool, text string) {
+	const most = 20
+	var lines []string
+	n, first := 0, 0
+	for _, s := range t.strays {
+		if s.Box != box {
+			continue
+		}
+		if n++; n == 1 {
+			first = s.Line
+		}
+		if n <= most {
+			lines = append(lines, fmt.Sprintf("%q (line %d)", clip(s.Text), s.Line))
+		}
+	}
+	if n > 0 {
+		r.warn(first, "", text, strings.Join(lines, ", ")+more(n-len(lines)))
+	}
 }
 
 // task takes over one task. Ids are matched as the file's own reader does,

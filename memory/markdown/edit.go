@@ -88,7 +88,7 @@ func (d *Document) setStatus(n *node, s Status) {
 	field := n.fields[fieldStatus]
 	has := !field.none()
 	switch {
-	case n.kind == nodeItem:
+	case !n.box.none():
 		exact := d.setBox(n, s)
 		if has {
 			d.replace(n, field, restyle(n.word, s))

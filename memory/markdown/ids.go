@@ -10,7 +10,7 @@ import (
 // something sets apart from text: bold, a colon, a dash.
 var (
 	knownID = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?i:(T|TASK|US|GOAL|G|ISSUE|BUG|FEAT|FEATURE|STORY)[- ]?\d+(?:[-.][A-Za-z]{0,4}\d+)*)(?:[^\pL\pN]|$)`)
+		return regexp.MustCompile(`^(?i:(T|TASK|US|USER STORY|GOAL|G|ISSUE|BUG|FEAT|FEATURE|STORY)[- ]?\d+(?:[-.][A-Za-z]{0,4}\d+)*)(?:[^\pL\pN]|$)`)
 	})
 	anyID = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]{0,15}(?:-[A-Za-z0-9]{1,16}){0,3}[- ]?\d+(?:[-.][A-Za-z]{0,4}\d+)*)(?:[^\pL\pN]|$)`)
@@ -21,7 +21,7 @@ var (
 
 // storyID matches ids by the prefixes that name a piece of work and nothing else.
 var storyID = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?i:US|STORY|EPIC|FEATURE|TASK|T|BUG)[-_ ]?\d`)
+	return regexp.MustCompile(`^(?i:US|USER STORY|STORY|EPIC|FEATURE|TASK|T|BUG)[-_ ]?\d`)
 })
 
 // prefixOf returns the part of an id before its number.
@@ -35,8 +35,8 @@ func prefixOf(id string) string {
 // chapter matches the number of a heading.
 var chapter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+(?:\.\d+)*[.)]?\s+`) })
 
-// storyHeading takes a sign and a chapter number off a heading that names a story behind
-// them; another one stays as it is.
+// storyHeading takes a sign, a chapter number and the brackets around the id off a heading
+// that names a story behind them; another one stays as it is.
 func storyHeading(title string) (rest, sign string) {
 	rest = title
 	for _, e := range statusEmoji() {
@@ -46,6 +46,9 @@ func storyHeading(title string) (rest, sign string) {
 		}
 	}
 	rest = chapter().ReplaceAllString(rest, "")
+	if id, after, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]"); ok && rest[0] == '[' && storyID().MatchString(id) {
+		rest = id + ":" + after
+	}
 	if storyID().MatchString(strings.TrimLeft(rest, "*_`[ ")) {
 		return rest, sign
 	}

@@ -73,6 +73,10 @@ func dialects() []dialect {
 			[]string{"T-1|pending|First", "~task|pending|", "T-4|skipped|dropped", "T-5|blocked|blocked <!-- a", "~same|pending|Same", "~same~2|pending|Same", "T-1~2|pending|twice"}},
 		{"not ids", "- [ ] UTF-8 everywhere\n- [ ] SHA-256: check it\n- [ ] H2 headings\n- [ ] ralph-7: bd style\n## 2.1 Overview\n## Phase 3\n## Epic 2: all\n",
 			[]string{"~utf-8-everywhere|pending|UTF-8 everywhere", "SHA-256|pending|check it", "~h2-headings|pending|H2 headings", "ralph-7|pending|bd style"}},
+		{"boxes of headings", "## [ ] Parser\n- [x] a\n## [x] **T-1** Printer\n### [~] US-3: Web\n### US-4: [ ] Pay\n### [US-5] Ship\n### User Story 6 - Group (Priority: P1)\n## [P] Legend\n",
+			[]string{"~parser|pending|Parser", "T-1|done|Printer", "US-3|in_progress|Web", "US-4|pending|Pay", "US-5|pending|Ship", "User Story 6|pending|Group (Priority: P1)"}},
+		{"a box that is one blank further in is none of the box above", "- [ ] a\n - [ ] b\n   - [ ] c\n- [ ] **T-1** d\n - status: done\n", []string{"~a|pending|a", "~b|pending|b", "T-1|done|d"}},
+		{"rows and remarks behind a list", "- [ ] a\n\n  why\n\n| Id | Name | Status |\n|---|---|---|\n| M1 | Parser | todo |\n| M2 | Printer | done |\n\n- [ ] b\n\nTODO: call\n\n- [ ] c\n  TODO: in c\nTODO: in c, too\n", []string{"~a|pending|a", "M1|pending|Parser", "M2|done|Printer", "~b|pending|b", "~call|pending|call", "~c|pending|c"}},
 		{"open fence", "- [ ] **T-1** a\n```\n- [ ] **T-2** b\n", []string{"T-1|pending|a"}},
 		{"open comment", "- [ ] **T-1** a\n<!-- never closed\n- [ ] **T-2** b\n", []string{"T-1|pending|a"}},
 	}
@@ -416,4 +420,31 @@ func FuzzDocument(f *testing.F) {
 		}
 		d.PrependEntry("## Entry\n\ntext")
 	})
+}
+
+// TestStrays: lines that look like tasks and are none are named; notes, groups and the
+// text of tasks are not.
+func TestStrays(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"- first\n- [ ] a\n- second\n  - note\n- [x] b\n\n## Notes\n- x\n- y\n", "first;second"},
+		{"- [ ] a\n\n- loose\n\ntext\n\n- other\n- list\n", "loose"},
+		{"- Backend:\n  - [ ] a\n  - [ ] b\n- Frontend:\n  - [ ] c\n", ""},
+		{"- **US-1**: log in\n  - [ ] form\n- US-2: log out\n", "**US-1**: log in;US-2: log out"},
+		{"- [ ] **US-1** log in\n\n## Notes\n- US-1: is first\n", ""},
+		{"## US-1: a\n- why\n- [ ] c\n- text\n### Task #2: b\n## Task: c\n", "Task #2: b;Task: c"},
+		{"- [?] a\n- [] b\n- [ ]c\n- [✓] d\n- [ ]\u00a0e\n-\u00a0[ ] f\n• [ ] g\n[ ] h\n- ☐ i\n- \\[ \\] j\n- [ ] k\n", "![?] a;![] b;![ ]c;![✓] d;![ ]\u00a0e;!-\u00a0[ ] f;!• [ ] g;![ ] h;!☐ i;!\\[ \\] j"},
+		{"- [ ] a\n\n[x]: https://x.y\n[1]: z\n[ ](no)\n- `[ ]` means open\n```\n- [?] code\n```\n<!-- - [?] no -->\n> [!NOTE]\n> - [ ] b\n", ""},
+	} {
+		var got []string
+		for _, s := range Parse([]byte(tc.text)).Strays() {
+			text := s.Text
+			if s.Box {
+				text = "!" + text
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(tc.want, strings.Join(got, ";")); diff != "" {
+			t.Errorf("%q: %s", tc.text, diff)
+		}
+	}
 }

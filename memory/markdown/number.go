@@ -67,7 +67,7 @@ func (n *node) groups() bool {
 
 // marked is 1 for a box with a mark other than a tick.
 func (n *node) marked() int {
-	if n.kind == nodeItem && strings.IndexByte("~!-/>", n.mark) >= 0 {
+	if strings.IndexByte("~!-/>", n.mark) >= 0 {
 		return 1
 	}
 	return 0
@@ -94,7 +94,7 @@ func (n *node) settle() {
 		}
 		return
 	}
-	if n.kind != nodeHeading || !n.inline.none() || len(n.Steps) == 0 || n.Status != Pending {
+	if n.kind != nodeHeading || !n.inline.none() || !n.box.none() || len(n.Steps) == 0 || n.Status != Pending {
 		return
 	}
 	done := 0

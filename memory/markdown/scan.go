@@ -96,15 +96,23 @@ func (s *scan) line(i int, l *line) {
 	if bullet != "" {
 		s.endItems(width, i)
 		if _, _, ok := cutBox(rest); ok {
+			s.endItems(max(width-1, 0), i) // one blank is no level
 			s.item(s.d.itemTask(s, i, width, rest))
 			return
 		}
 	}
-	if s.top == nil && len(s.items) == 0 {
+	ends := bullet == "" && width == 0 && (rest[0] == '|' || s.d.blank(i-1)) // what may end a list
+	if s.top == nil && (len(s.items) == 0 || ends) {
 		if n := s.plain(i, width, text, bullet, rest); n != nil {
+			if ends {
+				s.endItems(0, i)
+			}
 			s.roots = append(s.roots, n)
+			return
 		}
-		return
+		if len(s.items) == 0 {
+			return
+		}
 	}
 	owner := s.top
 	// Behind the boxes of a heading, a line that is not indented below them is
@@ -257,15 +265,24 @@ func (d *Document) itemTask(s *scan, i, width int, rest string) *node {
 	return n
 }
 
-// headingTask makes a task of a heading that begins with an id, or returns nil.
+// headingTask makes a task of a heading that begins with an id or a box, or returns nil.
 func (d *Document) headingTask(s *scan, i, level int, title string) *node {
 	title, sign := storyHeading(title)
+	mark, behind, boxed := cutBox(title)
+	if boxed {
+		title, _ = storyHeading(strings.TrimSpace(behind))
+	}
 	id, rest, _ := cutID(title)
-	if id == "" || numbered(title) != "" {
-		return nil // "2.1 Overview" is a chapter
+	if !boxed {
+		if id == "" || numbered(title) != "" {
+			return nil // "2.1 Overview" is a chapter
+		}
+		if mark, behind, boxed = cutBox(rest); boxed { // "US-3: [ ] Pay"
+			rest = behind
+		}
 	}
 	story := storyID().MatchString(id)
-	if s.stories = s.stories || story; !story {
+	if s.stories = s.stories || story; !story && !boxed {
 		if d.other = append(d.other, Heading{Line: i + 1, ID: id}); d.stories {
 			return nil
 		}
@@ -276,7 +293,14 @@ func (d *Document) headingTask(s *scan, i, level int, title string) *node {
 	if !strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(whole, bom), " "), "#") {
 		n.lastField = 1 // what is put below it comes behind its underline
 	}
-	// A box in a heading carries the status, and a word behind it does too.
+	// A box in a heading carries the status, and behind the title a word does too.
+	if boxed {
+		at := strings.Index(whole, "["+string(mark)+"]")
+		n.mark, n.Status, n.box = mark, markStatus(mark), span{0, at + 1, at + 2}
+		n.Title = trimTitle(rest)
+		d.afterRemark(n)
+		return n
+	}
 	if at := boxIn(rest); at >= 0 {
 		from := strings.LastIndex(whole, rest[at:])
 		n.inline = span{0, from, from + len(rest[at:])}
@@ -317,21 +341,6 @@ func (d *Document) afterRemark(n *node) {
 	}
 	n.set("after", 0, m[2], whole[m[2]:m[3]])
 	n.Title = strings.TrimSpace(strings.TrimSuffix(n.Title, whole[m[0]:m[1]]))
-}
-
-// Heading is a heading with an id.
-type Heading struct {
-	ID   string
-	Line int // from 1
-}
-
-// Unread returns the headings that begin with an id and are no tasks, because others
-// have ids of stories.
-func (d *Document) Unread() []Heading {
-	if !d.stories {
-		return nil
-	}
-	return d.other
 }
 
 // boxIn finds a box within a heading's text.
