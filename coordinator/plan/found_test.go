@@ -104,3 +104,20 @@ func listOfJSON(t *rapid.T, n int) (string, []string) {
 	}
 	return list, names
 }
+
+// TestDoneByAnotherName: true and false under another name than passes say whether a story is
+// done, and are what a mark changes.
+func TestDoneByAnotherName(t *testing.T) {
+	root := write(t, map[string]string{"x.json": `{"tasks": [{"id": "1", "title": "a", "done": true}, {"id": "2", "title": "b", "completed": false}]}`})
+	tr := opened(t, root, "x.json")
+	p, err := tr.Load(t.Context())
+	if err != nil || p.Tasks[0].Status != Done || p.Tasks[1].Status != Pending {
+		t.Fatalf("%v %+v", err, p)
+	}
+	if err := errors.Join(tr.Mark(t.Context(), "2", Mark{Status: Done}), tr.Mark(t.Context(), "1", Mark{Status: Pending})); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read(t, root, "x.json"), `{"tasks": [{"id": "1", "title": "a", "done": false}, {"id": "2", "title": "b", "completed": true}]}`; got != want {
+		t.Error(got)
+	}
+}

@@ -45,6 +45,15 @@ func (r *reader) otherLists(root *tree.Node, taken string, skip func(key string,
 				r.fault(p.Line, p.Column, "", "the file has two lists of tasks, %q and %q: keep one, or put the other into a file of its own", clip(taken), clip(at))
 				continue
 			}
+			for _, item := range items {
+				if p.Key == "phases" || p.Key == "milestones" || p.Key == "epics" {
+					break // they group tasks
+				}
+				if title := titleOf(item); title != "" {
+					r.warn(p.Line, "", "the list %q is not read as tasks: %q and what stands beside it are not worked", clip(at), clip(title))
+					break
+				}
+			}
 			walk(v, at, depth+1)
 			for _, item := range v.Items {
 				walk(item, at, depth+1)
@@ -71,6 +80,23 @@ func taskLike(n *tree.Node) bool {
 		}
 	}
 	return titled && work
+}
+
+// titleOf is the title of an object that may be a task: one with an id or a status.
+func titleOf(n *tree.Node) string {
+	title, sure := "", false
+	for _, p := range n.Pairs {
+		switch storyField(p.Key) {
+		case "title":
+			title = p.Value.Text
+		case "id", "status":
+			sure = true
+		}
+	}
+	if !sure {
+		return ""
+	}
+	return title
 }
 
 // unreadKeys warns of keys that have no meaning here and name other tasks.

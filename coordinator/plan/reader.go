@@ -426,7 +426,7 @@ func statusOf(word string) (Status, bool) {
 	switch strings.NewReplacer(" ", "_", "-", "_").Replace(word) {
 	case "", "open", "todo", "to_do", "pending", "not_started", "ready", "backlog", "planned", "new", "queued", "partial", "failing", "not_done", "incomplete":
 		return Pending, true
-	case "in_progress", "inprogress", "doing", "started", "active", "wip", "working", "running", "claimed":
+	case "in_progress", "inprogress", "doing", "started", "active", "wip", "working", "running", "claimed", "review", "in_review":
 		return InProgress, true
 	case "interrupted", "paused":
 		return Interrupted, true

@@ -202,9 +202,13 @@ func dedupe(ids []string) []string {
 // story is at.
 func (o *object) passes() Status {
 	s, told := o.status("status")
-	n := o.get("passes")
-	if n == nil {
+	p := passesPair(o.n)
+	if p == nil || p.Value.Kind == tree.Null {
 		return s
+	}
+	n := p.Value
+	if p.Key != "passes" {
+		o.r.warnOnce("key "+p.Key, p.Line, "the key %q is read as %q", p.Key, "passes")
 	}
 	if n.Kind != tree.Bool {
 		o.fault(n, "passes must be true or false, not %s", told2(n))
@@ -223,6 +227,19 @@ func (o *object) passes() Status {
 		return Pending
 	}
 	return s
+}
+
+// passesPair finds the pair that says whether a story is done: passes, or true or false under
+// another name. It returns nil when there is none.
+func passesPair(n *tree.Node) *tree.Pair {
+	for _, key := range [...]string{"passes", "passed", "done", "completed", "complete"} {
+		for i := range n.Pairs {
+			if p := &n.Pairs[i]; p.Key == key && (key == "passes" || p.Value.Kind == tree.Bool) {
+				return p
+			}
+		}
+	}
+	return nil
 }
 
 func told2(n *tree.Node) string {
@@ -268,9 +285,10 @@ func changeStory(t *Task, n *tree.Node, m Mark) ([]tree.Change, error) {
 		notes = strings.TrimPrefix(notes+"\n"+claimMark+oneLine(m.Actor), "\n")
 	}
 	var changes []tree.Change
-	passes := n.Get("passes")
-	if passes != nil && passes.Kind == tree.Bool || m.Status == Done {
-		changes = append(changes, tree.Change{Key: "passes", Value: m.Status == Done})
+	if p := passesPair(n); p != nil && p.Value.Kind == tree.Bool {
+		changes = append(changes, tree.Change{Key: p.Key, Value: m.Status == Done})
+	} else if m.Status == Done {
+		changes = append(changes, tree.Change{Key: "passes", Value: true})
 	}
 	if old := n.Get("status"); old != nil || m.Status == InProgress {
 		// A word of the file's own that says the same stays.

@@ -243,6 +243,9 @@ func (l *loopRead) task(n *tree.Node, i int, phase, id string) {
 	t.Clean = o.yes("clean")
 	t.Notes, t.Result, t.Assignee = o.text("notes"), o.text("result"), o.text("assignee")
 	t.Status, _ = o.status("status")
+	if p := passesPair(n); p != nil && p.Value.Text == "true" && t.Status != Done {
+		o.warn(p.Value, "the key %q does not say that it is done; write \"status: completed\"", clip(p.Key))
+	}
 	t.Priority = o.priority("priority")
 	if v := o.number("priority_score", 0, 100); v != nil {
 		t.Score = *v
