@@ -137,7 +137,7 @@ func (d *Document) under(at int) int {
 		}
 		least = k
 		id, _, _ := cutID(title)
-		if st, ok := readStatus(title); id != "" && numbered(title) == "" || ok && st == Skipped {
+		if st, ok := ReadStatus(title); id != "" && numbered(title) == "" || ok && st == Skipped {
 			level = k
 		}
 	}

@@ -147,7 +147,7 @@ func restyleRemark(old string, s Status) string {
 	word, remark, _ := strings.Cut(old, "(")
 	var parts []string
 	for _, p := range strings.Split(strings.TrimSuffix(remark, ")"), ",") {
-		if _, ok := readStatus(p); !ok && strings.TrimSpace(p) != "" {
+		if _, ok := ReadStatus(p); !ok && strings.TrimSpace(p) != "" {
 			parts = append(parts, strings.TrimSpace(p))
 		}
 	}

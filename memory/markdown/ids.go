@@ -136,7 +136,7 @@ func idByte(c byte) bool {
 }
 
 func trimSeparator(s string) string {
-	return strings.TrimSpace(strings.TrimLeft(s, " \t:.)-–—"))
+	return strings.TrimSpace(strings.TrimLeft(s, " \t:：.)-–—"))
 }
 
 // trimTitle takes off what lines carry behind the title: ticks with a date,

@@ -77,6 +77,7 @@ func dialects() []dialect {
 			[]string{"~parser|pending|Parser", "T-1|done|Printer", "US-3|in_progress|Web", "US-4|pending|Pay", "US-5|pending|Ship", "User Story 6|pending|Group (Priority: P1)"}},
 		{"a box that is one blank further in is none of the box above", "- [ ] a\n - [ ] b\n   - [ ] c\n- [ ] **T-1** d\n - status: done\n", []string{"~a|pending|a", "~b|pending|b", "T-1|done|d"}},
 		{"rows and remarks behind a list", "- [ ] a\n\n  why\n\n| Id | Name | Status |\n|---|---|---|\n| M1 | Parser | todo |\n| M2 | Printer | done |\n\n- [ ] b\n\nTODO: call\n\n- [ ] c\n  TODO: in c\nTODO: in c, too\n", []string{"~a|pending|a", "M1|pending|Parser", "M2|done|Printer", "~b|pending|b", "~call|pending|call", "~c|pending|c"}},
+		{"full-width colons", "## US-1：登录\n- [ ] **T-2**：b\n", []string{"US-1|pending|登录", "T-2|pending|b"}},
 		{"open fence", "- [ ] **T-1** a\n```\n- [ ] **T-2** b\n", []string{"T-1|pending|a"}},
 		{"open comment", "- [ ] **T-1** a\n<!-- never closed\n- [ ] **T-2** b\n", []string{"T-1|pending|a"}},
 	}

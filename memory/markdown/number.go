@@ -89,7 +89,7 @@ func (n *node) steps(children []*node) {
 func (n *node) settle() {
 	n.steps(n.children)
 	if f := n.fields[fieldStatus]; !f.none() {
-		if s, ok := readStatus(n.word); ok && (n.Status != Done || n.kind == nodePercent) {
+		if s, ok := ReadStatus(n.word); ok && (n.Status != Done || n.kind == nodePercent) {
 			n.Status = s
 		}
 		return

@@ -165,7 +165,7 @@ func (s *scan) heading(i, level int, title string) {
 		}
 		return
 	}
-	if st, ok := readStatus(title); ok && st == Skipped && s.parked == 0 {
+	if st, ok := ReadStatus(title); ok && st == Skipped && s.parked == 0 {
 		s.parked = level
 	}
 	if s.log == 0 && isEntry(title) {
@@ -304,18 +304,18 @@ func (d *Document) headingTask(s *scan, i, level int, title string) *node {
 	if at := boxIn(rest); at >= 0 {
 		from := strings.LastIndex(whole, rest[at:])
 		n.inline = span{0, from, from + len(rest[at:])}
-		n.Status, _ = readStatus(rest[at:])
+		n.Status, _ = ReadStatus(rest[at:])
 		rest = rest[:at]
 	}
 	if sign != "" && n.inline.none() {
 		from := strings.Index(whole, sign)
 		n.inline = span{0, from, from + len(sign)}
-		n.Status, _ = readStatus(sign)
+		n.Status, _ = ReadStatus(sign)
 	}
 	n.Title = trimTitle(rest)
 	d.afterRemark(n)
 	if tail := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(rest), n.Title)); tail != "" && n.inline.none() {
-		if st, ok := readStatus(tail); ok {
+		if st, ok := ReadStatus(tail); ok {
 			from := strings.LastIndex(whole, tail)
 			n.Status, n.inline = st, span{0, from, from + len(tail)}
 		}
@@ -380,7 +380,7 @@ func (d *Document) rowTask(s *scan, i int, text string) *node {
 		case col == 1:
 			title = value
 		case inline.none():
-			if st, ok := readStatus(value); ok {
+			if st, ok := ReadStatus(value); ok {
 				from := at + strings.Index(cell, value)
 				status, inline = st, span{0, from, from + len(value)}
 			}
@@ -460,7 +460,7 @@ func (d *Document) remarkTask(s *scan, i int, rest string) *node {
 	at := len(d.lines.at(i).text) - len(body)
 	n.inline = span{0, at, at + len(body) - len(word)}
 	n.Status = Pending
-	if st, ok := readStatus(remark); ok {
+	if st, ok := ReadStatus(remark); ok {
 		n.Status = st
 	}
 	if strings.HasPrefix(body, "DONE") {

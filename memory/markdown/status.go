@@ -65,9 +65,9 @@ var statusEmoji = sync.OnceValue(func() []statusWord {
 	}
 })
 
-// readStatus finds the status in a short text: words first, then a box, then
+// ReadStatus finds the status in a short text: words first, then a box, then
 // an emoji.
-func readStatus(text string) (Status, bool) {
+func ReadStatus(text string) (Status, bool) {
 	if s := Status(text); s.Valid() {
 		return s, true
 	}

@@ -77,7 +77,7 @@ type Warning struct {
 // there or in a circle.
 func (d Document) Check() []Warning {
 	if len(d.Stories) == 0 {
-		return []Warning{{Line: 1, Text: "no story: a story is a heading of level 2 to 4, or an item of a list, with an id, such as \"### US-001: Title\""}}
+		return []Warning{{Line: 1, Text: "no story: a story is a heading of level 2 to 4, or an item of a list, with an id, such as \"### US-001: Title\"; a list of boxes is a plan as it is (ralph run --plan FILE)"}}
 	}
 	var faults []Warning
 	first := map[string]int{}

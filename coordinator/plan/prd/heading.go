@@ -213,19 +213,16 @@ func plain(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// cutBox cuts "[ ]" or "[x]" from the beginning.
+// cutBox cuts "[ ]", "[x]" or a box with another mark of a status from the beginning.
 func cutBox(s string) (done bool, rest string, ok bool) {
 	s = strings.TrimSpace(s)
 	if len(s) < 3 || s[0] != '[' || s[2] != ']' || len(s) > 3 && s[3] != ' ' && s[3] != '\t' {
 		return false, s, false
 	}
-	switch s[1] {
-	case 'x', 'X':
-		return true, strings.TrimSpace(s[3:]), true
-	case ' ':
-		return false, strings.TrimSpace(s[3:]), true
+	if !strings.ContainsRune(" xX~!-/>Rr", rune(s[1])) {
+		return false, s, false
 	}
-	return false, s, false
+	return s[1] == 'x' || s[1] == 'X', strings.TrimSpace(s[3:]), true
 }
 
 // cutPriority cuts "(P1)", "[P1]" or "(Priority: high)" from the end of a title.

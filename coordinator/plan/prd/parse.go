@@ -264,6 +264,9 @@ func (p *parser) heading(i int, h heading) {
 		return
 	}
 	p.closeStory()
+	if _, _, ok := cutBox(h.text); ok {
+		p.skip(i) // a task without an id
+	}
 	if h.level == 1 && p.doc.Name == "" && len(p.doc.Stories) == 0 {
 		p.doc.Name = documentName(title)
 		p.area, p.areaTop = areaIntro, 1

@@ -3,6 +3,8 @@ package prd
 import (
 	"cmp"
 	"strings"
+
+	"ralph/memory/markdown"
 )
 
 func (p *parser) openStory(i int, h heading) {
@@ -12,7 +14,22 @@ func (p *parser) openStory(i int, h heading) {
 	if h.prio >= 0 {
 		s.Priority = h.prio
 	}
+	if rest, value, ok := cutAfter(s.Title); ok {
+		if ids, lost := readAfter(value); len(ids) > 0 && len(lost) == 0 {
+			s.Title, s.After = rest, ids
+		}
+	}
 	p.doc.Stories = append(p.doc.Stories, s)
+}
+
+// cutAfter cuts "(after US-1, US-2)" from the end of a title.
+func cutAfter(title string) (rest, value string, ok bool) {
+	i := strings.LastIndexByte(title, '(')
+	if i < 0 || !strings.HasSuffix(title, ")") {
+		return title, "", false
+	}
+	word, value, _ := strings.Cut(title[i+1:len(title)-1], " ")
+	return strings.TrimSpace(title[:i]), value, strings.EqualFold(strings.TrimSuffix(word, ":"), "after")
 }
 
 // partHeading takes a heading within a story.
@@ -217,7 +234,8 @@ func readStatus(value string) (done, ok bool) {
 	case "open", "todo", "to do", "pending", "draft", "planned", "ready", "not started", "new":
 		return false, true
 	}
-	return false, false
+	st, ok := markdown.ReadStatus(value)
+	return st == markdown.Done, ok && (st == markdown.Done || st == markdown.Pending)
 }
 
 // prose keeps a line of a description or of notes.
