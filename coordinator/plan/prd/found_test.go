@@ -28,7 +28,7 @@ func TestStoriesAsTheyAreFound(t *testing.T) {
 		{"items", "## Stories\n- US-1: a\n  - [ ] c\n  - Priority: 9\n* **US-2**: b\n  Depends on: US-1\n1. [x] US-3: c\n\nUS-1 is first.\n- US-2: again\n", "US-1|a|9|c;US-2|b|2|>US-1;US-3|c|2|done"},
 		{"items below an epic", "## EPIC-1: all\ntext\n- US-1: a\n- US-2: b\n## Later\n- US-1: again\n", "US-1|a|2|^EPIC-1;US-2|b|2|^EPIC-1"},
 		{"what a line says of its state", "### US-1: a\n- **Status:** [x] DONE\n### US-2: b\n状态：✅ 已完成\n### US-3: c\nStatus: in progress\n", "US-1|a|2|done;US-2|b|2|done;US-3|c|2"},
-		{"after, in a line", "- [ ] **T-1** one\n- [~] **T-2** two (after T-1)\n- [!] **T-3** three (after lunch)\n## US-4: four (after: T-1, T-2)\n", "T-1|one|2;T-2|two|2|>T-1;T-3|three (after lunch)|2;US-4|four|2|>T-1 T-2"},
+		{"after, in a line", "- [ ] **T-1** one\n- [~] **T-2** two (after T-1)\n- [!] **T-3** three (after lunch)\n## US-4: four (after: T-1, T-2)\n## US-5: five\n- Blocked-By: T-1\n", "T-1|one|2;T-2|two|2|>T-1;T-3|three (after lunch)|2;US-4|four|2|>T-1 T-2;US-5|five|2|>T-1"},
 		{"items below a story are its own", "## US-1: a\n- [ ] T-1: do\n- [ ] AC-1: see\n", "US-1|a|2|T-1: do,AC-1: see"},
 	} {
 		doc := parse(t, tc.text)

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // partOf tells a label by its words, in any case.
 func partOf(label string) part {
-	switch strings.ToLower(strings.Join(strings.Fields(label), " ")) {
+	switch strings.ToLower(strings.Join(strings.FieldsFunc(label, func(r rune) bool { return unicode.IsSpace(r) || r == '-' || r == '_' }), " ")) {
 	case "description", "user story", "story", "summary", "details", "overview", "描述", "用户故事":
 		return partDescription
 	case "acceptance criteria", "acceptance", "criteria", "ac", "definition of done", "done when", "acceptance criterion", "验收标准", "验收条件":
