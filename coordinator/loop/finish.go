@@ -154,7 +154,11 @@ func (e *engine) whyNot(t *plan.Task) string {
 		if who := first(t.Assignee, t.Agent); who != "" {
 			by = " (" + who + ")"
 		}
-		return "is in progress" + by + ", and nobody here is at work on it: --retry " + t.ID + " takes it over"
+		id := t.ID
+		if strings.ContainsAny(id, " ~'#&/") {
+			id = "'" + strings.ReplaceAll(id, "'", `'\''`) + "'" // as one word of a shell
+		}
+		return "is in progress" + by + ", and nobody here is at work on it: --retry " + id + " takes it over"
 	case plan.Blocked:
 		return "is blocked in the plan"
 	}

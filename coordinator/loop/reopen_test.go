@@ -57,6 +57,12 @@ func TestRetry(t *testing.T) {
 		}
 		want(t, "worked", r.worked(), "")
 	})
+	bubble(t, func(t *testing.T) { // the hint is one word of a shell
+		r := newRig(t)
+		r.yaml(strings.ReplaceAll(stuck, "T-4", "Story 4"))
+		out := r.make().Run(t.Context())
+		contains(t, "reason", out.Reason, "--retry 'Story 4' takes it over")
+	})
 	bubble(t, func(t *testing.T) { // what failed in the run that goes on
 		r := newRig(t, st("A"), st("B"), st("C"))
 		r.o.Settings.OnError, r.o.Settings.MaxIterations = "skip", 2

@@ -30,12 +30,12 @@ func wild() map[string][]string {
 			"~feed-rss|done|Feed: `rss`",
 		},
 		"03-sections.md": {
-			"TASK 3|in_progress|Export to SVG",
+			"TASK 3|pending|Export to SVG",
 			"TASK 4|pending|Import from SVG",
 		},
 		"04-phases.md": {
 			"Task 1.1.1|done|Ledger",
-			"Task 1.1.2|in_progress|Currency",
+			"Task 1.1.2|pending|Currency",
 			"Task 2.1.1|skipped|Refund table",
 			"Task 3.1.1|pending|Audit log",
 		},

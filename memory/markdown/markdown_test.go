@@ -49,7 +49,7 @@ func dialects() []dialect {
 		{"sections with criteria", "## TASK 3: Export to PDF\n\n### Problem\ntext\n\n### Acceptance Criteria\n- [ ] opens\n- [ ] prints\n\n### Test Command\n" + fence + "\nmake test\n- [ ] no task\n" + fence + "\n## TASK 4: Next\n",
 			[]string{"TASK 3|pending|Export to PDF", "TASK 4|pending|Next"}},
 		{"phases", "## Phase 2\n#### Task 2.1.1 Ledger\n- [x] a\n- [ ] b\n**Priority:** P1 | **Effort:** 2h\n## Phase 3 (DEFERRED)\n#### Task 3.1.1 Payout table\n- [ ] parse CSV\n- [ ] validate sums\n**Priority:** P1 | **Effort:** 2h\n",
-			[]string{"Task 2.1.1|in_progress|Ledger", "Task 3.1.1|skipped|Payout table"}},
+			[]string{"Task 2.1.1|pending|Ledger", "Task 3.1.1|skipped|Payout table"}},
 		{"numbered items", "- [x] 1.1 Create schema\n  - Verified: migrations run twice\n- [ ] 1.2 Seed\n", []string{"1.1|done|Create schema", "1.2|pending|Seed"}},
 		{"another language", "## T00 - 项目初始化\n状态：✅ 已完成\n## T01 - 登录\n\n状态：🔄 进行中\n## T02 - 支付\n状态：⏳ 待办\n## T03 - 报表\n状态：⚠️ 部分完成\n## T04 - 通知\n状态：❌ 阻塞\n",
 			[]string{"T00|done|项目初始化", "T01|in_progress|登录", "T02|pending|支付", "T03|in_progress|报表", "T04|blocked|通知"}},

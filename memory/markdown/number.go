@@ -82,8 +82,9 @@ func (n *node) steps(children []*node) {
 
 // settle decides the status from what the file says: a tick counts always; the
 // field's word says more than an empty box or a percentage; without either the
-// steps tell. An empty box beside a field that says done reads as done: the
-// file alone cannot tell whether someone wrote the word without ticking the
+// steps of a heading tell, when all are done: some that are say nothing of
+// somebody at work. An empty box beside a field that says done reads as done:
+// the file alone cannot tell whether someone wrote the word without ticking the
 // box, or unticked the box without changing the word. Compare and Merge, which
 // see the version before, can.
 func (n *node) settle() {
@@ -94,21 +95,9 @@ func (n *node) settle() {
 		}
 		return
 	}
-	if n.kind != nodeHeading || !n.inline.none() || !n.box.none() || len(n.Steps) == 0 || n.Status != Pending {
-		return
-	}
-	done := 0
-	for _, s := range n.Steps {
-		if s.Done {
-			done++
-		}
-	}
-	switch done {
-	case 0:
-	case len(n.Steps):
+	if n.kind == nodeHeading && n.inline.none() && n.box.none() && n.Status == Pending && len(n.Steps) > 0 &&
+		!slices.ContainsFunc(n.Steps, func(s Step) bool { return !s.Done }) {
 		n.Status = Done
-	default:
-		n.Status = InProgress
 	}
 }
 
