@@ -64,7 +64,7 @@ func (e *engine) raise(kind, task, text string, options []string, take func(ctx 
 	}
 	e.s.Tally.Questions++
 	e.dirty = true
-	e.questions = append(e.questions, &question{Question: Question{Kind: kind, TaskID: task, Text: text, Options: options, Asked: e.now()}, take: take})
+	e.questions = append(e.questions, &question{Question: Question{Kind: kind, TaskID: task, Text: text, Options: append([]string{}, options...), Asked: e.now()}, take: take})
 }
 
 // blocked says that nothing may begin before a question is answered.

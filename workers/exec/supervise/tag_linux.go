@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +27,9 @@ const (
 	tagOwners   = 1<<(tagMarkBit-tagOwnerBit) - 1
 	tagSerials  = 1<<tagOwnerBit - 1
 )
+
+// execPause is about how long execve(2) takes on a busy machine.
+const execPause = 200 * time.Microsecond
 
 // NewTag returns the tag of a new command.
 func NewTag() Tag { return children().newTag() }
@@ -109,14 +113,28 @@ func setLimitTag(pid int, n uint64) {
 // environTags returns the tags in the environment that a process was started with, the
 // outermost first.
 func environTags(pid int) []string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return nil
-	}
+	b := environOf(pid)
 	for kv := range bytes.SplitSeq(b, []byte{0}) {
 		if v, ok := bytes.CutPrefix(kv, []byte(environName+"=")); ok {
 			return strings.Split(string(v), "/")
 		}
 	}
 	return nil
+}
+
+// environOf returns the environment that a process was started with. In the middle of
+// execve(2) a process shows none: one that is no thread of the kernel, which has no
+// executable, is read again.
+func environOf(pid int) []byte {
+	const tries = 5
+	for i := 1; ; i++ {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if len(b) > 0 || err != nil || i == tries {
+			return b
+		}
+		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
+			return nil
+		}
+		time.Sleep(execPause)
+	}
 }
