@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -143,4 +144,31 @@ func TestLocalEditsOfManyTasks(t *testing.T) {
 	if diff := same(d); diff != "" {
 		t.Fatal(diff)
 	}
+}
+
+// TestEditsKeepNoMemory: what an edit of a task with criteria keeps does not grow with the
+// file, whose every task may be edited.
+func TestEditsKeepNoMemory(t *testing.T) {
+	var b strings.Builder
+	const n = 1000
+	for i := range n {
+		fmt.Fprintf(&b, "- [ ] **T-%d** a task\n  - [ ] a criterion\n  - [ ] another\n", i)
+	}
+	d := Parse([]byte(b.String()))
+	used := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := used()
+	for i := range n {
+		if err := d.Edit(fmt.Sprint("T-", i), Edit{Status: Done}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := used(); after > before+16<<20 {
+		t.Errorf("%d edits keep %d KiB", n, (after-before)>>10)
+	}
+	runtime.KeepAlive(d)
 }

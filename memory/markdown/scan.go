@@ -16,6 +16,7 @@ type scan struct {
 	parked int     // level of a heading that defers all below it, or 0
 	log    int     // level of a heading whose section reports what was, or 0
 	slab   []node
+	lines  int // to read: the tasks in them are fewer
 
 	stories bool // there is an id of a story
 }
@@ -38,6 +39,7 @@ func (d *Document) scanned() *scan {
 
 // run reads the lines from one to another and closes what is open at the end.
 func (s *scan) run(from, to int) {
+	s.lines = to - from
 	for i := from; i < to; i++ {
 		if l := s.d.lines.at(i); l.kind == lineText && l.text != "" {
 			s.line(i, l)
@@ -49,7 +51,7 @@ func (s *scan) run(from, to int) {
 
 func (s *scan) node(kind nodeKind, i int) *node {
 	if len(s.slab) == 0 {
-		s.slab = make([]node, min(256, 1+s.d.lines.n/4))
+		s.slab = make([]node, min(256, 1+s.lines/4)) // one task that is kept keeps them all
 	}
 	n := &s.slab[0]
 	s.slab = s.slab[1:]
