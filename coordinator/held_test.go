@@ -74,7 +74,9 @@ func TestAOneShotThatCannotSave(t *testing.T) {
 // nowhere, which no answer mends, and no exit code hides.
 func TestARunThatCannotSave(t *testing.T) {
 	t.Parallel()
-	for _, tasks := range []int{1, 4} { // few enough to end, and enough to ask before the next
+	for _, tasks := range []int{1, 4, -3} { // few enough to end, and enough to ask before the next; and full from the start
+		late := tasks > 0
+		tasks = max(tasks, -tasks)
 		plan := ""
 		for n := range tasks {
 			plan += fmt.Sprintf("- [ ] **T-%d** Write file %d\n", n+1, n+1)
@@ -87,6 +89,7 @@ func TestARunThatCannotSave(t *testing.T) {
 			return finished("nothing was to be done")
 		})
 		c := p.open()
+		disk.full.Store(!late)
 		out := c.Run(t.Context(), coordinator.Job{Loop: &loop.Settings{}})
 		if out.Status != coordinator.StatusFailed || out.Failure == nil || out.Failure.Kind != "unsaved" {
 			t.Errorf("%d tasks: %s %q %+v", tasks, out.Status, out.Reason, out.Failure)

@@ -239,7 +239,7 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 		o.Status = StatusCompleted
 	case out.Status == feature.Interrupted && ctx.Err() != nil:
 		return context.Cause(ctx)
-	case out.Question != nil && out.Question.Kind == "save":
+	case errors.Is(out.Err, loop.ErrUnsaved):
 		return loop.ErrUnsaved // an answer makes no room, and the question is on no disk
 	case out.Question != nil:
 		o.Status = StatusNeedsInput
