@@ -89,6 +89,9 @@ func connect(ctx context.Context, cfg *config.Config) (model.Endpoint, scripts.C
 }
 
 func demonstrate(ctx context.Context, o scripts.DemoOptions) (int, error) {
+	if err := os.Setenv("GOFLAGS", ""); err != nil { // the recorded output of go test is without flags
+		return 1, err
+	}
 	return demo.Run(ctx, demo.Options{Stdout: o.Stdout, RunID: o.RunID, Getenv: o.Getenv, Init: exec.Self()})
 }
 

@@ -18,6 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	exec.Init()
+	_ = os.Setenv("GOFLAGS", "") // as main does; a flag such as -v changes what the commands print
 	goleak.VerifyTestMain(m)
 }
 
