@@ -348,7 +348,7 @@ func (s *Source) fill(o Options, dir string, got *Imported) error {
 	return durable.Replace(o.FS, filepath.Join(dir, session.MetadataFile), meta, 0o600)
 }
 
-// snapshot writes the snapshot of a run.
+// snapshot writes the snapshot of a run, as this Ralph's own: who imports it says so.
 func (s *Source) snapshot(o Options, got *Imported) error {
 	if s.conv.snapshot == nil {
 		return nil
@@ -361,7 +361,10 @@ func (s *Source) snapshot(o Options, got *Imported) error {
 	}
 	file := filepath.Join(o.StateDir, "sessions", got.Name+".json")
 	got.Snapshot = path.Join(".ralph/sessions", got.Name+".json")
-	return durable.Replace(o.FS, file, append(data, '\n'), 0o600)
+	if err := durable.Replace(o.FS, file, append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return feature.Seal(feature.Options{FS: o.FS, StateDir: o.StateDir, Key: o.Key}, path.Join("sessions", got.Name+".json"))
 }
 
 // originals are the bytes to keep beside what was made of them. A session of
