@@ -9,6 +9,53 @@ import (
 	"testing"
 )
 
+// What waits may be gone from the repository, by the user's git: others are merged all the
+// same, and the branch that waited can be merged again.
+func TestWaitingWorkThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("a.txt", "1\n")
+	w.commitAll("one")
+	tr := w.trees()
+	for _, name := range []string{"x", "y"} {
+		tree := w.add(tr, name)
+		w.write(filepath.Join(tree.Dir, name+".txt"), "2\n")
+		w.commit(tr, name)
+	}
+	w.write("b.txt", "the user goes on, so that a commit of its own is what waits\n")
+	w.commitAll("two")
+	w.write(".git/index.lock", "")
+	equal(t, "landed", w.merge(tr, "x").Landed, false)
+	w.remove(".git/index.lock")
+	w.git("update-ref", "-d", "refs/ralph/integration")
+	w.git("prune", "--expire=now")
+	for _, name := range []string{"y", "x"} {
+		m := w.merge(tr, name)
+		equal(t, name+" landed", m.Landed && m.Committed, true)
+		equal(t, name+" is there", w.exists(name+".txt"), true)
+	}
+	equal(t, "status", w.git("status", "--porcelain"), "")
+}
+
+// A queue never names work that is not there: where the user's git gc removed it before a
+// ref kept it, nothing waits, and the merge can be tried again.
+func TestAQueueNamesWhatIsKept(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("a.txt", "1\n")
+	w.commitAll("one")
+	tr := w.trees()
+	tree := w.add(tr, "x")
+	w.write(filepath.Join(tree.Dir, "x.txt"), "2\n")
+	w.commit(tr, "x")
+	w.write(".git/index.lock", "")
+	w.write(".git/refs/ralph/integration.lock", "")
+	if m, err := tr.Merge(t.Context(), "x", "work of x"); err == nil {
+		t.Fatalf("merged without its ref: %+v", m)
+	}
+	equal(t, "a queue", w.exists(".ralph/worktrees/.ralph/queue.json"), false)
+}
+
 // What waits is the change of an agent. When the user goes to another branch, or
 // amends, it must not bring the commits along that were there before.
 func TestWaitingWorkOnAnotherBranch(t *testing.T) {

@@ -195,6 +195,14 @@ func (t *Trees) rebase(ctx context.Context, q *queue, head, content string) (*Me
 	if i == "" || head == "" {
 		return nil, nil
 	}
+	if there, err := t.tip(ctx, i); err != nil || there == "" {
+		// The user's git removed it. The branches of the agents still have their work.
+		if err == nil {
+			err = t.noted(q.Waits, func(r *record, _ waiter) { r.Merged = "" })
+			q.Integration, q.Onto, q.Waits = "", "", nil
+		}
+		return nil, err
+	}
 	if done, err := t.within(ctx, i, head); err != nil || done {
 		if done {
 			err = t.landed(q.Waits, i)
@@ -277,12 +285,12 @@ func (t *Trees) landChain(ctx context.Context, q queue, head, next string, m *Me
 	return t.keepQueue(ctx, after, next)
 }
 
-// keepQueue records what waits, and has the ref say the same.
+// keepQueue records what waits, once the ref keeps it from the user's git gc.
 func (t *Trees) keepQueue(ctx context.Context, q queue, ref string) error {
-	if err := t.save(t.queuePath(), q); err != nil {
+	if err := t.mirror(ctx, ref); err != nil {
 		return err
 	}
-	return t.mirror(ctx, ref)
+	return t.save(t.queuePath(), q)
 }
 
 // mirror sets refs/ralph/integration, which is for git and for people; what

@@ -45,6 +45,11 @@ func (q queue) waits(agent string) (head string, ok bool) {
 // landed notes in the records of agents that their work is in the user's tree:
 // by a commit of the user's branch, "" for none.
 func (t *Trees) landed(list []waiter, commit string) error {
+	return t.noted(list, func(r *record, w waiter) { r.Merged, r.Into = first(w.Head, r.Head), commit })
+}
+
+// noted changes the records of agents.
+func (t *Trees) noted(list []waiter, change func(*record, waiter)) error {
 	for _, w := range list {
 		r, err := t.recordOf(w.Agent)
 		if errors.Is(err, ErrUnknown) {
@@ -53,7 +58,7 @@ func (t *Trees) landed(list []waiter, commit string) error {
 		if err != nil {
 			return err
 		}
-		r.Merged, r.Into = first(w.Head, r.Head), commit
+		change(&r, w)
 		if err := t.save(t.recordPath(w.Agent), r); err != nil {
 			return err
 		}
