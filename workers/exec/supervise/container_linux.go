@@ -100,7 +100,8 @@ func (c *container) fork(argv []string) error {
 		closeFiles(append(control[:], files[:]...))
 		return err
 	}
-	attr := &syscall.ProcAttr{Env: []string{}, Sys: namespaces(c.user)}
+	// An environment that is not empty: see environOf.
+	attr := &syscall.ProcAttr{Env: []string{"LANG=C"}, Sys: namespaces(c.user)}
 	for _, fd := range [...]int{null, null, null, control[1], files[1]} {
 		attr.Files = append(attr.Files, uintptr(fd))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,15 +62,14 @@ func (p Process) alive() bool {
 
 // leaks implements Leaks.
 func leaks() []Process {
-	found := carriers(elders(), func(n uint64) bool { return ownerOfTag(n) == ownerBits() && !children().runs(Tag{n}) })
-	// A process that was ending while its command ended has ended by now.
-	still := found[:0]
-	for _, p := range found {
-		if p.alive() {
-			still = append(still, p)
-		}
-	}
-	return still
+	escaped := func(n uint64) bool { return ownerOfTag(n) == ownerBits() && !children().runs(Tag{n}) }
+	found := carriers(elders(), escaped)
+	// A process that was ending while its command ended has ended by now, and the first
+	// process of a container has the tag only while it starts the command.
+	return slices.DeleteFunc(found, func(p Process) bool {
+		tags := tagsOf(p.PID)
+		return !p.alive() || !slices.ContainsFunc(tags[:], escaped)
+	})
 }
 
 // runs reports whether the command with a tag runs.

@@ -205,3 +205,33 @@ func FuzzParseStat(f *testing.F) {
 		}
 	})
 }
+
+// The first process of a container, which has the tag of a command while it starts it, is
+// no leak when the command has ended since it was read.
+func TestLeaksBesideCommands(t *testing.T) {
+	s := newSupervisor(t, Options{Init: Self()})
+	if !s.Method().Survives {
+		t.Skip("no containers here: ", s.Method().Detail)
+	}
+	tool := shell(t, "true")
+	var stop atomic.Bool
+	var commands sync.WaitGroup
+	for range 2 {
+		commands.Go(func() {
+			for !stop.Load() {
+				c := tool
+				c.Tag = NewTag()
+				if g, err := s.Start(c); err == nil {
+					finish(t, g)
+				}
+			}
+		})
+	}
+	defer commands.Wait()
+	defer stop.Store(true)
+	for range 150 {
+		if got := Leaks(); len(got) > 0 {
+			t.Fatalf("%+v", got)
+		}
+	}
+}

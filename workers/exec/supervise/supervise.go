@@ -11,7 +11,7 @@ import (
 )
 
 // KillGrace is the time that the kernel gets to end what was killed.
-const KillGrace = 2 * time.Second
+const KillGrace = 5 * time.Second
 
 // MethodSession is the Options.Method without namespaces.
 const MethodSession = "session"
