@@ -14,6 +14,7 @@ import (
 	"ralph/memory/config"
 	"ralph/memory/identity"
 	"ralph/workers/accesspolicy"
+	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
@@ -134,6 +135,10 @@ func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) access
 		Getenv: c.opt.Getenv, Environ: os.Environ(), Own: c.own, State: c.userState()}
 	if root == c.opt.Root {
 		o.Writes = c.writes
+	}
+	o.Filling = func() {
+		c.events.emit(agent.Event{Type: agent.EventDecision, Status: "cache", Text: "a command fills the sandbox's build cache, which was empty",
+			Reason: "the first build takes longer; yours is not shared with what a model runs"})
 	}
 	if c.opt.Getenv != nil {
 		o.UserConfig = filepath.Dir(config.UserFile(c.opt.Getenv))

@@ -254,7 +254,7 @@ func (p *progress) rare(e agent.Event) {
 		p.line("ralph: breaker %s", strings.TrimSpace(oneLine(e.Status, 40)+" "+oneLine(orWord(e.Text, e.Reason), 160)))
 	case agent.EventDecision:
 		switch {
-		case e.Status == "check":
+		case e.Status == "check", e.Status == "cache":
 			p.line("ralph: %s (%s)", oneLine(e.Text, 200), oneLine(e.Reason, 200))
 		case p.verbose:
 			p.line("ralph: decided %s", strings.TrimSpace(oneLine(e.TaskID, 40)+" "+oneLine(orWord(e.Text, e.Reason), 160)))

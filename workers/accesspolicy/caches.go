@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"ralph/workers/buildcache"
@@ -135,6 +136,39 @@ func (s *Sandbox) Written() (n int64) {
 		n += c.Written()
 	}
 	return n
+}
+
+const (
+	// fillLook is how often it is looked at what a command puts into empty caches.
+	fillLook = time.Second
+	// leastFilled is how much of that, in bytes, is worth a word.
+	leastFilled = 4 << 20
+)
+
+// watchFilling has Filling told when the command that runs until the end that is returned
+// fills a cache that is empty.
+func (s *Sandbox) watchFilling(c *buildcache.Cache) (end func()) {
+	if s.o.Filling == nil || c == nil || !c.Fresh() || c.Written() >= leastFilled {
+		return func() {}
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		look := time.NewTicker(fillLook)
+		defer look.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-look.C:
+				if c.Written() >= leastFilled {
+					s.filling.Do(s.o.Filling)
+					return
+				}
+			}
+		}
+	})
+	return func() { close(stop); wg.Wait() }
 }
 
 // KeepCaches makes what the commands of a sandbox with Options.Fill have written

@@ -62,6 +62,9 @@ type Options struct {
 	Caches *buildcache.Store
 	// Writes is told what commands write below Root; nil is not.
 	Writes Writes
+	// Filling is told once, when a command has begun to fill build caches that were empty;
+	// nil is not.
+	Filling func()
 	// Fill begins with empty build caches, of which KeepCaches makes those of all
 	// later sandboxes. It is for a tree that no agent has written.
 	Fill bool
@@ -126,6 +129,7 @@ type Sandbox struct {
 
 	watchers sync.WaitGroup
 	closing  chan struct{}
+	filling  sync.Once
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -227,6 +231,7 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 	var rep Report
 	cache := s.lease(o)
 	defer s.giveBack(cache)
+	defer s.watchFilling(cache)()
 	err := s.settled(sp, o, cache, func(sp exec.Spec) error {
 		w := s.before(sp.Confine)
 		if sp.Confine == nil && !s.o.Off {

@@ -82,6 +82,9 @@ func (s *Store) empty(overlay bool) (*Cache, error) {
 	return c, nil
 }
 
+// Fresh reports that it began without a layer: what commands build is built anew.
+func (c *Cache) Fresh() bool { return len(c.locks) < 2 }
+
 // own is the directory that holds what was written.
 func (c *Cache) own() string { return filepath.Join(c.dir, "upper") }
 
