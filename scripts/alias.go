@@ -35,7 +35,7 @@ func otherWords() map[string]otherWord {
 			add("/"+w+" is a command of ralph chat", w)
 		}
 	}
-	add("ralph plan show lists the tasks", "tasks", "todo", "todos")
+	add("ralph plan show lists the tasks", "tasks", "task", "todo", "todos")
 	add("ralph status shows the agents at work; /agents in ralph chat speaks to them", "agents", "agent")
 	add("RALPH_GOALS.md holds the goals; /goals in ralph chat shows them", "goals")
 	add("ralph status shows what waits; /queue in ralph chat changes it", "queue")
@@ -65,7 +65,7 @@ func otherWords() map[string]otherWord {
 	add("ralph undo takes the last turn back", "rewind", "revert", "restore", "checkpoint", "checkpoints")
 	add("ralph monitor and ralph attach show it live", "tui", "serve", "web", "listen", "remote")
 	add("ralph chat reviews what you ask it to", "review")
-	add("ralph knows no such thing; ralph --help lists what it knows", "plugins", "plugin", "extensions", "skills", "template", "templates", "docs", "apply", "threads", "project", "projects", "recipe", "schedule", "bench", "github", "pr", "acp", "proto", "features", "cloud", "feedback", "bug", "vim", "terminal-setup", "theme", "tools", "editor", "directory", "privacy", "compress", "copy", "add-dir", "ide", "statusline", "mention", "app-server", "mcp-server", "memory", "hooks")
+	add("ralph knows no such thing; ralph --help lists what it knows", "plugins", "plugin", "extensions", "skills", "template", "templates", "docs", "apply", "threads", "project", "projects", "recipe", "schedule", "bench", "github", "pr", "acp", "proto", "features", "cloud", "feedback", "bug", "vim", "terminal-setup", "theme", "tools", "editor", "directory", "privacy", "compress", "copy", "add-dir", "ide", "statusline", "mention", "app-server", "mcp-server", "memory", "hooks", "share", "unshare", "worktree", "worktrees")
 	inChat("context", "compact", "clear", "new")
 	add("ralph chat begins a conversation", "create-chat")
 	add("ralph plan next shows the pick and its reasons", "next")
