@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -49,13 +50,27 @@ func TestThirdInterruptWhenEverythingHangs(t *testing.T) {
 			p.Has("deaf")
 			p.Type("half")
 			p.Has("half▏")
-			press(p)
-			time.Sleep(50 * time.Millisecond) // two signals that wait are one
-			press(p)
-			time.Sleep(50 * time.Millisecond)
 			began := time.Now()
 			press(p)
+			press(p)
+			press(p)
+			again := time.NewTicker(50 * time.Millisecond)
+			defer again.Stop()
+			over := make(chan struct{})
+			var pressing sync.WaitGroup
+			pressing.Go(func() { // two signals that wait are one
+				for name == "signals" {
+					select {
+					case <-again.C:
+						press(p)
+					case <-over:
+						return
+					}
+				}
+			})
 			p.exited(130)
+			close(over)
+			pressing.Wait()
 			t.Logf("left after %v", time.Since(began))
 			if took := time.Since(began); took > leaveWait {
 				t.Errorf("leaving took %v", took)
