@@ -53,6 +53,7 @@ func (r *Repo) Commit(ctx context.Context, o CommitOptions) (string, error) {
 		return "", err
 	}
 	defer unlock()
+	defer HoldGC(ctx, r.commonDir)()
 	return r.record(ctx, strings.TrimSpace(o.Message)+"\n", paths)
 }
 

@@ -31,6 +31,7 @@ func (p *publication) apply(ctx context.Context, pl *plan, in *intake, gitDir st
 	if err := p.lock(ctx, pl); err != nil {
 		return err
 	}
+	defer git.HoldGC(ctx, pl.l.lower)()
 	p.h.step("objects")
 	if err := in.admit(filepath.Join(pl.l.lower, "objects")); err != nil {
 		return err

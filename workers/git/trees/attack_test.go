@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,6 +36,34 @@ func TestWaitingWorkThatIsGone(t *testing.T) {
 		equal(t, name+" is there", w.exists(name+".txt"), true)
 	}
 	equal(t, "status", w.git("status", "--porcelain"), "")
+}
+
+// What is merged has no ref until it lands: the user's git gc does not come in between.
+func TestGCInTheMiddleOfAMerge(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("a.txt", "1\n")
+	w.commitAll("one")
+	tr := w.trees()
+	tree := w.add(tr, "x")
+	w.write(filepath.Join(tree.Dir, "x.txt"), "2\n")
+	w.commit(tr, "x")
+	w.write("b.txt", "the user goes on, so that a commit of its own is what lands\n")
+	w.commitAll("two")
+	var steps []string
+	tr.step = func(name string) {
+		steps = append(steps, name)
+		gc := osexec.CommandContext(t.Context(), "git", "gc", "--prune=now", "--quiet")
+		gc.Dir = w.root
+		_ = gc.Run() // it says that it must not run now
+	}
+	m := w.merge(tr, "x")
+	if !m.Landed || !m.Committed || len(steps) == 0 {
+		t.Errorf("%+v at %v", m, steps)
+	}
+	equal(t, "head", w.git("log", "-1", "--format=%s"), "work of x")
+	w.git("fsck", "--strict")
+	w.git("gc", "--prune=now", "--quiet")
 }
 
 // A queue never names work that is not there: where the user's git gc removed it before a

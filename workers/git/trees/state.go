@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/git"
 )
 
 // record is what is known of one agent's tree. It lies where no agent can write,
@@ -111,7 +112,8 @@ func (t *Trees) lock(ctx context.Context) (func(), error) {
 		t.mu.Unlock()
 		return nil, fmt.Errorf("lock worktrees: %w", err)
 	}
-	return func() { unlock(); t.mu.Unlock() }, nil
+	release := git.HoldGC(ctx, t.loc.CommonDir)
+	return func() { release(); unlock(); t.mu.Unlock() }, nil
 }
 
 func (t *Trees) lockFile(ctx context.Context) (func(), error) {
