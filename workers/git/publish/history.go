@@ -350,6 +350,9 @@ func (j journal) unlock() {
 		}
 		text, err := readFile(l.Path, maxIndexBytes)
 		if err == nil && (len(text) == 0 || strings.TrimSpace(string(text)) == l.Content || sum(text) == l.Content) {
+			if dir, name := filepath.Split(l.Path); name == "packed-refs.lock" {
+				_ = os.Remove(dir + "packed-refs.new") // who has the lock writes it
+			}
 			_ = os.Remove(l.Path) // one that stays is named by git's next refusal
 		}
 	}

@@ -426,3 +426,20 @@ func TestPlantedState(t *testing.T) {
 		}
 	}
 }
+
+// A git that is killed while it removes a packed ref leaves a new file, which keeps every
+// later one from packing refs.
+func TestWhatAKilledGitLeftOfPackedRefs(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("a.txt", "1\n")
+	w.commitAll("one")
+	tr := w.trees()
+	w.add(tr, "x")
+	w.write(".ralph/worktrees/.ralph/killed", "refs/heads/main\n")
+	w.write(".git/packed-refs.new", "half")
+	if err := tr.breakLocks(w.path(".ralph/worktrees/.ralph/killed")); err != nil {
+		t.Fatal(err)
+	}
+	w.git("pack-refs", "--all")
+}

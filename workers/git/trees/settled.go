@@ -195,7 +195,7 @@ func (t *Trees) breakLocks(path string) error {
 	}
 	text, _ := readSmall(path)
 	names := append(strings.Fields(text), "packed-refs")
-	locks := []string{filepath.Join(t.loc.GitDir, "HEAD.lock")}
+	locks := []string{filepath.Join(t.loc.GitDir, "HEAD.lock"), filepath.Join(t.loc.CommonDir, "packed-refs.new")}
 	for _, name := range names {
 		locks = append(locks, filepath.Join(t.loc.CommonDir, filepath.FromSlash(name)+".lock"))
 	}
