@@ -81,6 +81,11 @@ func (t *Trees) unmake(ctx context.Context, r *record) error {
 		return err
 	}
 	if head == "" {
+		// The user's git gc may have taken what no ref named yet.
+		if there, err := t.tip(ctx, r.Base); err != nil || there == "" {
+			r.Gone = true
+			return err
+		}
 		none := strings.Repeat("0", len(r.Base))
 		if err := t.moveRefs(context.WithoutCancel(ctx), move{t.baseRef(r.Agent), r.Base, ""}, move{r.Ref, r.Head, none}); err != nil {
 			return err

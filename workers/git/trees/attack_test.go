@@ -6,8 +6,11 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"ralph/workers/exec"
 )
 
 // What waits may be gone from the repository, by the user's git: others are merged all the
@@ -442,4 +445,32 @@ func TestWhatAKilledGitLeftOfPackedRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.git("pack-refs", "--all")
+}
+
+// A tree that was being made when Ralph was killed may have lost its base to the user's git
+// gc: nothing of it is left, and it can be made again.
+func TestAHalfMadeTreeWithoutItsBase(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("a.txt", "1\n")
+	w.commitAll("one")
+	w.write("a.txt", "not committed, so that the base is a commit of its own\n")
+	tr := w.trees()
+	w.add(tr, "x")
+	r, err := tr.recordOf("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Ready, r.Maker = false, strings.Replace(exec.TempName(making), strconv.Itoa(os.Getpid()), strconv.Itoa(1<<30), 1)
+	if err := tr.save(tr.recordPath("x"), r); err != nil {
+		t.Fatal(err)
+	}
+	w.git("update-ref", "-d", r.Ref)
+	w.git("update-ref", "-d", tr.baseRef("x"))
+	w.git("prune", "--expire=now")
+	next := w.trees()
+	if err := next.Finish(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.add(next, "x")
 }

@@ -25,6 +25,7 @@ import (
 // The author is the user as git knows it, or "Ralph <ralph@localhost>". Work is
 // filled in also with git.ErrNothingToCommit.
 func (t *Trees) Commit(ctx context.Context, agent, message string) (Work, error) {
+	defer t.holdGC(ctx)()
 	w, err := t.commit(ctx, agent, message)
 	if err != nil {
 		return w, fmt.Errorf("commit the work of %q: %w", agent, err)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -112,8 +113,31 @@ func (t *Trees) lock(ctx context.Context) (func(), error) {
 		t.mu.Unlock()
 		return nil, fmt.Errorf("lock worktrees: %w", err)
 	}
-	release := git.HoldGC(ctx, t.loc.CommonDir)
+	release := t.holdGC(ctx)
 	return func() { release(); unlock(); t.mu.Unlock() }, nil
+}
+
+// gcHold holds the user's git gc off while n is not 0.
+type gcHold struct {
+	mu      sync.Mutex // guards what follows
+	n       int
+	release func()
+}
+
+// holdGC is git.HoldGC for those who make commits at the same time.
+func (t *Trees) holdGC(ctx context.Context) (release func()) {
+	t.gc.mu.Lock()
+	defer t.gc.mu.Unlock()
+	if t.gc.n++; t.gc.n == 1 {
+		t.gc.release = git.HoldGC(ctx, t.loc.CommonDir)
+	}
+	return func() {
+		t.gc.mu.Lock()
+		defer t.gc.mu.Unlock()
+		if t.gc.n--; t.gc.n == 0 {
+			t.gc.release()
+		}
+	}
 }
 
 func (t *Trees) lockFile(ctx context.Context) (func(), error) {

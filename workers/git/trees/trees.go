@@ -43,6 +43,7 @@ type Trees struct {
 	step func(name string)
 
 	mu sync.Mutex // held with the lock file
+	gc gcHold
 }
 
 // OpenTrees makes Trees for the repository at loc. stateDir is .ralph of the
