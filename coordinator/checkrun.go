@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ralph/coordinator/crew"
@@ -248,11 +251,9 @@ func (c *Coordinator) setUp(root string) string {
 }
 
 // fillCaches fills the build caches of checks anew where they are found to be out
-// of date: by one run of the check on the commit with which the user began, which
-// no agent of this session has written. What comes of the check is no matter, and
-// a fill that fails leaves the caches as they were: a check builds then what it
-// needs itself.
-func (c *Coordinator) fillCaches(ctx context.Context, command string) {
+// of date, from the commit that the session began with. A fill that fails leaves them as
+// they were: a check builds then what it needs itself.
+func (c *Coordinator) fillCaches(ctx context.Context, check string) {
 	caches := c.station.cage.Caches()
 	if caches == nil || c.repo == nil || c.confined().None() {
 		return
@@ -263,14 +264,12 @@ func (c *Coordinator) fillCaches(ctx context.Context, command string) {
 	if base == "" {
 		return
 	}
-	c.events.emit(agent.Event{Type: agent.EventDecision, Status: "check", Text: "the build cache of checks is filled first",
-		Reason: "by one run of the check on the commit that you began with; later checks build only what changed"})
-	if err := c.fillFrom(ctx, caches, base, command); err != nil && ctx.Err() == nil {
+	if err := c.fillFrom(ctx, caches, base, check); err != nil && ctx.Err() == nil {
 		c.warn("the build caches of checks were not filled: " + err.Error())
 	}
 }
 
-func (c *Coordinator) fillFrom(ctx context.Context, caches *buildcache.Store, base, command string) (err error) {
+func (c *Coordinator) fillFrom(ctx context.Context, caches *buildcache.Store, base, check string) (err error) {
 	dir, remove, err := caches.Checkout()
 	if err != nil {
 		return err
@@ -284,6 +283,12 @@ func (c *Coordinator) fillFrom(ctx context.Context, caches *buildcache.Store, ba
 		return err
 	}
 	defer func() { err = errors.Join(err, cage.Close()) }()
+	command := fillCommand(check, root)
+	if command == "" {
+		return caches.Tried(base)
+	}
+	c.events.emit(agent.Event{Type: agent.EventDecision, Status: "check", Text: "the build cache of checks is filled first",
+		Reason: "by building the tests of the commit that you began with, without running them; later checks build only what changed"})
 	res, err := c.runIn(ctx, cage, root, command)
 	if err != nil {
 		return err
@@ -292,6 +297,29 @@ func (c *Coordinator) fillFrom(ctx context.Context, caches *buildcache.Store, ba
 		return err // what was ended may have left halves
 	}
 	return cage.KeepCaches()
+}
+
+// harmlessTest matches the options and packages of a go test that begin no program
+// besides the tests.
+var harmlessTest = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:-(?:race|short|v|cover|failfast|(?:tags|count|timeout|p|parallel|covermode|run|skip)=[\w.,/-]*)|[\w.][\w./-]*)$`)
+})
+
+// fillCommand returns a command that builds in root what a check builds and runs no code
+// of the project, or "" where none is known: what such code puts into a cache every later
+// check would believe.
+func fillCommand(check, root string) string {
+	const build = "go test -exec true -count=1 "
+	if words := strings.Fields(check); len(words) > 2 && words[0] == "go" && words[1] == "test" &&
+		!slices.ContainsFunc(words[2:], func(w string) bool { return !harmlessTest().MatchString(w) }) {
+		return build + strings.Join(words[2:], " ")
+	}
+	for _, name := range []string{"go.mod", "go.work"} {
+		if _, err := os.Stat(filepath.Join(root, name)); err == nil {
+			return build + "./..."
+		}
+	}
+	return ""
 }
 
 // began records the commit that a session begins with, from which caches may be

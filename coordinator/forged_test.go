@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"fmt"
 	"testing"
 
 	"ralph/coordinator"
@@ -54,18 +55,23 @@ func TestPassingCheckForgesNoOther(t *testing.T) {
 	p.want(p.run(coordinator.Job{}), coordinator.StatusFailed)
 }
 
-// Caches that a check found cold are filled once, from the commit with which the
-// user began, and what the model made of the tree has no part in it.
+// Caches that a check found cold are filled once, by building the tests of the commit with
+// which the user began. Code of the project, which an earlier session may have brought, has
+// no part in what later checks begin with.
 func TestCachesAreFilledFromTheBase(t *testing.T) {
 	t.Parallel()
-	build := "if test -f $XDG_CACHE_HOME/built; then grep -q base $XDG_CACHE_HOME/source && exit 7; exit 8; fi; mkdir -p $XDG_CACHE_HOME; cp source.txt $XDG_CACHE_HOME/source; head -c 20000000 /dev/zero > $XDG_CACHE_HOME/built"
-	change := calls(shell("echo changed > source.txt"))
+	change := calls(shell("date +%N >> notes.txt; echo '// more' >> a.go"))
 	p := confined(t, change, text("cold"), change, text("warm"), change, text("warm"))
-	p.write("source.txt", "base\n")
-	p.git("add", "source.txt")
+	p.write("go.mod", "module words\n\ngo 1.24\n")
+	p.write("a.go", "package words\n")
+	p.write("a_test.go", "package words\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n"+
+		"func TestForges(t *testing.T) {\n\tfor _, at := range []string{\"GOCACHE\", \"XDG_CACHE_HOME\"} {\n\t\t_ = os.MkdirAll(os.Getenv(at), 0o755)\n\t\t_ = os.WriteFile(os.Getenv(at)+\"/forged\", nil, 0o644)\n\t}\n}\n")
+	p.git("add", "-A")
 	p.git("commit", "-qm", "base")
-	p.flags["check"], p.flags["check_retries"] = []string{build}, []string{"0"}
-	for i, want := range []int{0, 7, 7} {
+	const warm, forged = 7, 9
+	p.flags["check"] = []string{fmt.Sprintf("for at in $GOCACHE $XDG_CACHE_HOME; do test -e $at/forged && exit %d; done; n=$(ls $GOCACHE | wc -l); go test ./... || exit 1; test $n -gt 100 && exit %d; exit 0", forged, warm)}
+	p.flags["check_retries"] = []string{"0"}
+	for i, want := range []int{0, warm, warm} {
 		if out := p.run(coordinator.Job{}); out.Check == nil || out.Check.ExitCode != want {
 			t.Errorf("run %d: check %+v, want exit %d; warnings %q", i, out.Check, want, out.Warnings)
 		}
