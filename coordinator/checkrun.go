@@ -57,14 +57,18 @@ func (c *Coordinator) prove(ctx context.Context, st *station, check plan.Check, 
 	return c.runCheck(ctx, st, check, emit)
 }
 
-// endJobsIn ends the background commands that could write to a tree, before a check.
+// endJobsIn ends the background commands that could write to a tree, before a check, and
+// where that has the network all of them, which it could ask.
 func (c *Coordinator) endJobsIn(ctx context.Context, root, check string) error {
+	if c.gate.network(check) {
+		root = ""
+	}
 	ended, err := c.stations.stopJobs(ctx, root)
 	if err != nil {
 		return fmt.Errorf("end background commands before a check: %w", err)
 	}
 	if len(ended) > 0 {
-		c.warn(fmt.Sprintf("%s was ended before the check %q, because it could change what is checked", strings.Join(ended, ", "), clipRunes(firstLine(check), maxQuote)))
+		c.warn(fmt.Sprintf("%s was ended before the check %q, because it could change or answer what is checked", strings.Join(ended, ", "), clipRunes(firstLine(check), maxQuote)))
 	}
 	return nil
 }

@@ -2,9 +2,12 @@ package coordinator_test
 
 import (
 	"fmt"
+	"net"
+	osexec "os/exec"
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/crew"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
@@ -117,6 +120,34 @@ func TestJobsEndBeforeACheck(t *testing.T) {
 	out := p.run(coordinator.Job{})
 	if out.Check == nil || out.Check.ExitCode != 9 || !p.warned("was ended before the check") {
 		t.Errorf("check %+v, warnings %q", out.Check, out.Warnings)
+	}
+}
+
+// Where a rule allows the network, a job of another agent answers no check.
+func TestNoJobAnswersACheck(t *testing.T) {
+	t.Parallel()
+	python, err := osexec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 to listen with: ", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := confined(t)
+	k := played(p)
+	job := call("shell", m{"command": fmt.Sprintf("%s -m http.server --bind 127.0.0.1 %d", python, port), "background": true})
+	ask := fmt.Sprintf("(exec 3<>/dev/tcp/127.0.0.1/%d) 2>/dev/null", port)
+	k.part("ralph", calls(job), calls(shell("until "+ask+"; do sleep 0.02; done")), spawn(m{"name": "one", "task": "write one"}), text("I wait."), text("all done"))
+	k.part("one", put("one.txt", "1\n"), text("one is written"))
+	p.flags["allow"], p.flags["check"], p.flags["check_retries"] = []string{"network"}, []string{ask}, []string{"0"}
+	out := p.run(coordinator.Job{})
+	if a := childOf(t, out, "one"); a.State == crew.Done || !p.warned("was ended before the check") {
+		t.Errorf("%+v, warnings %q", a, out.Warnings)
 	}
 }
 

@@ -182,13 +182,14 @@ func (s *stations) add(st *station) {
 	}
 }
 
-// stopJobs ends the background commands that can write to a tree, and names them.
+// stopJobs ends the background commands that can write to a tree, with an empty root all
+// of them, and names them.
 func (s *stations) stopJobs(ctx context.Context, root string) (ended []string, err error) {
 	s.mu.Lock()
 	open := slices.Clone(s.open)
 	s.mu.Unlock()
 	for _, st := range open {
-		if st.root != root {
+		if root != "" && st.root != root {
 			continue
 		}
 		jobs, e := st.cage.StopJobs(ctx)
