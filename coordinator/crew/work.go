@@ -97,6 +97,7 @@ func (g *Gear) run(ctx context.Context, talk []agent.Message) agent.End {
 
 // proven says what keeps the work of a member from being merged, "" for nothing.
 func (c *Crew) proven(ctx context.Context, m *member, end agent.End) (problem string, err error) {
+	c.o.Pool.Quiet(m.ID, quietTool) // checks have a time limit of their own
 	if problem, m.proven, err = c.o.Prove(ctx, c.look(m), end); err != nil || problem != "" {
 		return problem, err
 	}
