@@ -63,13 +63,21 @@ func (p Process) alive() bool {
 // leaks implements Leaks.
 func leaks() []Process {
 	escaped := func(n uint64) bool { return ownerOfTag(n) == ownerBits() && !children().runs(Tag{n}) }
-	found := carriers(elders(), escaped)
-	// A process that was ending while its command ended has ended by now, and the first
-	// process of a container has the tag only while it starts the command.
-	return slices.DeleteFunc(found, func(p Process) bool {
-		tags := tagsOf(p.PID)
-		return !p.alive() || !slices.ContainsFunc(tags[:], escaped)
-	})
+	const looks = 10
+	for i := 1; ; i++ {
+		found := carriers(elders(), escaped)
+		n := len(found)
+		// A process that was ending while its command ended has ended by now, and the first
+		// process of a container has the tag only while it starts the command.
+		found = slices.DeleteFunc(found, func(p Process) bool {
+			tags := tagsOf(p.PID)
+			return !p.alive() || !slices.ContainsFunc(tags[:], escaped)
+		})
+		// One that is gone may have started another that the look missed.
+		if n == 0 || len(found) > 0 || i == looks {
+			return found
+		}
+	}
 }
 
 // runs reports whether the command with a tag runs.
