@@ -264,16 +264,18 @@ func (c *Coordinator) fillCaches(ctx context.Context, check string) {
 	}
 	c.filling.Lock()
 	defer c.filling.Unlock()
-	base := caches.Due()
-	if base == "" {
+	base, command := caches.Due(), fillCommand(check, c.opt.Root)
+	if base == "" || command == "" {
 		return
 	}
-	if err := c.fillFrom(ctx, caches, base, check); err != nil && ctx.Err() == nil {
+	c.events.emit(agent.Event{Type: agent.EventDecision, Status: "check", Text: "the build cache of checks is filled first",
+		Reason: "by building the tests of the commit that you began with, without running them; later checks build only what changed"})
+	if err := c.fillFrom(ctx, caches, base, command); err != nil && ctx.Err() == nil {
 		c.warn("the build caches of checks were not filled: " + err.Error())
 	}
 }
 
-func (c *Coordinator) fillFrom(ctx context.Context, caches *buildcache.Store, base, check string) (err error) {
+func (c *Coordinator) fillFrom(ctx context.Context, caches *buildcache.Store, base, command string) (err error) {
 	dir, remove, err := caches.Checkout()
 	if err != nil {
 		return err
@@ -287,12 +289,6 @@ func (c *Coordinator) fillFrom(ctx context.Context, caches *buildcache.Store, ba
 		return err
 	}
 	defer func() { err = errors.Join(err, cage.Close()) }()
-	command := fillCommand(check, root)
-	if command == "" {
-		return caches.Tried(base)
-	}
-	c.events.emit(agent.Event{Type: agent.EventDecision, Status: "check", Text: "the build cache of checks is filled first",
-		Reason: "by building the tests of the commit that you began with, without running them; later checks build only what changed"})
 	res, err := c.runIn(ctx, cage, root, command)
 	if err != nil {
 		return err
@@ -309,7 +305,7 @@ var harmlessTest = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:-(?:race|short|v|cover|failfast|(?:tags|count|timeout|p|parallel|covermode|run|skip)=[\w.,/-]*)|[\w.][\w./-]*)$`)
 })
 
-// fillCommand returns a command that builds in root what a check builds and runs no code
+// fillCommand returns a command that builds, in a project as that at root, what a check builds and runs no code
 // of the project, or "" where none is known: what such code puts into a cache every later
 // check would believe.
 func fillCommand(check, root string) string {

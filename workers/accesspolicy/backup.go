@@ -23,7 +23,7 @@ const backupTime = 5 * time.Minute
 type backups struct {
 	ctx  context.Context // a stop does not end it
 	list []*backup.Backup
-	in   []string // begins what is said of each
+	in   []string // the beginning of the lines about each
 }
 
 // backUp copies the user's repositories before a command, which it returns with what

@@ -208,3 +208,19 @@ func TestHistoryWithoutMountsKilled(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A repository whose refs are no files, or one of whose names is a link of the user's, is
+// left alone.
+func TestOddRepositoriesWithoutMounts(t *testing.T) {
+	w := withHistory(t)
+	withoutMounts(t, w)
+	w.shell("mv .git/logs/HEAD .git/log; ln -s ../log .git/logs/HEAD", w.root)
+	s := w.openWithoutMounts(true)
+	if o := w.run(s, w.root, "git commit -qm staged", accesspolicy.Call{}); o.code != 0 || len(o.rep.Reverted) > 0 {
+		t.Errorf("a link: %+v", o)
+	}
+	w.shell("mkdir .git/reftable", w.root)
+	if o := w.run(s, w.root, "git tag v2", accesspolicy.Call{}); o.code != 0 || !strings.Contains(strings.Join(o.rep.Reverted, "\n"), "reftable") {
+		t.Errorf("reftable: %+v", o)
+	}
+}

@@ -145,8 +145,8 @@ const (
 	leastFilled = 4 << 20
 )
 
-// watchFilling has Filling told when the command that runs until the end that is returned
-// fills a cache that is empty.
+// watchFilling calls Options.Filling when a command begins to fill an empty cache. The
+// caller calls end after the command.
 func (s *Sandbox) watchFilling(c *buildcache.Cache) (end func()) {
 	if s.o.Filling == nil || c == nil || !c.Fresh() || c.Written() >= leastFilled {
 		return func() {}

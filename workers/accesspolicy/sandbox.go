@@ -62,8 +62,8 @@ type Options struct {
 	Caches *buildcache.Store
 	// Writes is told what commands write below Root; nil is not.
 	Writes Writes
-	// Filling is told once, when a command has begun to fill build caches that were empty;
-	// nil is not.
+	// Filling is called once, when a command has begun to fill build caches that were
+	// empty; nil is not called.
 	Filling func()
 	// Fill begins with empty build caches, of which KeepCaches makes those of all
 	// later sandboxes. It is for a tree that no agent has written.

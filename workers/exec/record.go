@@ -41,14 +41,14 @@ type Record struct {
 
 // NewRecord returns a Record of what a command will write below dir, which has no symbolic
 // links. Its file is in the directory place while the command runs, so that LeftRecords has
-// it when Ralph is killed; without a place it is in memory. tell is called with the writes that began, in their order and soon after, one
-// call at a time, on another goroutine or that of Read, and never after Run has returned
-// or the job is done.
+// it when Ralph is killed; without a place it is in memory. tell is called with the writes
+// that began, in their order and soon after, one call at a time, on another goroutine or
+// that of Read, and never after Run has returned or the job is done.
 func NewRecord(dir, place string, tell func([]sandbox.Write)) *Record {
 	return &Record{dir: dir, place: place, tell: tell}
 }
 
-// LeftRecord is what is left of a Record whose Ralph was killed.
+// LeftRecord holds what a Record had when its Ralph was killed.
 type LeftRecord struct {
 	File   string
 	Writes []sandbox.Write

@@ -21,8 +21,12 @@ import (
 // maxBytes bounds the copy of a repository.
 const maxBytes = 8 << 30
 
-// ErrTooLarge reports a repository of more than 8 GiB, which is not copied.
-var ErrTooLarge = errors.New("the git directory has more than 8 GiB")
+var (
+	// ErrTooLarge reports a repository of more than 8 GiB, which is not copied.
+	ErrTooLarge = errors.New("the git directory has more than 8 GiB")
+	// ErrReftable reports a repository whose refs are no files, which is not copied.
+	ErrReftable = errors.New("the git repository keeps its refs in the reftable format")
+)
 
 // Options of a Backup.
 type Options struct {
@@ -135,6 +139,9 @@ func (b *Backup) load() {
 // update copies what changed and forgets what is gone.
 func (b *Backup) update() error {
 	b.load()
+	if _, err := os.Lstat(filepath.Join(b.o.Git.CommonDir, "reftable")); err == nil {
+		return ErrReftable
+	}
 	now, err := look(b.o.Git.CommonDir, false)
 	if err != nil {
 		return err
@@ -183,19 +190,31 @@ func (b *Backup) update() error {
 
 // take copies one file, and returns its stamp from before that.
 func (b *Backup) take(name string) (stamp, error) {
-	f, err := os.OpenFile(filepath.Join(b.o.Git.CommonDir, name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, info, err := openFile(filepath.Join(b.o.Git.CommonDir, name))
 	if err != nil {
 		return stamp{}, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	info, err := f.Stat()
-	if err != nil {
-		return stamp{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return stamp{}, fs.ErrNotExist
-	}
 	return stampOf(info), write(filepath.Join(b.copies(), name), f)
+}
+
+// openFile opens a regular file for reading. It follows no link at the end of the path and
+// waits for no pipe: a command can have put one there. The error of what is no regular
+// file is fs.ErrNotExist.
+func openFile(at string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(at, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: at, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		_ = f.Close() // only read
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 // write puts a file in the place of another in one step.

@@ -3,7 +3,6 @@ package backup
 import (
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -21,8 +20,8 @@ type history struct {
 func (m *mending) before() (history, error) {
 	h := history{refs: refsOf(m.b.copies(), m.b.files), logs: map[string][]string{}}
 	all := map[string]bool{}
-	for name := range m.b.files {
-		if !isRef(name) && !isLog(name) {
+	for name, s := range m.b.files {
+		if !s.Mode.IsRegular() || !isRef(name) && !isLog(name) {
 			continue
 		}
 		text, err := readText(filepath.Join(m.b.copies(), name))
@@ -79,7 +78,7 @@ func isHead(name string) bool {
 }
 
 func readText(at string) (string, error) {
-	f, err := os.Open(at)
+	f, _, err := openFile(at)
 	if err != nil {
 		return "", err
 	}

@@ -140,8 +140,8 @@ func (m *mending) shape(before history) error {
 		m.say("the command left no git repository: %d files were put back", len(missing))
 	}
 	head := ""
-	for name := range m.now {
-		if !isRef(name) && name != "index" {
+	for name, s := range m.now {
+		if !s.Mode.IsRegular() || !isRef(name) && name != "index" {
 			continue
 		}
 		text, err := readText(filepath.Join(m.b.o.Git.CommonDir, name))
@@ -224,20 +224,19 @@ func (m *mending) lost() (list []string) {
 // unchanged reports whether a file has the content of its copy; git sets the time of
 // files with objects that it would write again.
 func (m *mending) unchanged(name string) bool {
-	now, err := m.root.Open(name)
+	now, info, err := openFile(filepath.Join(m.b.o.Git.CommonDir, name))
 	if err != nil {
 		return false
 	}
 	defer func() { _ = now.Close() }() // only read
+	if info.Size() != m.b.files[name].Size {
+		return false
+	}
 	was, err := os.Open(filepath.Join(m.b.copies(), name))
 	if err != nil {
 		return true // there is nothing to put back
 	}
 	defer func() { _ = was.Close() }() // only read
-	info, err := now.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() != m.b.files[name].Size {
-		return false
-	}
 	x, y := make([]byte, 64<<10), make([]byte, 64<<10)
 	for {
 		n, errNow := io.ReadFull(now, x)
@@ -289,8 +288,8 @@ func (m *mending) readable(ctx context.Context, before history) error {
 	}
 	named := map[string][]string{}
 	var ids []string
-	for name := range now {
-		if isRef(name) {
+	for name, s := range now {
+		if s.Mode.IsRegular() && isRef(name) {
 			text, err := readText(filepath.Join(dir, name))
 			if err != nil {
 				return err
