@@ -157,6 +157,23 @@ func TestHistoryWithoutMounts(t *testing.T) {
 	}
 }
 
+// What the user commits between two commands, also in the same moment, is in the copy.
+func TestCommitsBetweenCommands(t *testing.T) {
+	w := withHistory(t)
+	withoutMounts(t, w)
+	w.shell("for i in $(seq 400); do echo $i > f$i; done; git add .; git commit -qm many", w.root) // nearly every directory of objects exists
+	box := w.openWithoutMounts(true)
+	for i := range 10 {
+		w.run(box, w.root, "true", accesspolicy.Call{})
+		w.shell("echo work >> a.txt; git add a.txt; git commit -qm work", w.root)
+		before := w.history()
+		w.run(box, w.root, "rm -rf .git/objects/?? .git/objects/pack", accesspolicy.Call{})
+		if lost := w.lost(before); len(lost) > 0 {
+			t.Fatalf("round %d, %d lost: %.300q", i, len(lost), lost)
+		}
+	}
+}
+
 // Ordinary work with git stays as it is.
 func TestGitWorkWithoutMounts(t *testing.T) {
 	for _, script := range []string{

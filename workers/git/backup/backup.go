@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
@@ -42,8 +43,9 @@ type Options struct {
 type Backup struct {
 	o       Options
 	mu      sync.Mutex
-	running int              // commands that Begin was called for
-	files   map[string]stamp // the copied files as they were in the repository, by path; nil before they were read
+	running int                  // commands that Begin was called for
+	files   map[string]stamp     // the copied files as they were in the repository, by path; nil before they were read
+	dirs    map[string]directory // of the last look, those that it need not read again
 }
 
 // stamp tells whether a file is still the same one with the same content.
@@ -142,7 +144,7 @@ func (b *Backup) update() error {
 	if _, err := os.Lstat(filepath.Join(b.o.Git.CommonDir, "reftable")); err == nil {
 		return ErrReftable
 	}
-	now, err := look(b.o.Git.CommonDir, false)
+	now, err := b.look(false)
 	if err != nil {
 		return err
 	}
@@ -234,42 +236,79 @@ func write(to string, from io.Reader) error {
 	return os.Rename(temp, to)
 }
 
-// look lists what is in a git directory by its path, but for directories; not locks and
+// directory is a directory of the repository as it was listed.
+type directory struct {
+	stamp stamp
+	names []string
+}
+
+// settledTime is how long ago a directory must have changed for its stamp to prove that
+// nothing was added to it since: a file system notes times in steps, of up to 10 ms in the
+// kernels since 5.0.
+const settledTime = 100 * time.Millisecond
+
+// look lists what is in the repository by its path, but for directories; not locks and
 // other files that git is still writing, and what is stored there for other programs.
-// With unlock, directories that cannot be listed are made so.
-func look(dir string, unlock bool) (map[string]stamp, error) {
-	found := map[string]stamp{}
-	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, at)
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
-		}
-		if err == nil && unlock && d.IsDir() && info.Mode()&0o700 != 0o700 {
-			err = os.Chmod(at, info.Mode().Perm()|0o700)
+// Directories that have not changed since the last look are not read again, only the
+// files in them. With unlock, directories that cannot be listed are made so.
+func (b *Backup) look(unlock bool) (map[string]stamp, error) {
+	found, dirs := map[string]stamp{}, map[string]directory{}
+	settled := time.Now().Add(-settledTime).UnixNano()
+	var visit func(name string) error
+	visit = func(name string) error {
+		at := filepath.Join(b.o.Git.CommonDir, name)
+		info, err := os.Lstat(at)
+		if err == nil && unlock && info.IsDir() && info.Mode()&0o700 != 0o700 {
+			if err = os.Chmod(at, info.Mode().Perm()|0o700); err == nil {
+				info, err = os.Lstat(at)
+			}
 		}
 		base := path.Base(name)
 		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // removed meanwhile
 		case err != nil:
 			return err
-		case d.IsDir() && (name == "lfs" || name == "annex"):
-			return fs.SkipDir
-		case d.IsDir(), strings.HasSuffix(base, ".lock"), strings.HasPrefix(base, "tmp_"), strings.HasPrefix(base, ".ralph-"), strings.HasPrefix(base, ".tmp-"):
+		case !info.IsDir() && (strings.HasSuffix(base, ".lock") || strings.HasPrefix(base, "tmp_") || strings.HasPrefix(base, ".ralph-") || strings.HasPrefix(base, ".tmp-")):
+			return nil
+		case !info.IsDir():
+			found[name] = stampOf(info)
+			return nil
+		case name == "lfs" || name == "annex":
 			return nil
 		}
-		found[name] = stampOf(info)
+		list := directory{stamp: stampOf(info), names: b.dirs[name].names}
+		if b.dirs[name].stamp != list.stamp {
+			if list.names, err = namesIn(at); err != nil {
+				return err
+			}
+		}
+		if list.stamp.Time < settled {
+			dirs[name] = list
+		}
+		for _, child := range list.names {
+			if err := visit(path.Join(name, child)); err != nil {
+				return err
+			}
+		}
 		return nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
 	}
+	err := visit(".")
+	b.dirs = dirs
 	return found, err
+}
+
+// namesIn lists a directory; none where it is gone.
+func namesIn(at string) ([]string, error) {
+	f, err := os.Open(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	return names, errors.Join(err, f.Close())
 }
 
 func stampOf(info fs.FileInfo) stamp {

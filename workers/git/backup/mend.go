@@ -56,7 +56,7 @@ func (b *Backup) mend(ctx context.Context) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	now, err := look(dir, true)
+	now, err := b.look(true)
 	if err != nil || maps.Equal(now, b.files) {
 		return nil, err
 	}
@@ -282,7 +282,7 @@ func (m *mending) git(ctx context.Context, stdin []byte, args ...string) ([]byte
 // readable puts back refs and an index that git cannot use, and reflogs that are gone.
 func (m *mending) readable(ctx context.Context, before history) error {
 	dir := m.b.o.Git.CommonDir
-	now, err := look(dir, true)
+	now, err := m.b.look(true)
 	if err != nil {
 		return err
 	}
