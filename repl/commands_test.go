@@ -150,6 +150,7 @@ func TestSettingsAreShown(t *testing.T) {
 	}
 	c.Type("\x0c/config all\r")
 	c.Has("max_tokens  default        (none)")
+	c.Has("· /config KEY tells about one") // its last line, which the next screen would show otherwise
 	c.Type("\x0c/config model\r")
 	golden(t, "config", c.Has("model: in the config file"))
 	for _, step := range [][2]string{
