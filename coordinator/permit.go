@@ -85,7 +85,7 @@ type asker struct {
 	resolve func(string) (string, error)
 	// guarded says why a path of its tree always asks before it is written; nil
 	// knows of none but by its name.
-	guarded func(string) string
+	guarded func(string) (why, class string, exists bool)
 }
 
 // reset forgets what concerned the last run; standing consents stay.
@@ -119,7 +119,7 @@ func (g *gate) permit(ctx context.Context, who asker, t agent.Tool, c agent.Call
 		}
 	}
 	if who.guarded != nil && req.Writes && req.Path != "" {
-		req.Guarded = who.guarded(req.Path)
+		req.Guarded, req.Acts, req.Exists = who.guarded(req.Path)
 	}
 	d := g.policy.Decide(req)
 	switch {
@@ -399,10 +399,13 @@ func (g *gate) allowed(command string, outside bool) accesspolicy.Call {
 		g.leaving[command]--
 		outside = true
 	}
-	return accesspolicy.Call{Network: g.network(command), Outside: outside}
+	d := g.decide(command)
+	return accesspolicy.Call{Network: d.Network, Acts: d.Acts, Outside: outside}
 }
 
 // network says whether a rule allows a command the network.
-func (g *gate) network(command string) bool {
-	return g.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true}).Network
+func (g *gate) network(command string) bool { return g.decide(command).Network }
+
+func (g *gate) decide(command string) policy.Decision {
+	return g.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
 }

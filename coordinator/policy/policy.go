@@ -13,7 +13,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +20,7 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
 
-	"ralph/workers/accesspolicy"
+	"ralph/workers/exec/acts"
 )
 
 // maxRuleBytes caps the source of one rule: deep nesting in an expression can
@@ -70,9 +69,20 @@ type Request struct {
 	Writes  bool   // it changes files of the project
 	Runs    bool   // it runs a program that the model chose
 	Outside bool   // it is to run outside the sandbox
-	// Guarded says why Path is not to be written without a yes, where that is not
-	// told by its name; see sandbox.Guarded.
-	Guarded string
+	// Guarded says why Path is not to be written without a yes; see
+	// accesspolicy.Sandbox.Guarded. Acts is the class that it gives.
+	Guarded, Acts string
+	// Exists says that something is at Path.
+	Exists bool
+}
+
+// acts returns the class of names that act for rules: git and hooks are theirs only where
+// there is a file already.
+func (r Request) acts() string {
+	if (r.Acts == acts.Git || r.Acts == acts.Hook) && !r.Exists {
+		return ""
+	}
+	return r.Acts
 }
 
 // Decision is the answer with what led to it.
@@ -85,6 +95,8 @@ type Decision struct {
 	Consent string
 	// Network says that an allow rule gives the command the host's network.
 	Network bool
+	// Acts are the classes of names that act which an allow rule lets the command write.
+	Acts []string
 	// Leaves says that the command can do its work only outside the sandbox, as a
 	// push can: a yes of the human means that it runs there, and must say so.
 	Leaves bool
@@ -105,6 +117,7 @@ type facts struct {
 	Argv    []string `expr:"argv"`
 	Path    string   `expr:"path"`
 	Network bool     `expr:"network"`
+	Acts    string   `expr:"acts"`
 	Outside bool     `expr:"outside"`
 }
 
@@ -167,7 +180,14 @@ func (p *Policy) Decide(r Request) Decision {
 	r.Outside = r.Outside && r.Runs && p.sandbox != SandboxOff
 	script := scan(r.Command)
 	d := p.decide(r, script)
-	d.Network = r.Runs && d.Effect != Deny && p.networked(r, script)
+	if r.Runs && d.Effect != Deny {
+		d.Network = p.networked(r, script)
+		for _, class := range acts.Classes() {
+			if p.opens(r, script, func(r *Request) { r.Acts, r.Exists = class, true }) {
+				d.Acts = append(d.Acts, class)
+			}
+		}
+	}
 	return d
 }
 
@@ -188,8 +208,12 @@ func (p *Policy) decide(r Request, script script) Decision {
 	if r.Outside {
 		return Decision{Effect: Ask, Rule: "what runs outside the sandbox always asks"}
 	}
-	if why := cmp.Or(accesspolicy.Guarded(r.Path), r.Guarded); r.Writes && why != "" && p.sandbox != SandboxOff {
-		return Decision{Effect: Ask, Rule: why + ", which always asks"}
+	if r.Writes && r.Guarded != "" && p.sandbox != SandboxOff {
+		d := Decision{Effect: Ask, Rule: r.Guarded + ", which always asks"}
+		if class := r.acts(); class != "" {
+			d.Rule += fmt.Sprintf("; --allow 'acts == %q' allows it", class)
+		}
+		return d
 	}
 	return p.bySandbox(r)
 }
@@ -232,17 +256,22 @@ func (p *Policy) denied(r Request, s script) (Decision, bool) {
 	return Decision{}, false
 }
 
-// networked says that a rule gives the command the network: one that covers it
-// with the network and not without. A rule that looks at the command must cover
-// each simple command of it, and nothing in it may be unreadable. A deny rule
-// that would cover any of it with the network takes it away again.
+// networked says that a rule gives the command the network.
 func (p *Policy) networked(r Request, s script) bool {
-	if s.err != nil {
+	return p.opens(r, s, func(r *Request) { r.Network = true })
+}
+
+// opens says that a rule gives the command what set adds to its request: one that covers it
+// with that and not without. A rule that looks at the command must cover
+// each simple command of it, and nothing in it may be unreadable. A deny rule
+// that would cover any of it with that takes it away again.
+func (p *Policy) opens(r Request, s script, set func(*Request)) bool {
+	if s.err != nil || len(p.allow) == 0 {
 		return false
 	}
-	r.Network = false
+	r.Network, r.Acts = false, ""
 	without := s.parts(r)
-	r.Network = true
+	set(&r)
 	with := s.parts(r)
 	for i := range with {
 		if !slices.ContainsFunc(p.allow, func(rl rule) bool {

@@ -11,7 +11,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"ralph/workers/accesspolicy"
+	"ralph/workers/exec/acts"
 )
 
 func isShell(program string) bool {
@@ -196,7 +196,7 @@ func (c call) removesGit() string {
 	for _, w := range c.words[min(1, len(c.words)):] {
 		path := strings.TrimPrefix(w.text, "of=")
 		for part := range strings.SplitSeq(path, "/") {
-			if accesspolicy.Fold(part) == ".git" {
+			if acts.Fold(part) == ".git" {
 				return c.program + " of " + path
 			}
 		}

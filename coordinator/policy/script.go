@@ -361,7 +361,7 @@ func program(name string) string { return strings.ToLower(base(name)) }
 // facts are all views of the request that a deny rule is held against: as it is
 // written, and with quotes and directories taken off.
 func (s script) facts(r Request) []facts {
-	whole := facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network, Outside: r.Outside, Argv: strings.Fields(r.Command)}
+	whole := facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network, Acts: r.acts(), Outside: r.Outside, Argv: strings.Fields(r.Command)}
 	if len(s.calls) == 0 {
 		return []facts{padded(whole)}
 	}
@@ -371,7 +371,7 @@ func (s script) facts(r Request) []facts {
 			continue
 		}
 		argv := append([]string{c.program}, c.argv[1:]...)
-		out = append(out, facts{Tool: r.Tool, Command: strings.Join(argv, " "), Argv: argv, Path: r.Path, Network: r.Network, Outside: r.Outside})
+		out = append(out, facts{Tool: r.Tool, Command: strings.Join(argv, " "), Argv: argv, Path: r.Path, Network: r.Network, Acts: r.acts(), Outside: r.Outside})
 	}
 	return out
 }
@@ -379,11 +379,11 @@ func (s script) facts(r Request) []facts {
 // parts are the views that an allow rule must cover one by one.
 func (s script) parts(r Request) []facts {
 	if len(s.calls) == 0 {
-		return []facts{padded(facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network, Outside: r.Outside})}
+		return []facts{padded(facts{Tool: r.Tool, Command: r.Command, Path: r.Path, Network: r.Network, Acts: r.acts(), Outside: r.Outside})}
 	}
 	out := make([]facts, len(s.calls))
 	for i, c := range s.calls {
-		out[i] = padded(facts{Tool: r.Tool, Command: c.text, Argv: c.argv, Path: r.Path, Network: r.Network, Outside: r.Outside})
+		out[i] = padded(facts{Tool: r.Tool, Command: c.text, Argv: c.argv, Path: r.Path, Network: r.Network, Acts: r.acts(), Outside: r.Outside})
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"ralph/workers/exec/acts"
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 )
@@ -26,6 +27,7 @@ const (
 type dir struct {
 	path string
 	why  func(folded string) string
+	tree bool // a guard keeps commands from making the names
 }
 
 // mark tells a file from another one of its name.
@@ -47,7 +49,7 @@ func (d dir) present() (map[string]mark, error) {
 	err = errors.Join(err, f.Close())
 	found := map[string]mark{}
 	for _, name := range names {
-		if d.why(Fold(name)) != "" {
+		if d.why(acts.Fold(name)) != "" {
 			found[name] = markOf(filepath.Join(d.path, name))
 		}
 	}
@@ -73,20 +75,20 @@ func markOf(path string) mark {
 // protected names, also those that are not there yet.
 func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
 	root := s.o.Root
-	inside := func(parent string) func(string) string {
-		return func(name string) string { return guardedName(parent + name) }
+	dirs := []dir{{root, rootName, true}}
+	for _, parent := range acts.Parents() {
+		dirs = append(dirs, dir{filepath.Join(root, parent), func(name string) string { return rootName(parent + "/" + name) }, true})
 	}
-	dirs := []dir{{root, guardedName}, {filepath.Join(root, ".github"), inside(".github/")}, {filepath.Join(root, ".config"), inside(".config/")}}
 	dirs = append(dirs, s.guardedHome()...)
 	if loc == nil || s.child() || s.overlaid() {
 		return dirs
 	}
-	dirs = append(dirs, dir{loc.GitDir, guardedRepo}, dir{filepath.Join(loc.CommonDir, "objects", "info"), func(name string) string {
+	dirs = append(dirs, dir{loc.GitDir, guardedRepo, false}, dir{filepath.Join(loc.CommonDir, "objects", "info"), func(name string) string {
 		if name == "alternates" || name == "http-alternates" {
 			return whyGit
 		}
 		return ""
-	}})
+	}, false})
 	return dirs
 }
 
@@ -96,11 +98,11 @@ func (s *Sandbox) guardedHome() []dir {
 	var dirs []dir
 	only := func(path, why string) {
 		dirs = append(dirs, dir{filepath.Dir(path), func(name string) string {
-			if name == Fold(filepath.Base(path)) {
+			if name == acts.Fold(filepath.Base(path)) {
 				return why
 			}
 			return ""
-		}})
+		}, false})
 	}
 	if c := s.o.UserConfig; c != "" && c != s.o.Root && below(s.o.Root, c) {
 		only(c, whyRalph)
@@ -110,11 +112,11 @@ func (s *Sandbox) guardedHome() []dir {
 	}
 	for at, names := range homeNames() {
 		dirs = append(dirs, dir{filepath.Join(s.home, at), func(name string) string {
-			if slices.Contains(names, name) || at == "." && guardedName(name) != "" {
+			if slices.Contains(names, name) || at == "." && rootName(name) != "" {
 				return whyAccess
 			}
 			return ""
-		}})
+		}, false})
 	}
 	for _, p := range filepath.SplitList(s.o.Getenv("PATH")) {
 		if p = filepath.Clean(p); p != s.o.Root && below(s.o.Root, p) {
@@ -132,6 +134,10 @@ type watch struct {
 	kept  *kept
 	git   gitState
 	held  *hold // nil where no mounts protect names
+
+	guarded bool            // the command can make no names that act
+	allowed []string        // classes of names that it may write
+	acting  map[string]bool // names that act, deeper than dirs, relative to the root
 }
 
 type watched struct {
@@ -141,11 +147,12 @@ type watched struct {
 }
 
 // before looks at the protected names; nil: there is nothing to check later.
-func (s *Sandbox) before(c *sandbox.Policy) *watch {
+func (s *Sandbox) before(c *sandbox.Policy, o Call) *watch {
 	if c == nil || s.o.ReadOnly {
 		return nil
 	}
-	w := &watch{began: time.Now()}
+	w := &watch{began: time.Now(), guarded: c.Guard != nil}
+	s.rememberActing(w, o.Acts)
 	loc := s.repository()
 	for _, d := range s.guardedDirs(loc) {
 		at := watched{dir: d, changed: changeTime(d.path)}
@@ -181,7 +188,7 @@ func (s *Sandbox) before(c *sandbox.Policy) *watch {
 
 // actingNames are the files of a repository through which git runs programs.
 func actingNames(loc *git.Location) []string {
-	names, _ := dir{loc.CommonDir, guardedRepo}.present() // what cannot be read is said by git
+	names, _ := dir{loc.CommonDir, guardedRepo, false}.present() // what cannot be read is said by git
 	var out []string
 	for name := range names {
 		if name != "modules" {
@@ -202,6 +209,7 @@ func (s *Sandbox) Grant(name string) {
 		for i := range w.dirs {
 			w.dirs[i].grant(path)
 		}
+		w.grantActing(filepath.Clean(name))
 	}
 }
 
@@ -212,7 +220,7 @@ func (d *watched) grant(path string) {
 		return
 	}
 	first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
-	if d.why(Fold(first)) == "" {
+	if d.why(acts.Fold(first)) == "" {
 		return
 	}
 	names := maps.Clone(d.names)
@@ -289,10 +297,14 @@ func (s *Sandbox) after(w *watch, replaced []string) Report {
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			was, there := d.names[name]
 			switch {
+			case !there && w.guarded && below(s.o.Root, d.path) && d.tree:
+				// The command could not make it.
+			case !there && slices.ContainsFunc(w.allowed, func(class string) bool { return acts.Why(class) == d.why(acts.Fold(name)) }):
+				// A rule of the user allows it.
 			case !there:
-				s.takeAway(filepath.Join(d.path, name), d.why(Fold(name)), say)
+				s.takeAway(filepath.Join(d.path, name), d.why(acts.Fold(name)), say)
 			case was.link != "" && was != names[name]:
-				s.takeAway(filepath.Join(d.path, name), d.why(Fold(name)), say)
+				s.takeAway(filepath.Join(d.path, name), d.why(acts.Fold(name)), say)
 				if err := os.Symlink(was.link, filepath.Join(d.path, name)); err != nil {
 					say("%s, a link to %s, could not be put back: %v", name, was.link, err)
 				}
@@ -314,6 +326,7 @@ func (s *Sandbox) after(w *watch, replaced []string) Report {
 		s.checkClone(say)
 	}
 	s.checkRepos(w, say)
+	s.takeActing(w, say)
 	return rep
 }
 

@@ -1,6 +1,7 @@
 package accesspolicy
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"sync"
 
 	"ralph/workers/exec"
+	"ralph/workers/exec/acts"
 )
 
 // What programs say when the sandbox stops them, each with the path it was about
@@ -39,16 +41,51 @@ var (
 	})
 )
 
-// denied reads from the output of a command that failed what the sandbox has
-// denied it. It is a guess, which the words say, and never longer than four
-// lines.
-func (s *Sandbox) denied(res exec.Result, o Call, background bool) []string {
+// refusedNames says which names a command was not allowed to make, a line for each class.
+func (s *Sandbox) refusedNames(refused []exec.Refusal) []string {
+	const most = 5
+	var out []string
+	for _, class := range acts.Classes() {
+		var names []string
+		more := 0
+		for _, r := range refused {
+			switch {
+			case r.Class != class:
+			case len(names) < most:
+				names = append(names, s.rel(r.Path))
+			default:
+				more++
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		line := strings.Join(names, ", ")
+		if more > 0 {
+			line += fmt.Sprintf(" and %d more", more)
+		}
+		line += " could not be made in the user's tree: such a name " + acts.Why(class)
+		if class != acts.Git && class != acts.Hook {
+			line += fmt.Sprintf("; the user can allow it with --allow 'acts == %q', or write it with a file tool, which asks", class)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// denied says what names were refused to a command, and reads from the output of one that
+// failed what the sandbox has denied it besides. That is a guess, which the words say, and
+// never longer than four lines.
+func (s *Sandbox) denied(res exec.Result, refused []exec.Refusal, o Call, background bool) []string {
+	out := s.refusedNames(refused)
 	if res.ExitCode == 0 {
-		return nil
+		return out
 	}
 	text := strings.Join([]string{string(res.Stdout.Head), string(res.Stdout.Tail), string(res.Stderr.Head), string(res.Stderr.Tail)}, "\n")
-	var out []string
 	path, protected, found := s.deniedPath(text)
+	if slices.ContainsFunc(refused, func(r exec.Refusal) bool { return below(r.Path, path) }) {
+		found = false // it is named already
+	}
 	repository := s.readOnlyGit(path, background)
 	switch {
 	case !found:
@@ -123,7 +160,7 @@ func (s *Sandbox) named(line string, words []int) string {
 func (s *Sandbox) protectedAt(path string) string {
 	parts := strings.Split(path, "/")
 	for i := range parts[:len(parts)-1] {
-		if Fold(parts[i]) == ".git" && guardedRepo(Fold(parts[i+1])) != "" {
+		if acts.Fold(parts[i]) == ".git" && guardedRepo(acts.Fold(parts[i+1])) != "" {
 			return whyGit
 		}
 	}
@@ -131,7 +168,7 @@ func (s *Sandbox) protectedAt(path string) string {
 	for at := path; len(at) > 1 && at != s.o.Root; at = filepath.Dir(at) {
 		for _, d := range s.guardedDirs(loc) {
 			if filepath.Dir(at) == d.path {
-				if why := d.why(Fold(filepath.Base(at))); why != "" {
+				if why := d.why(acts.Fold(filepath.Base(at))); why != "" {
 					return why
 				}
 			}

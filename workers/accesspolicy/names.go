@@ -1,76 +1,34 @@
 package accesspolicy
 
 import (
-	"path"
 	"strings"
-	"unicode"
+
+	"ralph/workers/exec/acts"
 )
 
-// Fold maps the spellings that some filesystem takes for the same name to one:
-// case is dropped, and so are the code points that HFS+ and the casefold of ext4
-// and f2fs ignore, and the dots and spaces that Windows cuts from the end.
-func Fold(name string) string {
-	name = strings.Map(func(r rune) rune {
-		switch {
-		case r < 0x80:
-		case r == 'ſ':
-			return 's'
-		case unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
-			return -1
-		}
-		return r
-	}, name)
-	if cut := strings.TrimRight(name, ". "); cut != "" {
-		name = cut
-	}
-	return strings.ToLower(strings.ToUpper(name))
-}
-
-// Guarded says why a path, relative to the root of a project, is not to be
-// written without a yes: something runs it, or takes orders from it, outside of
-// Ralph and without the user's doing. "" means that it may be.
-func Guarded(name string) string {
-	name = path.Clean("/" + name)[1:]
-	at := ""
+// ralphs says why a path, relative to the root of a project, is Ralph's own; "" for others.
+func ralphs(name string) string {
 	for part := range strings.SplitSeq(name, "/") {
-		at = path.Join(at, Fold(part))
-		for dir := at; ; {
-			if why := guardedName(dir); why != "" {
-				return name + " " + why
-			}
-			_, rest, more := strings.Cut(dir, "/")
-			if !more {
-				break
-			}
-			dir = rest
+		if acts.Fold(part) == ".ralph" {
+			return name + " " + whyRalph
 		}
 	}
 	return ""
 }
 
 const (
-	whyCI     = "is run by continuous integration"
 	whyAccess = "is a start-up or access file"
-	whyEditor = "is what editors run and obey"
 	whyRalph  = "is Ralph's own"
 	whyGit    = "is git's own"
 )
 
-// guardedName knows folded names of one or two parts.
-func guardedName(name string) string {
-	switch name {
-	case ".github/workflows", ".github/actions", ".circleci", ".buildkite", ".gitlab", ".woodpecker", ".forgejo", ".gitea", ".teamcity", ".azure-pipelines",
-		".gitlab-ci.yml", ".travis.yml", "azure-pipelines.yml", "jenkinsfile", "bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml",
-		"appveyor.yml", ".appveyor.yml", "cloudbuild.yaml", "cloudbuild.yml", ".cirrus.yml":
-		return whyCI
-	case ".ssh", ".config/fish", ".config/git", ".config/autostart", ".config/systemd",
-		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
-		".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xinitrc", ".inputrc", ".envrc", ".gitconfig", ".netrc", ".npmrc", ".pypirc":
-		return whyAccess
-	case ".vscode", ".idea":
-		return whyEditor
-	case ".ralph":
+// rootName says why a folded name of one or two parts at the root is protected.
+func rootName(name string) string {
+	if name == ".ralph" {
 		return whyRalph
+	}
+	if n, ok := (acts.Rules{}).Match(name); ok {
+		return acts.Why(n.Class)
 	}
 	return ""
 }
@@ -100,7 +58,7 @@ func homeNames() map[string][]string {
 	}
 	for _, path := range secretsOfHome() {
 		if !strings.ContainsAny(path, "/*") {
-			names["."] = append(names["."], Fold(path))
+			names["."] = append(names["."], acts.Fold(path))
 		}
 	}
 	return names

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ralph/workers/exec/acts"
 	"ralph/workers/git"
 )
 
@@ -43,6 +44,8 @@ type repositories struct {
 	// was not the first.
 	walked time.Time
 	again  bool
+	// candidates are the paths of the last find with names that may act.
+	candidates []string
 }
 
 // seenDir is what a directory held when it was read.
@@ -51,6 +54,7 @@ type seenDir struct {
 	settled bool  // it was read well after it had changed
 	subs    map[string]*seenDir
 	entries []string // names that are ".git" to some file system
+	acting  []string // names that may act
 	bare    bool     // the directory itself is one of git's
 	objects bool     // it holds files of git's objects that have another name elsewhere
 }
@@ -66,6 +70,7 @@ func (r *repositories) find(depth int) []string {
 		r.walked = time.Now()
 	}
 	left := maxDirs
+	r.candidates = nil
 	return r.walk(r.root, &r.top, depth, nil, &left)
 }
 
@@ -84,6 +89,9 @@ func (r *repositories) walk(path string, d *seenDir, depth int, out []string, le
 	}
 	for _, name := range d.entries {
 		out = append(out, path+"/"+name)
+	}
+	for _, name := range d.acting {
+		r.candidates = append(r.candidates, path+"/"+name)
 	}
 	lends := false
 	for name, sub := range d.subs {
@@ -124,7 +132,7 @@ func (r *repositories) open(path string, mode os.FileMode) {
 func (d *seenDir) read(path string, changed int64) {
 	d.changed, d.settled = changed, time.Now().UnixNano()-changed > int64(quiet)
 	subs := map[string]*seenDir{}
-	d.entries, d.bare, d.objects = nil, false, false
+	d.entries, d.acting, d.bare, d.objects = nil, nil, false, false
 	list, _ := readDir(path) // what cannot be read cannot be entered either
 	var head, common, objects, refs bool
 	for _, e := range list {
@@ -143,8 +151,11 @@ func (d *seenDir) read(path string, changed int64) {
 		case !d.objects && e.Type().IsRegular() && objectFile().MatchString(filepath.Base(path)+"/"+name):
 			info, err := e.Info()
 			d.objects = err == nil && links(info) > 1
-		case Fold(name) == ".git":
+		case acts.Fold(name) == ".git":
 			d.entries = append(d.entries, name)
+		}
+		if acts.Candidate(name) {
+			d.acting = append(d.acting, name)
 		}
 		if e.IsDir() && name != ".git" {
 			if subs[name] = d.subs[name]; subs[name] == nil {

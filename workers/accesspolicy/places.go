@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ralph/workers/buildcache"
+	"ralph/workers/exec/acts"
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 )
@@ -43,17 +44,23 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sa
 		shown = append(shown, s.o.Project)
 	}
 	loc := s.repository()
-	for _, d := range s.guardedDirs(loc) {
-		names, _ := d.present() // what cannot be read is said after the command
-		for name := range names {
-			c.Protect = append(c.Protect, filepath.Join(d.path, name))
-		}
-	}
 	nested, err := s.usersRepos()
 	if err != nil {
 		return nil, err
 	}
 	c.Protect = append(c.Protect, nested...)
+	for _, d := range s.guardedDirs(loc) {
+		names, _ := d.present() // what cannot be read is said after the command
+		for name := range names {
+			if !slices.ContainsFunc(o.Acts, func(class string) bool { return d.why(acts.Fold(name)) == acts.Why(class) }) {
+				c.Protect = append(c.Protect, filepath.Join(d.path, name))
+			}
+		}
+	}
+	if !s.child() {
+		c.Protect = append(c.Protect, s.heldActing(o)...)
+		c.Guard = s.guard(o)
+	}
 	switch {
 	case s.child():
 		c.Write = append(c.Write, s.clone()...)
@@ -192,19 +199,26 @@ func hooksInTree(loc *git.Location) []string {
 	return out
 }
 
-// Guarded is the function of that name, which also knows the hooks and
+// Guarded says why a path of the tree is not to be written without a yes, with the class
+// of rules that allow it; see the function of that name. It also knows the hooks and
 // configuration that the repository has in the tree.
-func (s *Sandbox) Guarded(name string) string {
-	if why := Guarded(name); why != "" {
-		return why
+func (s *Sandbox) Guarded(name string) (why, class string, exists bool) {
+	full := filepath.Join(s.o.Root, filepath.FromSlash(name))
+	if _, err := os.Lstat(full); err == nil {
+		exists = true
 	}
-	at := Fold(filepath.Join(s.o.Root, filepath.FromSlash(name)))
+	if n, ok := s.acting().Match(name); ok {
+		return name + " " + acts.Why(n.Class), n.Class, exists
+	}
+	if why := ralphs(name); why != "" {
+		return why, "", exists
+	}
 	for _, own := range s.hooks() {
-		if below(Fold(own), at) {
-			return name + " is what git runs or obeys here"
+		if below(acts.Fold(own), acts.Fold(full)) {
+			return name + " is what git runs or obeys here", acts.Hook, exists
 		}
 	}
-	return ""
+	return "", "", exists
 }
 
 // existing leaves the paths that are there, each once, without symbolic links:

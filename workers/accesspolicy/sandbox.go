@@ -95,6 +95,9 @@ func (s *Sandbox) began(sp exec.Spec) (ended func(seen bool)) {
 type Call struct {
 	// Network: a rule allows it the host's network.
 	Network bool
+	// Acts are the classes of names that act which a rule lets it write; those of git and
+	// hooks only where they exist.
+	Acts []string
 	// Outside: the human approved that it runs outside the sandbox.
 	Outside bool
 	// State are files and directories, absolute, that it sees and may change
@@ -143,7 +146,8 @@ type Sandbox struct {
 	hidden  []string            // the places of secrets, as they were at hiddenAt
 
 	hiddenAt  time.Time
-	histories map[string]history        // by git's common directory
+	histories map[string]history // by git's common directory
+	ignored   freeDirs
 	backups   map[string]*backup.Backup // by git's common directory
 }
 
@@ -220,7 +224,9 @@ func (s *Sandbox) prepare(sp exec.Spec, o Call, cache *buildcache.Cache) (exec.S
 	}
 	c.Write, c.Hide = opened(c.Write, c.Hide, o.State)
 	sp.Env = slices.Concat(s.environ(temp, cache, o), added)
-	sp.Confine = c
+	if sp.Confine = c; c.Guard != nil && sp.Record == nil {
+		sp.Record = exec.NewRecord(s.o.Root, "", func([]sandbox.Write) {})
+	}
 	return sp, nil
 }
 
@@ -233,7 +239,7 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 	defer s.giveBack(cache)
 	defer s.watchFilling(cache)()
 	err := s.settled(sp, o, cache, func(sp exec.Spec) error {
-		w := s.before(sp.Confine)
+		w := s.before(sp.Confine, o)
 		if sp.Confine == nil && !s.o.Off {
 			defer s.leave()()
 		}
@@ -261,7 +267,7 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 		rep = s.after(w, replaced)
 		rep.Reverted = slices.Concat(told, rep.Reverted, copies.end())
 		if sp.Confine != nil && err == nil {
-			rep.Denied = s.denied(res, o, false)
+			rep.Denied = s.denied(res, sp.Record.Refused(), o, false)
 		}
 		return err
 	})
@@ -306,9 +312,10 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 	var copies backups
 	var told []string
 	cache := s.lease(o)
+	var record *exec.Record
 	err := s.settled(sp, o, cache, func(sp exec.Spec) error {
-		confined = sp.Confine != nil
-		w = s.before(sp.Confine)
+		confined, record = sp.Confine != nil, sp.Record
+		w = s.before(sp.Confine, o)
 		replaced := make(chan struct{})
 		if w != nil {
 			w.held = s.hold(sp.Confine, func() { close(replaced) })
@@ -353,7 +360,7 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 		e.report = s.after(w, w.release())
 		e.report.Reverted = slices.Concat(told, e.report.Reverted, copies.end())
 		if res, over := job.Result(); over && confined {
-			e.report.Denied = s.denied(res, o, true)
+			e.report.Denied = s.denied(res, record.Refused(), o, true)
 		}
 	}()
 	return job, nil

@@ -27,7 +27,7 @@ func Check(r *exec.Runner) Status {
 		s.Layers = r.Layers()
 	}
 	for _, l := range s.Layers {
-		if !l.Active {
+		if !l.Active && !l.Optional {
 			s.Missing = append(s.Missing, l.Name)
 		}
 	}
@@ -58,7 +58,7 @@ func (s Status) String() string {
 	namespaces := false
 	for _, l := range s.Layers {
 		switch {
-		case !l.Active || l.Name == "no new privileges" || l.Name == "capabilities dropped":
+		case !l.Active || l.Optional || l.Name == "no new privileges" || l.Name == "capabilities dropped":
 		case !strings.HasSuffix(l.Name, " namespace"):
 			held = append(held, l.Name)
 		case !namespaces:

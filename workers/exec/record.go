@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type Record struct {
 	size       int64      // of what has been read
 	rest       []byte     // begin of a line that was being written
 	begun, gap bool
+	refused    []Refusal
 
 	over     chan struct{}
 	followed chan struct{} // closed when follow has returned
@@ -46,6 +48,26 @@ type Record struct {
 // that of Read, and never after Run has returned or the job is done.
 func NewRecord(dir, place string, tell func([]sandbox.Write)) *Record {
 	return &Record{dir: dir, place: place, tell: tell}
+}
+
+// Refusal is a name that a command was not allowed to make, see sandbox.Guard.
+type Refusal struct {
+	Path  string // absolute
+	Class string // one of acts.Classes
+}
+
+// maxRefusals bounds how many refusals of one command are kept.
+const maxRefusals = 100
+
+// Refused returns the names that the command was not allowed to make so far, in their
+// order, each once; nil for a nil Record.
+func (r *Record) Refused() []Refusal {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.refused)
 }
 
 // LeftRecord holds what a Record had when its Ralph was killed.
@@ -161,6 +183,9 @@ func (r *Record) read() {
 		var s supervise.Seen
 		err := json.Unmarshal(line, &s)
 		r.begun, r.gap = r.begun || s.Begun, r.gap || s.Gap || err != nil
+		if no := (Refusal{Path: string(s.Refused), Class: s.Class}); no.Path != "" && len(r.refused) < maxRefusals && !slices.Contains(r.refused, no) {
+			r.refused = append(r.refused, no)
+		}
 		if len(s.Path) > 0 {
 			list = append(list, sandbox.Write{Path: string(s.Path), At: s.At, Before: s.Before})
 		}

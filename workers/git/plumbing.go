@@ -50,6 +50,22 @@ func (p Plumbing) Run(ctx context.Context, c Call) ([]byte, int, error) {
 		append(overrides(), h.settings...), true)
 }
 
+// Ignored returns those of the paths that git ignores, also where they are tracked. A
+// directory ends in a slash; no path needs to exist.
+func (p Plumbing) Ignored(ctx context.Context, paths []string) ([]string, error) {
+	pl := &p.repo.place
+	if err := pl.checkOwner(ctx); err != nil {
+		return nil, err
+	}
+	const none = 1 // the exit code
+	c := call{args: []string{"check-ignore", "--no-index", "-z", "--stdin"}, stdin: []byte(strings.Join(paths, "\x00") + "\x00"), allow: []int{none}, plain: true}
+	out, _, err := pl.exec(ctx, c, overrides(), true)
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
+}
+
 func indexEnv(path string) []string {
 	if path == "" {
 		return nil

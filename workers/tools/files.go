@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 
-	"ralph/workers/accesspolicy"
 	"ralph/workers/exec"
+	"ralph/workers/exec/acts"
 )
 
 // Open opens the regular file name for reading and says what it resolved to,
@@ -88,7 +88,7 @@ func (p *place) near() []string {
 	names, _ := d.Readdirnames(most)
 	var near []string
 	for _, n := range names {
-		if len(near) < 3 && (accesspolicy.Fold(n) == accesspolicy.Fold(p.name) || within(n, p.name, 2)) {
+		if len(near) < 3 && (acts.Fold(n) == acts.Fold(p.name) || within(n, p.name, 2)) {
 			near = append(near, path.Join(append(append([]string{}, p.names...), n)...))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"ralph/workers/accesspolicy"
+	"ralph/workers/exec/acts"
 )
 
 // entry is one file or directory that a walk found. dir is open only during the
@@ -134,7 +134,7 @@ func (k *walker) dir(dir *os.Root, at string, rules ignores, depth int) error {
 		}
 		name := d.Name()
 		e := entry{dir: dir, d: d, path: path.Join(at, name)}
-		if len(k.conceal) > 0 && k.conceal[accesspolicy.Fold(e.path)] {
+		if len(k.conceal) > 0 && k.conceal[acts.Fold(e.path)] {
 			continue
 		}
 		if !k.all && (name == ".git" || name == ".ralph" || rules.match(e.path, d.IsDir())) {

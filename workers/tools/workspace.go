@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ralph/workers/accesspolicy"
+	"ralph/workers/exec/acts"
 )
 
 // What a Workspace refuses. Each is matched by an *Error.
@@ -89,7 +89,7 @@ func OpenWorkspace(root string, protect ...string) (*Workspace, error) {
 	w := &Workspace{root: r, given: given, real: resolved, protect: map[string]bool{}, conceal: map[string]bool{}, writing: func(string) func(bool) { return func(bool) {} }}
 	for _, p := range protect {
 		if rel, err := w.Rel(p); err == nil && rel != "." {
-			w.protect[accesspolicy.Fold(rel)] = true
+			w.protect[acts.Fold(rel)] = true
 		}
 	}
 	return w, nil
@@ -102,7 +102,7 @@ func (w *Workspace) Conceal(dir string) {
 		dir = real
 	}
 	if rel, err := w.Rel(dir); err == nil && rel != "." {
-		w.conceal[accesspolicy.Fold(rel)] = true
+		w.conceal[acts.Fold(rel)] = true
 	}
 }
 
@@ -292,7 +292,7 @@ func (w *Workspace) walkPath(p *place, rel string, why purpose) error {
 			p.pop()
 			continue
 		}
-		if len(w.conceal) > 0 && p.in == nil && w.conceal[accesspolicy.Fold(path.Join(path.Join(p.names...), c))] {
+		if len(w.conceal) > 0 && p.in == nil && w.conceal[acts.Fold(path.Join(path.Join(p.names...), c))] {
 			return &Error{Err: ErrConcealed}
 		}
 		if why != looking {
@@ -390,7 +390,7 @@ const hintProtected = "tell the user what should change there instead"
 func (w *Workspace) guard(p *place, c string) error {
 	at := path.Join(append(append([]string{}, p.names...), c)...)
 	refuse := &Error{Err: ErrProtected, Hint: hintProtected}
-	if protectedName(c) || w.protect[accesspolicy.Fold(at)] {
+	if protectedName(c) || w.protect[acts.Fold(at)] {
 		return refuse
 	}
 	if len(p.names) > 0 {
@@ -414,10 +414,10 @@ func (w *Workspace) guardRest(p *place, c string, rest []string, why purpose) er
 	at := path.Join(append(append([]string{}, p.names...), c)...)
 	for _, name := range rest {
 		at = path.Join(at, name)
-		if why != looking && (protectedName(name) || w.protect[accesspolicy.Fold(at)]) {
+		if why != looking && (protectedName(name) || w.protect[acts.Fold(at)]) {
 			return &Error{Err: ErrProtected, Hint: hintProtected}
 		}
-		if w.conceal[accesspolicy.Fold(at)] {
+		if w.conceal[acts.Fold(at)] {
 			return &Error{Err: ErrConcealed}
 		}
 	}
@@ -425,7 +425,7 @@ func (w *Workspace) guardRest(p *place, c string, rest []string, why purpose) er
 }
 
 func protectedName(c string) bool {
-	switch accesspolicy.Fold(c) {
+	switch acts.Fold(c) {
 	case ".git", ".ralph", ".vscode", ".idea", "git~1":
 		return true
 	}

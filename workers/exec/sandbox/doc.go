@@ -73,6 +73,8 @@ type Policy struct {
 	Network bool
 	// Limits bounds the command's resources.
 	Limits Limits
+	// Guard lists names that the command cannot make; nil is none. Its root is in Write.
+	Guard *Guard
 }
 
 // Overlay describes an overlay mount, made anew for each command. The caller makes
@@ -116,4 +118,7 @@ type Features struct {
 	Filter bool
 	// PIDs bounds the number of processes by their pid namespace.
 	PIDs bool
+	// Guard has a supervisor make names for the command; see Guard. It needs Mounts,
+	// Filter and version 2 of Landlock.
+	Guard bool
 }

@@ -12,14 +12,16 @@ const (
 // watchedHere are the calls with paths relative to the working directory alone, which
 // newer machines lack.
 func watchedHere() map[int]watchedCall {
-	one := func(path, flags int) watchedCall {
-		return watchedCall{paths: []watchedPath{{dir: -1, path: path}}, flags: flags}
+	one := func(path, flags int, makes operation, mode int) watchedCall {
+		return watchedCall{[]watchedPath{{dir: -1, path: path}}, flags, makes, mode}
 	}
-	both := watchedCall{paths: []watchedPath{{dir: -1, path: 0}, {dir: -1, path: 1}}, flags: -1}
+	both := func(makes operation) watchedCall {
+		return watchedCall{[]watchedPath{{dir: -1, path: 0}, {dir: -1, path: 1}}, -1, makes, -1}
+	}
 	return map[int]watchedCall{
-		unix.SYS_OPEN: one(0, 1), unix.SYS_CREAT: one(0, -1), unix.SYS_UNLINK: one(0, -1),
-		unix.SYS_SYMLINK: one(1, -1), unix.SYS_CHMOD: one(0, -1), unix.SYS_MKNOD: one(0, -1),
-		unix.SYS_RENAME: both, unix.SYS_LINK: both,
+		unix.SYS_OPEN: one(0, 1, makesOpen, 2), unix.SYS_CREAT: one(0, -1, makesCreat, 1), unix.SYS_UNLINK: one(0, -1, makesNothing, 0),
+		unix.SYS_SYMLINK: one(1, -1, makesSymlink, 0), unix.SYS_CHMOD: one(0, -1, makesNothing, 0), unix.SYS_MKNOD: one(0, -1, makesNode, 1),
+		unix.SYS_MKDIR: one(0, -1, makesDir, 1), unix.SYS_RENAME: both(makesRename), unix.SYS_LINK: both(makesLink),
 	}
 }
 

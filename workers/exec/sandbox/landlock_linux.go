@@ -62,16 +62,29 @@ type rule struct {
 	rights uint64
 }
 
-// rules returns the exceptions for what l lets a command change.
-func (l Layout) rules() []rule {
+// guardedRights are those that a command does not have where a Maker makes names for it.
+// A socket does nothing whatever its name is.
+const guardedRights = unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+	unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
+
+// rules returns the exceptions for what l lets a command change; guarded without the names
+// that only a Maker makes.
+func (l Layout) rules(guarded bool) []rule {
 	var out []rule
 	for _, p := range l.Places {
-		if kind(p.Kind) != written || p.Above >= 0 && kind(l.Places[p.Above].Kind) == written {
+		if kind(p.Kind) != written {
+			continue
+		}
+		inTree := guarded && p.Path == l.Guard.Root
+		if p.Above >= 0 && kind(l.Places[p.Above].Kind) == written && !(guarded && within(p.Path, l.Guard.Root) && !inTree) {
 			continue
 		}
 		rights := uint64(fileRights)
 		if p.Dir {
 			rights |= makeRights
+		}
+		if inTree {
+			rights &^= guardedRights
 		}
 		out = append(out, rule{p.Path, known(l.Features.Landlock, rights)})
 	}
@@ -86,14 +99,14 @@ func (l Layout) rules() []rule {
 }
 
 // ruleset makes the Landlock rules for the current mounts. The caller closes it.
-func (l Layout) ruleset() (int, error) {
+func (l Layout) ruleset(guarded bool) (int, error) {
 	attr := rulesetAttr(l.Features.Landlock)
 	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, address(attr), uintptr(len(attr)), 0)
 	if errno != 0 {
 		return -1, fault("make", "Landlock rules", errno)
 	}
 	set := int(r)
-	for _, r := range l.rules() {
+	for _, r := range l.rules(guarded) {
 		if err := allow(set, r); err != nil {
 			_ = unix.Close(set)
 			return -1, err

@@ -19,7 +19,11 @@ type Layout struct {
 	Network  bool
 	Limits   Limits
 	Features Features
+	Guard    *Guard // nil for none
 }
+
+// Guarded reports whether the command cannot make names of l.Guard.
+func (l Layout) Guarded() bool { return l.Guard != nil && l.Features.Guard }
 
 // Place is one path that differs, for a command, from what it lies in.
 type Place struct {
@@ -47,7 +51,7 @@ func Lay(pol Policy, dir string, f Features) (Layout, error) {
 	if pol.Limits.Processes <= 0 {
 		pol.Limits.Processes = DefaultProcesses
 	}
-	l := Layout{Devices: harmless(), Network: pol.Network, Limits: pol.Limits, Features: f}
+	l := Layout{Devices: harmless(), Network: pol.Network, Limits: pol.Limits, Features: f, Guard: pol.Guard}
 	index := map[*entry]int{nil: -1}
 	for i, e := range all {
 		index[e] = i

@@ -37,11 +37,6 @@ type entry struct {
 	link    string   // target of a symbolic link that stays visible
 }
 
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
-}
-
 // survey returns the places of a policy, the outer before the inner, without those
 // that change nothing.
 func survey(pol Policy, dir string) ([]*entry, error) {

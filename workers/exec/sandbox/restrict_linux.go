@@ -65,18 +65,43 @@ func WatchAlone() (listener int, err error) {
 const listening = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 
 func (l Layout) restrict(spared int, watched bool) (listener int, err error) {
+	guarded := watched && l.Guarded()
+	if err := l.drop(guarded); err != nil {
+		return -1, err
+	}
+	if !l.Features.Filter {
+		return -1, nil
+	}
+	if watched {
+		fd, err := install(l.filter(0, true), listening)
+		if err == nil {
+			return fd, nil
+		} // before Linux 5.19, or where another process watches already
+		if guarded {
+			return -1, fault("watch", "system calls", err)
+		}
+	}
+	if _, err := install(l.filter(spared, false), 0); err != nil {
+		return -1, fault("filter", "system calls", err)
+	}
+	return -1, nil
+}
+
+// drop removes from the calling thread capabilities, new privileges and writing outside
+// of l; guarded also the names that only a Maker makes.
+func (l Layout) drop(guarded bool) error {
 	rules := -1
 	if l.Features.Landlock > 0 {
 		var err error
-		if rules, err = l.ruleset(); err != nil {
-			return -1, err
+		if rules, err = l.ruleset(guarded); err != nil {
+			return err
 		}
 		defer func() { _ = unix.Close(rules) }()
 	}
 	// Landlock puts this thread and what it starts into one domain: only this keeps
 	// the command from tracing the thread and reading the process's memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return -1, fault("close", "own memory", err)
+		return fault("close", "own memory", err)
 	}
 	// A kernel may have no keyrings, and the next two repeat what no new privileges
 	// does: errors are ignored.
@@ -90,28 +115,17 @@ func (l Layout) restrict(spared int, watched bool) (listener int, err error) {
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	head, data := capsets(keep)
 	if _, _, errno := unix.RawSyscall(unix.SYS_CAPSET, address(head), address(data), 0); errno != 0 {
-		return -1, fault("drop", "capabilities", errno)
+		return fault("drop", "capabilities", errno)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return -1, fault("set", "no new privileges", err)
+		return fault("set", "no new privileges", err)
 	}
 	if rules >= 0 {
 		if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules), 0, 0); errno != 0 {
-			return -1, fault("apply", "Landlock rules", errno)
+			return fault("apply", "Landlock rules", errno)
 		}
 	}
-	if !l.Features.Filter {
-		return -1, nil
-	}
-	if watched {
-		if fd, err := install(l.filter(0, true), listening); err == nil {
-			return fd, nil
-		} // before Linux 5.19, or where another process watches already
-	}
-	if _, err := install(l.filter(spared, false), 0); err != nil {
-		return -1, fault("filter", "system calls", err)
-	}
-	return -1, nil
+	return nil
 }
 
 func (l Layout) filter(spared int, watched bool) program {

@@ -19,24 +19,44 @@ const opensToWrite = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 type watchedCall struct {
 	paths []watchedPath
 	flags int // index of the flags of open(2); -1 for a call that always counts
+	makes operation
+	mode  int // index of the mode of what is made
 }
 
 // watchedPath has the indexes of a directory's descriptor and of a path; dir is -1 for
 // the working directory.
 type watchedPath struct{ dir, path int }
 
+// operation is how a system call makes a name.
+type operation int
+
+const (
+	makesNothing operation = iota
+	makesOpen              // open(2) with O_CREAT
+	makesOpen2             // openat2(2), whose flags and mode are in memory
+	makesCreat
+	makesDir
+	makesNode
+	makesSymlink // its target is the argument 0
+	makesLink
+	makesRename
+)
+
 // watchedCalls lists, by number, the calls of Linux that take the path of a file and
 // change it. A file that is changed by its descriptor was opened for writing.
 func watchedCalls() map[int]watchedCall {
-	one := func(dir, path, flags int) watchedCall {
-		return watchedCall{paths: []watchedPath{{dir, path}}, flags: flags}
+	at := func(dir, flags int, makes operation, mode int) watchedCall {
+		return watchedCall{[]watchedPath{{dir, dir + 1}}, flags, makes, mode}
 	}
-	both := watchedCall{paths: []watchedPath{{0, 1}, {2, 3}}, flags: -1}
+	both := func(makes operation) watchedCall {
+		return watchedCall{[]watchedPath{{0, 1}, {2, 3}}, -1, makes, 4}
+	}
 	calls := map[int]watchedCall{
-		unix.SYS_OPENAT: one(0, 1, 2), unix.SYS_OPENAT2: one(0, 1, -1), // the flags of which are in memory
-		unix.SYS_RENAMEAT: both, unix.SYS_RENAMEAT2: both, unix.SYS_UNLINKAT: one(0, 1, -1), unix.SYS_LINKAT: both,
-		unix.SYS_SYMLINKAT: one(1, 2, -1), unix.SYS_TRUNCATE: one(-1, 0, -1), unix.SYS_FCHMODAT: one(0, 1, -1),
-		sysFchmodat2: one(0, 1, -1), unix.SYS_MKNODAT: one(0, 1, -1),
+		unix.SYS_OPENAT: at(0, 2, makesOpen, 3), unix.SYS_OPENAT2: at(0, -1, makesOpen2, 2),
+		unix.SYS_RENAMEAT: both(makesRename), unix.SYS_RENAMEAT2: both(makesRename), unix.SYS_LINKAT: both(makesLink),
+		unix.SYS_UNLINKAT: at(0, -1, makesNothing, 0), unix.SYS_FCHMODAT: at(0, -1, makesNothing, 0), sysFchmodat2: at(0, -1, makesNothing, 0),
+		unix.SYS_SYMLINKAT: at(1, -1, makesSymlink, 0), unix.SYS_MKNODAT: at(0, -1, makesNode, 2), unix.SYS_MKDIRAT: at(0, -1, makesDir, 2),
+		unix.SYS_TRUNCATE: at(-1, -1, makesNothing, 0),
 	}
 	maps.Copy(calls, watchedHere())
 	return calls
@@ -75,13 +95,16 @@ const (
 
 // Watch serves a descriptor of RestrictWatched or WatchAlone, and closes it, until nothing that the
 // restricted thread started is left. It calls tell with each path below root that is
-// about to be changed, and lets the call go on: it observes, and prevents nothing; a
+// about to be changed, and lets the call go on: a
 // program that changes the path in its memory meanwhile is seen with the wrong one. Of
 // a file that is opened again and again tell is called every repeatAfter. proc is a descriptor of the /proc of the thread's pid namespace, which must
 // be the caller's too; the caller must see the files below root by the same names.
 // It calls full once when it tells of no more paths, because there are too many.
-func Watch(listener, proc int, root string, tell func(Write), full func()) {
+//
+// m makes what the command cannot make itself, and is closed; nil makes nothing.
+func Watch(listener, proc int, root string, m *Maker, tell func(Write), full func()) {
 	defer func() { _ = unix.Close(listener) }()
+	defer m.Close()
 	// The caller and this goroutine take turns: waking each on the other's processor is
 	// faster. Where the kernel has no such flag it is slower, and nothing else.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlFlags, syncWakeUp)
@@ -101,8 +124,11 @@ func Watch(listener, proc int, root string, tell func(Write), full func()) {
 			full()
 			w.told[""] = time.Time{} // more than maxWrites now
 		}
-		if len(w.told) < maxWrites {
+		if len(w.told) < maxWrites && root != "" {
 			w.see(&n, listener)
+		}
+		if m != nil && m.serve(&n, w.calls[int(n.nr)], listener, proc) {
+			continue
 		}
 		a := answer{id: n.id, flags: goOn}
 		ioctl(listener, ioctlSend, unsafe.Pointer(&a)) // it fails when the thread was killed
@@ -125,6 +151,9 @@ type watcher struct {
 
 func (w *watcher) see(n *notification, listener int) {
 	call := w.calls[int(n.nr)]
+	if call.makes == makesDir {
+		return // a directory stands for all that is in it, which others may have made
+	}
 	for _, p := range call.paths {
 		name := readString(int(n.pid), uintptr(n.args[p.path]))
 		if name == "" {

@@ -18,6 +18,7 @@ type features struct {
 	noNet       error
 	noLandlock  error
 	noFilter    error
+	noGuard     error
 }
 
 // sessionFeatures returns the features without containers.
@@ -61,6 +62,8 @@ func (p *pool) probe() features {
 	together := c.tryAgain(all)
 	if together == nil {
 		f.Features = all
+		f.noGuard = c.tryGuard(all)
+		f.Guard = f.noGuard == nil
 		return f
 	}
 	// Find out which of them fail alone.
@@ -102,10 +105,20 @@ func (c *container) tryAgain(x sandbox.Features) (err error) {
 	return err
 }
 
+// tryGuard tries a Guard with features that work.
+func (c *container) tryGuard(x sandbox.Features) error {
+	const abiRefer = 2 // the first version of Landlock that restricts renames
+	if x.Landlock < abiRefer || !x.Filter {
+		return errors.New("it needs Landlock of Linux 5.19 or later, and a filter of system calls")
+	}
+	x.Guard = true
+	return c.tryAgain(x)
+}
+
 // try applies a policy that allows nothing, without its limits, which would stay
 // with the container.
 func (c *container) try(x sandbox.Features) error {
-	layout, err := sandbox.Lay(sandbox.Policy{}, "", x)
+	layout, err := sandbox.Lay(sandbox.Policy{Guard: &sandbox.Guard{Root: "/"}}, "", x)
 	if err != nil {
 		return err
 	}

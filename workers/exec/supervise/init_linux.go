@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ralph/workers/exec/acts"
 	"ralph/workers/exec/sandbox"
 )
 
@@ -256,9 +257,7 @@ func (s *initServer) run(r *runRequest) {
 		}
 		return err
 	})
-	if record != nil {
-		go watch()
-	}
+	go watch()
 	closeFiles(files)
 	if err != nil {
 		var f *flaw
@@ -282,7 +281,8 @@ func (s *initServer) run(r *runRequest) {
 }
 
 // arrange gives the calling thread the mounts and the rights of a command. watch appends
-// to record what the command writes, until nothing of it is left, and closes record.
+// to record what the command writes and what was refused, until nothing of it is left, and
+// closes record.
 func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 	watch = func() { _ = record.Close() }
 	if r.Layout == nil {
@@ -293,42 +293,63 @@ func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 	if err != nil {
 		return watch, err
 	}
-	if r.Watch == "" {
+	guarded := r.Layout != nil && r.Layout.Guarded()
+	if r.Watch == "" && !guarded {
 		return watch, restrict(r.Layout)
 	}
 	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return watch, &fs.PathError{Op: "open", Path: "/proc", Err: err}
 	}
+	notes := &notes{to: record}
+	var maker *sandbox.Maker
+	if guarded {
+		maker, err = r.Layout.NewMaker(func(path string, n acts.Name) { notes.add(Seen{Refused: []byte(path), Class: n.Class}) })
+	}
 	listener := -1
-	if r.Layout == nil {
+	switch {
+	case err != nil:
+	case r.Layout == nil:
 		if listener, err = sandbox.WatchAlone(); err != nil {
 			listener = -1 // there is no view
 		}
 		err = restrict(nil)
-	} else {
+	default:
 		listener, err = r.Layout.RestrictWatched()
 	}
 	if err != nil || listener < 0 {
 		_ = unix.Close(proc)
+		maker.Close()
 		return watch, err
 	}
-	lost := false // an entry could not be appended: the command goes on, and the next one says it
-	add := func(s Seen) {
-		s.Gap = s.Gap || lost
-		text, err := json.Marshal(s)
-		if err == nil {
-			_, err = record.Write(append(text, '\n'))
-		}
-		lost = err != nil
-	}
-	add(Seen{Begun: true})
+	notes.add(Seen{Begun: true})
 	return func() {
-		sandbox.Watch(listener, proc, r.Watch,
-			func(w sandbox.Write) { add(Seen{Path: []byte(w.Path), At: w.At, Before: w.Before}) },
-			func() { add(Seen{Gap: true}) })
+		sandbox.Watch(listener, proc, r.Watch, maker,
+			func(w sandbox.Write) { notes.add(Seen{Path: []byte(w.Path), At: w.At, Before: w.Before}) },
+			func() { notes.add(Seen{Gap: true}) })
 		_ = errors.Join(record.Close(), unix.Close(proc))
 	}, nil
+}
+
+// notes appends to a record. It is safe for concurrent use.
+type notes struct {
+	mu   sync.Mutex
+	to   *os.File // nil for none
+	lost bool     // an entry could not be appended: the command goes on, and the next one says it
+}
+
+func (n *notes) add(s Seen) {
+	if n.to == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.Gap = s.Gap || n.lost
+	text, err := json.Marshal(s)
+	if err == nil {
+		_, err = n.to.Write(append(text, '\n'))
+	}
+	n.lost = err != nil
 }
 
 // restrict gives the calling thread the rights of a command; nil is not confined.

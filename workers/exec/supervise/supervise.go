@@ -60,6 +60,8 @@ type Seen struct {
 	Gap        bool   `json:",omitempty"` // what is written from here on is not seen
 	Path       []byte `json:",omitempty"` // the fields of sandbox.Write
 	At, Before time.Time
+	Refused    []byte `json:",omitempty"` // a path that was not made, for its name of this class
+	Class      string `json:",omitempty"`
 }
 
 // Group is a started command with everything that descends from it. Reap and Sweep
@@ -122,6 +124,8 @@ type Layer struct {
 	Active bool
 	// Detail describes what the layer holds, or why it is missing.
 	Detail string
+	// Optional marks a layer that callers can do without, by means of their own.
+	Optional bool
 }
 
 // environName is the environment variable with the tags of the commands that a

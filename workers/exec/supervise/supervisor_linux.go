@@ -118,12 +118,20 @@ func (s *Supervisor) Layers() []Layer {
 	if f.Landlock >= sandbox.ScopeABI {
 		holds += "; no signals to processes outside, no abstract sockets of others"
 	}
+	if f.noGuard == nil && !f.Guard {
+		f.noGuard = errors.New("it needs mounts, Landlock and the filter")
+	}
+	names := layer("guard of names", "no command makes a name that acts: the calls that make files are made for it", f.noGuard)
+	if names.Optional = true; !names.Active {
+		names.Detail += "; such a name is removed after the command"
+	}
 	return []Layer{
 		layer("process namespace", "sees and signals only its own processes", f.noContainer),
 		mounts,
 		net,
 		layer(landlock, holds, f.noLandlock),
 		layer("system call filter", "no namespaces, mounts, keyrings, bpf, perf, io_uring, userfaultfd, modules, vsock or terminal injection", f.noFilter),
+		names,
 		{Name: "no new privileges", Active: true, Detail: "setuid programs and file capabilities give none"},
 		{Name: "capabilities dropped", Active: true, Detail: droppedCapabilities()},
 		{Name: "limits", Active: true, Detail: f.limits()},

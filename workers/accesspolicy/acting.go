@@ -1,0 +1,162 @@
+package accesspolicy
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ralph/workers/exec/acts"
+	"ralph/workers/exec/sandbox"
+	"ralph/workers/git"
+)
+
+// maxHeld bounds how many names that act are protected by mounts, each of which costs every
+// command time. The others are remembered before a command and put back after it.
+const maxHeld = 300
+
+// acting returns which names act in the tree.
+func (s *Sandbox) acting() acts.Rules {
+	r := acts.Rules{Free: s.free()}
+	for _, loc := range s.nestedRepos() {
+		if filepath.Base(loc.GitDir) == ".git" {
+			r.Roots = append(r.Roots, acts.Fold(s.rel(loc.Root)))
+		}
+	}
+	return r
+}
+
+// guard returns what keeps a command from making names that act in the user's tree; nil
+// where the kernel gives no means to.
+func (s *Sandbox) guard(o Call) *sandbox.Guard {
+	if !s.overlaid() || !s.layers().Active(guardLayer) {
+		return nil
+	}
+	g := &sandbox.Guard{Root: s.o.Root, Rules: s.acting()}
+	g.Allow = slices.DeleteFunc(slices.Clone(o.Acts), func(class string) bool { return class == acts.Git || class == acts.Hook })
+	return g
+}
+
+// guardLayer begins the name of the layer that makes names for commands.
+const guardLayer = "guard of names"
+
+// freeDirs are the dependency directories that git ignores, as they were for the files that
+// say so.
+type freeDirs struct {
+	known bool
+	of    [2]time.Time // when .gitignore and info/exclude had changed
+	list  []string
+}
+
+// free returns the dependency directories in which names do not act: those that git
+// ignores; without a repository all of them.
+func (s *Sandbox) free() []string {
+	loc := s.repository()
+	if loc == nil {
+		return acts.DependencyDirs()
+	}
+	of := [2]time.Time{changeTime(filepath.Join(s.o.Root, ".gitignore")), changeTime(filepath.Join(loc.CommonDir, "info", "exclude"))}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ignored.known || s.ignored.of != of {
+		s.ignored = freeDirs{known: true, of: of, list: s.ignoredDirs(*loc)}
+	}
+	return s.ignored.list
+}
+
+// ignoredDirs asks git which dependency directories it ignores, at the root and below.
+func (s *Sandbox) ignoredDirs(loc git.Location) []string {
+	const below = "packages/any/"
+	var ask []string
+	for _, dir := range acts.DependencyDirs() {
+		ask = append(ask, dir+"/", below+dir+"/")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	names, err := git.Open(s.o.Own, loc).Plumbing().Ignored(ctx, ask)
+	if err != nil {
+		return nil // all names act
+	}
+	var list []string
+	for _, name := range names {
+		if dir, deep := strings.CutPrefix(name, below); deep {
+			list = append(list, strings.TrimSuffix(dir, "/"))
+		} else {
+			list = append(list, "/"+strings.TrimSuffix(name, "/"))
+		}
+	}
+	return list
+}
+
+// actingNames returns the names in the tree that act, but for those that guardedDirs has
+// and for classes that a rule allows; relative to the root, sorted, none below another.
+func (s *Sandbox) actingNames(allowed []string) []string {
+	rules := s.acting()
+	rules.Allow = allowed
+	n := s.nested
+	n.mu.Lock()
+	found := slices.Clone(n.candidates)
+	n.mu.Unlock()
+	var out []string
+	slices.Sort(found)
+	for _, path := range found {
+		rel := s.rel(path)
+		if _, ok := rules.Match(rel); ok && strings.Contains(rel, "/") && (len(out) == 0 || !below(filepath.Join(s.o.Root, out[len(out)-1]), path)) {
+			out = append(out, rel)
+		}
+	}
+	return out
+}
+
+// takeActing takes away the names that act and were not there before a command, where no
+// guard kept it from making them.
+func (s *Sandbox) takeActing(w *watch, say func(string, ...any)) {
+	if w.guarded || s.child() {
+		return
+	}
+	rules := s.acting()
+	for _, rel := range s.actingNames(w.allowed) {
+		path := filepath.Join(s.o.Root, rel)
+		if _, there := w.acting[rel]; there {
+			continue
+		}
+		if n, ok := rules.Match(rel); ok {
+			s.takeAway(path, acts.Why(n.Class), say)
+		}
+	}
+}
+
+// rememberActing notes which names that act are there.
+func (s *Sandbox) rememberActing(w *watch, allowed []string) {
+	w.allowed, w.acting = allowed, map[string]bool{}
+	for _, rel := range s.actingNames(allowed) {
+		w.acting[rel] = true
+	}
+}
+
+// grantActing takes a path as one that was there.
+func (w *watch) grantActing(rel string) {
+	now := maps.Clone(w.acting)
+	if now == nil {
+		now = map[string]bool{}
+	}
+	for at := rel; at != "."; at = filepath.Dir(at) {
+		now[at] = true
+	}
+	w.acting = now
+}
+
+// heldActing returns the names that act which mounts protect for a command.
+func (s *Sandbox) heldActing(o Call) []string {
+	var out []string
+	for _, rel := range s.actingNames(o.Acts) {
+		path := filepath.Join(s.o.Root, rel)
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 && len(out) < maxHeld {
+			out = append(out, path)
+		}
+	}
+	return out
+}

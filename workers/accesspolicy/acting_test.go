@@ -1,0 +1,212 @@
+package accesspolicy_test
+
+import (
+	"os"
+	osexec "os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ralph/workers/accesspolicy"
+	"ralph/workers/exec/acts"
+)
+
+// makings is a program that makes each name that it reads, in each way: by all calls of Linux
+// that do, through links, by descriptors, by moving and exchanging, in capitals.
+const makings = `
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+def put(p, flags=os.O_CREAT | os.O_WRONLY, **kw): os.close(os.open(p, flags, 0o600, **kw))
+def fresh(p):
+    put(p)
+    return p
+def mkdirs(p):
+    os.makedirs(p, exist_ok=True)
+    return p
+def linked(target, name):
+    if os.path.islink(name): os.unlink(name)
+    os.symlink(target, name)
+    return name
+def unnamed(p):
+    f = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o600)
+    libc.linkat(-100, b"/proc/self/fd/%d" % f, -100, p.encode(), 0x400)
+    os.close(f)
+def below(p):
+    d = os.open(os.path.dirname(p) or ".", os.O_RDONLY)
+    put(os.path.basename(p), dir_fd=d)
+def moved(p):
+    os.rename(mkdirs("dir.tmp/in"), p + ".moved")
+ways = [
+    put, lambda p: put(p, os.O_CREAT | os.O_EXCL | os.O_RDWR), lambda p: put(p, os.O_CREAT | os.O_TRUNC | os.O_WRONLY), lambda p: libc.creat(p.encode(), 0o600),
+    os.mkdir, os.mkfifo, lambda p: os.mknod(p, 0o600), lambda p: os.symlink("/etc/passwd", p), lambda p: os.link("a.txt", p),
+    lambda p: os.rename(fresh("x.tmp"), p), lambda p: os.rename(mkdirs("d.tmp"), p),
+    lambda p: libc.renameat2(-100, fresh("y.tmp").encode(), -100, p.encode(), 2), lambda p: libc.renameat2(-100, fresh("z.tmp").encode(), -100, p.encode(), 1),
+    lambda p: put(linked(".", "up.tmp") + "/" + p), lambda p: put(linked(p, "dangling.tmp")), lambda p: put(linked(linked(p, "one.tmp"), "two.tmp")),
+    lambda p: put(os.path.abspath(p)), lambda p: put("./" + p), lambda p: put("a/../" + p), lambda p: put("//" + os.path.abspath(p)), below, unnamed,
+    lambda p: put(p.upper()), lambda p: os.mkdir(p.upper()), lambda p: os.makedirs(p + "/deeper"), lambda p: put(p + "."),
+]
+tried = made = 0
+for p in open("names.txt").read().split("\n"):
+    for way in ways:
+        tried += 1
+        try: way(p)
+        except OSError: pass
+        for at in (p, p.upper(), p + "."):
+            if os.path.lexists(at):
+                made += 1
+                print("made", at, ways.index(way))
+print(tried, "tried,", made, "made")
+`
+
+// TestNamesThatAct has a command make each name that acts, in each way, at the root and
+// deep below: none can be made.
+func TestNamesThatAct(t *testing.T) {
+	if _, err := osexec.LookPath("python3"); err != nil {
+		t.Skip("python3 is missing")
+	}
+	w := newWorld(t, true)
+	w.shell("mkdir -p a/b; for d in . a/b; do (cd $d; mkdir -p "+strings.Join(acts.Parents(), " ")+"); done", w.root)
+	var names []string
+	for _, name := range acts.Names() {
+		at := strings.ReplaceAll(name.Path, "*", "x")
+		if name.Repo {
+			names = append(names, "a/"+at)
+			continue
+		}
+		names = append(names, at)
+		if !name.Root {
+			names = append(names, "a/b/"+at)
+		}
+	}
+	w.file(filepath.Join(w.root, "names.txt"), strings.Join(names, "\n"))
+	w.file(filepath.Join(w.root, "try.py"), makings)
+	s := w.open(nil)
+	needGuard(t, w)
+	o := w.run(s, w.root, "git init -q a; python3 try.py; rm -rf *.tmp", accesspolicy.Call{})
+	if !strings.Contains(o.out, " 0 made") {
+		t.Errorf("%.3000s", o.out)
+	}
+	t.Logf("%d names: %s", len(names), o.out[strings.LastIndex(strings.TrimSpace(o.out), "\n")+1:])
+	if len(o.rep.Denied) == 0 {
+		t.Error("nothing is said")
+	}
+	for _, name := range names {
+		w.gone(filepath.Join(w.root, name))
+	}
+	w.works(s, "mkdir -p ordinary/x && echo x > ordinary/x/.gitignore && mv ordinary other && ln -s other link && echo y > link/new && cat other/new")
+}
+
+// needGuard skips where the kernel gives no means to make names for commands.
+func needGuard(t *testing.T, w *world) {
+	if st := accesspolicy.Check(w.runner); !st.Active("guard of names") {
+		t.Skip("no guard of names here: ", st.Layers)
+	}
+}
+
+// TestRacedNames has a program change the path in its memory while the call is judged.
+func TestRacedNames(t *testing.T) {
+	cc, err := osexec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is missing")
+	}
+	w := newWorld(t, true)
+	s := w.open(nil)
+	needGuard(t, w)
+	const source = `
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static volatile char name[16];
+static volatile int over;
+static void *flip(void *x) { while (!over) { memcpy((char *)name, "ordinary", 9); memcpy((char *)name, ".envrc\0\0", 9); } return 0; }
+int main(void) {
+	pthread_t t;
+	int made = 0;
+	pthread_create(&t, 0, flip, 0);
+	for (int i = 0; i < 4000; i++) {
+		int fd = open((char *)name, O_CREAT | O_WRONLY, 0600);
+		if (fd >= 0) close(fd);
+		mkdir((char *)name, 0700);
+		symlink("x", (char *)name);
+		made += access(".envrc", F_OK) == 0;
+		unlink("ordinary"); rmdir("ordinary");
+		unlink(".envrc"); rmdir(".envrc");
+	}
+	over = 1;
+	pthread_join(t, 0);
+	printf("made %d\n", made);
+	return 0;
+}
+`
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "race.c"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(w.root, "race")
+	if out, err := osexec.CommandContext(t.Context(), cc, "-O2", "-pthread", "-o", bin, filepath.Join(dir, "race.c")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if o := w.run(s, w.root, "./race", accesspolicy.Call{}); !strings.Contains(o.out, "made 0\n") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// What is there already at any depth is read-only; what package managers put into
+// directories that git ignores is theirs.
+func TestNamesThatActBelow(t *testing.T) {
+	w := newWorld(t, true)
+	w.shell("mkdir -p pkg/one/.vscode pkg/two; echo mine | tee pkg/one/.vscode/tasks.json > pkg/two/.envrc; echo node_modules > .gitignore; git add -A; git -c commit.gpgSign=false commit -qm below", w.root)
+	s := w.open(nil)
+	needGuard(t, w)
+	for _, command := range []string{"echo x > pkg/two/.envrc", "rm pkg/two/.envrc", "mv pkg/one/.vscode x", "echo x > pkg/one/.vscode/new", "echo x | tee -a pkg/one/.vscode/tasks.json", "sed -i s/mine/x/ pkg/two/.envrc"} {
+		w.fails(s, command, "")
+	}
+	w.works(s, "mkdir -p pkg/two/node_modules/dep/.vscode && echo x > pkg/two/node_modules/dep/.vscode/tasks.json && echo x > pkg/two/node_modules/dep/.travis.yml")
+	w.run(s, w.root, "mv pkg/two/node_modules/dep pkg/dep || cp -r pkg/two/node_modules/dep pkg/dep; mv pkg/two/node_modules pkg/modules", accesspolicy.Call{})
+	w.gone(filepath.Join(w.root, "pkg", "dep", ".vscode"))
+	w.gone(filepath.Join(w.root, "pkg", "modules", "dep", ".vscode"))
+	if got := w.shell("cat pkg/one/.vscode/tasks.json pkg/two/.envrc", w.root); got != "mine\nmine" {
+		t.Errorf("they have %q", got)
+	}
+	if o := w.run(s, w.root, "mkdir -p .github/workflows && echo x > .github/workflows/ci.yml && echo x > pkg/.envrc", accesspolicy.Call{Acts: []string{"ci"}}); o.code == 0 {
+		t.Errorf("another class: %+v", o)
+	}
+	if got := w.shell("cat .github/workflows/ci.yml", w.root); got != "x" {
+		t.Errorf("a class that is allowed: %q", got)
+	}
+}
+
+// What the user makes while a command runs is the user's.
+func TestNamesOfTheUserMeanwhile(t *testing.T) {
+	w := newWorld(t, true)
+	s := w.open(nil)
+	needGuard(t, w)
+	done := make(chan outcome)
+	go func() {
+		done <- w.run(s, w.root, "touch begun; while [ ! -e go ]; do sleep 0.02; done", accesspolicy.Call{})
+	}()
+	for deadline := time.Now().Add(time.Minute); ; {
+		if _, err := os.Lstat(filepath.Join(w.root, "begun")); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	for _, name := range []string{".envrc", "sub/.vscode/tasks.json"} {
+		if err := os.MkdirAll(filepath.Join(w.root, path.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.file(filepath.Join(w.root, name), "mine")
+	}
+	w.file(filepath.Join(w.root, "go"), "")
+	if o := <-done; len(o.rep.Reverted) > 0 {
+		t.Errorf("%+v", o)
+	}
+	if got := w.shell("cat .envrc sub/.vscode/tasks.json", w.root); got != "minemine" {
+		t.Errorf("it has %q", got)
+	}
+}

@@ -1,0 +1,175 @@
+// Package acts lists the names of files and directories that programs of a user run or
+// obey by themselves: when a directory is entered or opened, at the next call of a program
+// in it, or at a push. What an ordinary build of the project runs, such as a Makefile or a
+// package.json, is not among them.
+//
+// The package is data and pure functions; it reads no file.
+//
+//	n, ok := acts.Rules{}.Match("sub/.envrc") // n.Class == acts.Shell
+package acts
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// The classes of names, as the variable acts of rules has them.
+const (
+	Git    = "git"
+	Hook   = "hook"
+	Editor = "editor"
+	Shell  = "shell"
+	Agent  = "agent"
+	Build  = "build"
+	CI     = "ci"
+)
+
+// Classes returns all classes.
+func Classes() []string { return []string{Git, Hook, Editor, Shell, Agent, Build, CI} }
+
+// Why says what runs or obeys the names of a class.
+func Why(class string) string {
+	switch class {
+	case Git:
+		return "is git's own"
+	case Hook:
+		return "is what git runs"
+	case Editor:
+		return "is what editors run and obey"
+	case Shell:
+		return "is a start-up or access file"
+	case Agent:
+		return "is what other agents run and obey"
+	case Build:
+		return "is what build tools run or obey by themselves"
+	case CI:
+		return "is run by continuous integration"
+	}
+	return ""
+}
+
+// Name is a file or directory that acts, with all that is below it.
+type Name struct {
+	// Path has one or more names, folded by Fold and separated by slashes. The first may
+	// be a pattern of path.Match.
+	Path string
+	// Class is one of Classes.
+	Class string
+	// Root has the name act only at the root of a repository, otherwise at any depth.
+	Root bool
+	// Repo has the name act in every git repository, also in one of a dependency.
+	Repo bool
+}
+
+// Rules say which names act in a project. The zero value has all of them act.
+type Rules struct {
+	// Allow lists classes whose names are taken not to act.
+	Allow []string
+	// Roots lists the roots of repositories below that of the project, relative to it.
+	Roots []string
+	// Free lists directories in which no names act but those of repositories: by their
+	// folded name at any depth, or relative to the root where it begins with a slash.
+	Free []string
+}
+
+// Match returns the first name that a path, relative to the root of the project, lies at
+// or below.
+func (r Rules) Match(rel string) (Name, bool) {
+	parts := folded(rel)
+	free := r.freeAt(parts)
+	for i := range parts {
+		rest := ""
+		for _, n := range slices.Concat(all().first[parts[i]], all().pattern) {
+			if n.Root && i > 0 && !slices.Contains(r.Roots, strings.Join(parts[:i], "/")) || i > free && !n.Repo || slices.Contains(r.Allow, n.Class) {
+				continue
+			}
+			if n.Path == parts[i] {
+				return n, true
+			}
+			if rest == "" {
+				rest = strings.Join(parts[i:], "/")
+			}
+			if matched, _ := path.Match(n.Path, parts[i]); matched || strings.HasPrefix(rest+"/", n.Path+"/") {
+				return n, true
+			}
+		}
+	}
+	return Name{}, false
+}
+
+// Candidate reports whether the path of some name ends in a name.
+func Candidate(name string) bool {
+	name = Fold(name)
+	return all().last[name] || slices.ContainsFunc(all().pattern, func(n Name) bool {
+		matched, _ := path.Match(n.Path, name) // the patterns are good
+		return matched
+	})
+}
+
+// Parents returns the directories that names of two parts lie in.
+func Parents() []string {
+	var out []string
+	for _, n := range all().list {
+		if dir := path.Dir(n.Path); dir != "." && !n.Repo && !slices.Contains(out, dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
+// Leads reports whether names of more than one part begin with the last name of a path: a
+// directory that comes there may bring them along.
+func (r Rules) Leads(rel string) bool {
+	return slices.ContainsFunc(all().first[Fold(path.Base(rel))], func(n Name) bool { return strings.Contains(n.Path, "/") })
+}
+
+// IsFree reports whether a path lies at or below a directory of Free.
+func (r Rules) IsFree(rel string) bool {
+	parts := folded(rel)
+	return r.freeAt(parts) < len(parts)
+}
+
+// freeAt returns the index of the first of the parts of a path that is a directory of
+// Free; their number where none is.
+func (r Rules) freeAt(parts []string) int {
+	if len(r.Free) == 0 {
+		return len(parts)
+	}
+	for i, part := range parts {
+		if slices.Contains(r.Free, part) || slices.Contains(r.Free, "/"+strings.Join(parts[:i+1], "/")) {
+			return i
+		}
+	}
+	return len(parts)
+}
+
+// folded returns the parts of a path, folded.
+func folded(rel string) []string {
+	parts := strings.Split(strings.Trim(path.Clean("/"+rel), "/"), "/")
+	for i, p := range parts {
+		parts[i] = Fold(p)
+	}
+	return parts
+}
+
+// Fold maps the spellings that some filesystem takes for the same name to one:
+// case is dropped, and so are the code points that HFS+ and the casefold of ext4
+// and f2fs ignore, and the dots and spaces that Windows cuts from the end.
+func Fold(name string) string {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r < 0x80:
+		case r == 'ſ':
+			return 's'
+		case unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
+			return -1
+		}
+		return r
+	}, name)
+	if cut := strings.TrimRight(name, ". "); cut != "" {
+		name = cut
+	}
+	return strings.ToLower(strings.ToUpper(name))
+}

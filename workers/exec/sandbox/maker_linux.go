@@ -1,0 +1,492 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ralph/workers/exec/acts"
+)
+
+// Maker makes files, directories and links for a command that cannot make them itself
+// below the root of a Guard, unless the Guard has their names. The kernel reads the path
+// of a call from the memory of the command, which may change it after it was judged, so
+// such a call is not let through: the Maker makes the call itself, with the path that was
+// judged, on a thread with the command's mounts and rights.
+type Maker struct {
+	guard   Guard
+	own     []string // places below the root in which the command makes names itself
+	refused func(path string, n acts.Name)
+	work    chan func()
+}
+
+// NewMaker starts the thread of a Maker with the mounts of the calling thread, which has
+// called Enter and not yet RestrictWatched. refused is called with each path that was not
+// made. The caller gives the Maker to Watch, or closes it.
+func (l Layout) NewMaker(refused func(path string, n acts.Name)) (*Maker, error) {
+	mounts, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fault("open", "mount namespace", err)
+	}
+	defer func() { _ = unix.Close(mounts) }()
+	m := &Maker{guard: *l.Guard, refused: refused, work: make(chan func())}
+	for _, p := range l.Places {
+		if kind(p.Kind) == written && p.Path != l.Guard.Root && within(p.Path, l.Guard.Root) {
+			m.own = append(m.own, p.Path)
+		}
+	}
+	ready := make(chan error)
+	go m.run(l, mounts, ready)
+	return m, <-ready
+}
+
+// Close ends the thread. A nil Maker has none.
+func (m *Maker) Close() {
+	if m != nil {
+		close(m.work)
+	}
+}
+
+func (m *Maker) run(l Layout, mounts int, ready chan<- error) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	if unix.Gettid() == os.Getpid() {
+		// The first thread cannot end. It waits while another thread does the work.
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			m.run(l, mounts, ready)
+		}()
+		<-done
+		runtime.UnlockOSThread()
+		return
+	}
+	err := unix.Unshare(unix.CLONE_FS)
+	if err == nil {
+		err = unix.Setns(mounts, unix.CLONE_NEWNS)
+	}
+	if err != nil {
+		err = fault("enter", "mount namespace", err)
+	} else {
+		err = l.drop(false)
+	}
+	ready <- err
+	for f := range m.work {
+		f()
+	}
+}
+
+const (
+	ioctlAddFD = 0x40182103 // SECCOMP_IOCTL_NOTIF_ADDFD
+	sendFD     = 2          // SECCOMP_ADDFD_FLAG_SEND, Linux 5.14
+	maxLinks   = 40         // of one path, as in the kernel
+)
+
+// addFD is struct seccomp_notif_addfd.
+type addFD struct {
+	id         uint64
+	flags      uint32
+	source     uint32
+	number     uint32
+	descriptor uint32 // its flags
+}
+
+// creation is a call of a command that may make a name, as it is made for it.
+type creation struct {
+	m     *Maker
+	op    operation
+	paths [2]named
+	flags int
+	mode  uint32
+	// resolve are the flags of openat2(2) of that name.
+	resolve uint64
+	target  string // of a symbolic link
+	umask   int
+	uid     int // of the caller, for files
+	gid     int
+}
+
+// named is a path as a call names it.
+type named struct {
+	dir  int // descriptor of the directory; -1 for a path that begins with a slash
+	name string
+}
+
+// outcome is the answer to a call.
+type outcome struct {
+	goOn  bool // the kernel does the call, with the rights of the command
+	errno unix.Errno
+	fd    int // the result of open(2); -1 for other calls
+}
+
+func failed(err error) outcome {
+	errno, _ := err.(unix.Errno) // of x/sys every error is one
+	return outcome{errno: errno, fd: -1}
+}
+
+// serve makes what a notified call is to make, and answers it; false leaves the answer to
+// the caller, which lets the call go on.
+func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) bool {
+	c, ok := m.read(n, call, proc)
+	defer c.close()
+	// The pid names the caller only while its call waits.
+	if !ok || ioctl(listener, ioctlValid, unsafe.Pointer(&n.id)) != 0 {
+		return false
+	}
+	done := make(chan outcome)
+	m.work <- func() { done <- c.make() }
+	o := <-done
+	if o.goOn {
+		return false
+	}
+	if o.fd >= 0 {
+		a := addFD{id: n.id, flags: sendFD, source: uint32(o.fd), descriptor: uint32(c.flags & unix.O_CLOEXEC)}
+		_, _, o.errno = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlAddFD, uintptr(unsafe.Pointer(&a)))
+		_ = unix.Close(o.fd) // the command has its own
+		if o.errno == 0 {
+			return true
+		}
+	}
+	a := answer{id: n.id, err: -int32(o.errno)}
+	ioctl(listener, ioctlSend, unsafe.Pointer(&a)) // it fails when the thread was killed
+	return true
+}
+
+// read reads the arguments of a call from the registers and the memory of its thread;
+// false for a call that makes nothing, or whose arguments the kernel refuses.
+func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, ok bool) {
+	c = &creation{m: m, op: call.makes, paths: [2]named{{dir: -1}, {dir: -1}}}
+	arg := func(i int) int { return int(int32(n.args[i])) }
+	switch call.makes {
+	case makesNothing:
+		return c, false
+	case makesOpen:
+		c.flags, c.mode = arg(call.flags), uint32(n.args[call.mode])
+	case makesCreat:
+		c.flags, c.mode = unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, uint32(n.args[call.mode])
+	case makesOpen2:
+		var how [24]byte // struct open_how, its first version
+		if n.args[3] < uint64(len(how)) || !readMemory(int(n.pid), uintptr(n.args[call.mode]), how[:]) {
+			return c, false
+		}
+		c.flags, c.mode = int(binary.NativeEndian.Uint64(how[:])), uint32(binary.NativeEndian.Uint64(how[8:]))
+		c.resolve = binary.NativeEndian.Uint64(how[16:])
+	case makesDir, makesNode:
+		c.mode = uint32(n.args[call.mode])
+	case makesSymlink:
+		if c.target = readString(int(n.pid), uintptr(n.args[0])); c.target == "" {
+			return c, false
+		}
+	case makesLink, makesRename:
+		if call.mode >= 0 && int(n.nr) != unix.SYS_RENAMEAT {
+			c.flags = arg(call.mode)
+		}
+	}
+	if call.flags >= 0 || call.makes == makesOpen2 {
+		if c.flags&unix.O_CREAT == 0 || c.flags&unix.O_TMPFILE == unix.O_TMPFILE || c.flags&unix.O_PATH != 0 {
+			return c, false
+		}
+	}
+	task := strconv.Itoa(int(n.pid))
+	for i, p := range call.paths {
+		if c.paths[i], ok = m.place(n, p, task, proc, i == 0 && c.op == makesLink); !ok {
+			return c, false
+		}
+	}
+	return c, c.owner(proc, task)
+}
+
+// place opens the directory that a path begins at.
+func (m *Maker) place(n *notification, p watchedPath, task string, proc int, linked bool) (named, bool) {
+	out := named{dir: -1, name: readString(int(n.pid), uintptr(n.args[p.path]))}
+	from := "/cwd"
+	if p.dir >= 0 && int32(n.args[p.dir]) != unix.AT_FDCWD {
+		from = "/fd/" + strconv.Itoa(int(int32(n.args[p.dir])))
+	}
+	switch own := ownFile(out.name); {
+	case linked && own != "":
+		from, out.name = "/fd/"+own, "" // a file without a name yet, see open(2)
+	case strings.HasPrefix(out.name, "/"):
+		return out, true
+	case out.name == "" && !linked:
+		return out, false
+	}
+	fd, err := unix.Openat(proc, task+from, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return out, false
+	}
+	out.dir = fd
+	return out, true
+}
+
+// ownFile returns the number of a descriptor of the caller's that a path names; "" for
+// other paths.
+func ownFile(name string) string {
+	for _, dir := range []string{"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"} {
+		if number, ok := strings.CutPrefix(name, dir); ok && !strings.Contains(number, "/") {
+			return number
+		}
+	}
+	return ""
+}
+
+// owner reads for whom a file is made, and with which mask.
+func (c *creation) owner(proc int, task string) bool {
+	fd, err := unix.Openat(proc, task+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	buf := make([]byte, 4096)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return false
+	}
+	found := 0
+	for line := range bytes.Lines(buf[:max(n, 0)]) {
+		f := strings.Fields(string(line))
+		switch {
+		case len(f) == 2 && f[0] == "Umask:":
+			v, err := strconv.ParseInt(f[1], 8, 32)
+			if c.umask = int(v); err == nil {
+				found++
+			}
+		case len(f) == 5 && f[0] == "Uid:": // real, effective, saved, of the file system
+			if c.uid, err = strconv.Atoi(f[4]); err == nil {
+				found++
+			}
+		case len(f) == 5 && f[0] == "Gid:":
+			if c.gid, err = strconv.Atoi(f[4]); err == nil {
+				found++
+			}
+		}
+	}
+	return found == 3
+}
+
+func (c *creation) close() {
+	for _, p := range c.paths {
+		if p.dir >= 0 {
+			_ = unix.Close(p.dir)
+		}
+	}
+}
+
+// make makes the call, on the thread of the Maker.
+func (c *creation) make() outcome {
+	unix.Umask(c.umask)
+	for set, id := range map[uintptr]int{unix.SYS_SETFSUID: c.uid, unix.SYS_SETFSGID: c.gid} {
+		_, _, _ = unix.RawSyscall(set, uintptr(id), 0, 0) // always succeeds, or leaves the id, which then is the caller's anyway
+	}
+	switch c.op {
+	case makesOpen, makesOpen2, makesCreat:
+		return c.open()
+	case makesLink, makesRename:
+		return c.move()
+	}
+	p, ok := c.resolved(c.paths[0])
+	if !ok {
+		return outcome{goOn: true}
+	}
+	defer p.close()
+	if c.refuse(p, c.op == makesSymlink) {
+		return failed(unix.EACCES)
+	}
+	var err error
+	switch c.op {
+	case makesDir:
+		err = unix.Mkdirat(p.fd, p.base, c.mode)
+	case makesNode:
+		if kind := c.mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFREG && kind != 0 {
+			return outcome{goOn: true} // a socket, or a device
+		}
+		err = unix.Mknodat(p.fd, p.base, c.mode, 0)
+	case makesSymlink:
+		err = unix.Symlinkat(c.target, p.fd, p.base)
+	}
+	return failed(err)
+}
+
+// open opens a file that may have to be made. It follows links itself: where the last
+// leads to no file yet, one is made there.
+func (c *creation) open() outcome {
+	at := c.paths[0]
+	for range maxLinks {
+		p, ok := c.resolved(at)
+		if !ok {
+			return outcome{goOn: true}
+		}
+		if at.dir >= 0 && at.dir != c.paths[0].dir {
+			_ = unix.Close(at.dir)
+		}
+		at = named{dir: -1}
+		var st unix.Stat_t
+		err := unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW)
+		kind := st.Mode & unix.S_IFMT
+		switch {
+		case err == unix.ENOENT && c.refuse(p, false):
+			p.close()
+			return failed(unix.EACCES)
+		case err != nil && err != unix.ENOENT, err == nil && kind != unix.S_IFREG && kind != unix.S_IFLNK:
+			p.close()
+			return outcome{goOn: true} // a directory, device, pipe or socket: nothing is made
+		case err == nil && kind == unix.S_IFLNK && c.flags&(unix.O_EXCL|unix.O_NOFOLLOW) == 0 && c.resolve&unix.RESOLVE_NO_SYMLINKS == 0:
+			buf := make([]byte, maxPath)
+			n, err := unix.Readlinkat(p.fd, p.base, buf)
+			if err != nil || n <= 0 || n == len(buf) {
+				p.close()
+				return outcome{goOn: true}
+			}
+			if at.name = string(buf[:n]); at.name[0] != '/' {
+				at.dir = p.fd
+				continue
+			}
+			p.close()
+			continue
+		}
+		fd, err := unix.Openat(p.fd, p.base, c.flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOCTTY, c.mode)
+		p.close()
+		if err == unix.ELOOP && kind != unix.S_IFLNK {
+			at = c.paths[0] // a link came meanwhile
+			continue
+		}
+		if err != nil {
+			return failed(err)
+		}
+		return outcome{fd: fd}
+	}
+	return failed(unix.ELOOP)
+}
+
+// move renames or links.
+func (c *creation) move() outcome {
+	to, ok := c.resolved(c.paths[1])
+	from := resolved{fd: -1}
+	defer func() { to.close(); from.close() }()
+	if c.op == makesLink && c.paths[0].name == "" {
+		if !ok {
+			return outcome{goOn: true}
+		}
+		if c.refuse(to, false) {
+			return failed(unix.EACCES)
+		}
+		return failed(unix.Linkat(unix.AT_FDCWD, "/proc/thread-self/fd/"+strconv.Itoa(c.paths[0].dir), to.fd, to.base, unix.AT_SYMLINK_FOLLOW))
+	}
+	from, inside := c.locate(c.paths[0])
+	if from.fd < 0 || !ok && !inside {
+		return outcome{goOn: true}
+	}
+	if !ok {
+		if to, _ = c.locate(c.paths[1]); to.fd < 0 {
+			return outcome{goOn: true}
+		}
+	}
+	exchange := c.op == makesRename && c.flags&unix.RENAME_EXCHANGE != 0
+	if ok && c.refuse(to, false) || exchange && inside && c.refuse(from, false) {
+		return failed(unix.EACCES)
+	}
+	if c.op == makesLink {
+		return failed(unix.Linkat(from.fd, from.base, to.fd, to.base, c.flags))
+	}
+	var st unix.Stat_t
+	if ok && unix.Fstatat(from.fd, from.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG && c.brings(from, to) {
+		return failed(unix.EXDEV) // programs copy then, name by name
+	}
+	return failed(unix.Renameat2(from.fd, from.base, to.fd, to.base, uint(c.flags)))
+}
+
+// brings reports whether a directory or link brings names along that act where it is
+// renamed to.
+func (c *creation) brings(from, to resolved) bool {
+	g := c.m.guard
+	return g.Leads(to.rel) || g.IsFree(from.rel) && !g.IsFree(to.rel)
+}
+
+// resolved is the directory in which a call names something.
+type resolved struct {
+	fd        int
+	base, rel string // the name, and the path relative to the root of the Guard
+}
+
+func (p resolved) close() {
+	if p.fd >= 0 {
+		_ = unix.Close(p.fd)
+	}
+}
+
+// resolved finds the directory of a path; false where the command can make the name itself,
+// or nobody can.
+func (c *creation) resolved(at named) (resolved, bool) {
+	p, inside := c.locate(at)
+	if !inside {
+		p.close()
+		p.fd = -1
+	}
+	return p, inside
+}
+
+// locate finds the directory of a path, and reports whether only the Maker makes names
+// there; the descriptor is -1 where there is none.
+func (c *creation) locate(at named) (p resolved, inside bool) {
+	p.fd = -1
+	name := at.name
+	if c.op != makesOpen && c.op != makesOpen2 && c.op != makesCreat {
+		name = strings.TrimRight(name, "/")
+	}
+	dir, base := path.Split(name)
+	if base == "" || base == "." || base == ".." {
+		return p, false
+	}
+	from := at.dir
+	if from < 0 {
+		from = unix.AT_FDCWD
+	}
+	if dir == "" {
+		dir = "."
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: c.resolve}
+	fd, err := unix.Openat2(from, dir, &how)
+	if err != nil {
+		return p, false
+	}
+	p.fd, p.base = fd, base
+	buf := make([]byte, maxPath)
+	n, err := unix.Readlink("/proc/thread-self/fd/"+strconv.Itoa(fd), buf)
+	root := c.m.guard.Root
+	if err != nil || n <= 0 || n == len(buf) || !within(string(buf[:n]), root) {
+		return p, false
+	}
+	for _, own := range c.m.own {
+		if within(string(buf[:n]), own) {
+			return p, false
+		}
+	}
+	p.rel = path.Join(strings.TrimPrefix(string(buf[:n]), root), base)
+	return p, true
+}
+
+// refuse reports whether the Guard has a name. A link, whose target can change, also
+// stands for what the Guard has below a directory of its name.
+func (c *creation) refuse(p resolved, link bool) bool {
+	n, found := c.m.guard.Match(p.rel)
+	if !found && link {
+		found = c.m.guard.Leads(p.rel)
+	}
+	if found {
+		c.m.refused(path.Join(c.m.guard.Root, p.rel), n)
+	}
+	return found
+}
+
+// readMemory fills buf from the memory of a process.
+func readMemory(pid int, at uintptr, buf []byte) bool {
+	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
+	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: at, Len: len(buf)}}, 0)
+	return err == nil && n == len(buf)
+}
