@@ -175,6 +175,9 @@ func (g gitCommand) runs() bool {
 			})
 		})
 	}
+	if slices.ContainsFunc(g.args, func(a string) bool { return strings.HasPrefix(a, "ext::") }) {
+		return true
+	}
 	switch g.sub {
 	case "rebase":
 		return has("--exec", "-x")
@@ -187,7 +190,7 @@ func (g gitCommand) runs() bool {
 	case "grep":
 		return has("-O", "--open-files-in-pager")
 	case "fetch", "pull", "clone", "ls-remote", "fetch-pack", "archive":
-		return has("--upload-pack", "--exec=", "--exec", "ext::") || g.sub == "clone" && has("-u")
+		return has("--upload-pack", "--exec=", "--exec") || g.sub == "clone" && has("-u")
 	case "maintenance":
 		return slices.Contains(g.args, "start") || slices.Contains(g.args, "register")
 	}
@@ -224,6 +227,35 @@ func (g gitCommand) commands() (list []string) {
 	return list
 }
 
+// setsGit says that a git command writes a configuration with which git runs
+// something, here or in a clone, or one that cannot be read.
+func (c call) setsGit() bool {
+	harmless := []string{"", "true", "false", ":", "cat"}
+	at := slices.IndexFunc(c.words, func(w word) bool { return slices.Contains([]string{"config", "clone", "init"}, w.text) })
+	if at < 0 {
+		return false
+	}
+	var rest []word
+	for i, w := range c.words[at+1:] {
+		name, value, _ := strings.Cut(w.text, "=")
+		switch {
+		case strings.HasPrefix("--get", name) && len(name) > 4 || slices.Contains([]string{"--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "--unset", "--unset-all", "get", "list", "unset"}, name) && len(rest) == 0:
+			return false
+		case c.words[at].text != "config" && len(name) > 3 && strings.HasPrefix("--template", name):
+			return !w.known || value != "" || i+at+2 < len(c.words) && w.text == name
+		case c.words[at].text != "config":
+			key, value, set := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(w.text, "--config="), "-c"), "=")
+			if set && runs().gitKeys.MatchString(strings.ToLower(key)) && !slices.Contains(harmless, value) {
+				return true
+			}
+		case w.text != "set" && !strings.HasPrefix(w.text, "-"):
+			rest = append(rest, w)
+		}
+	}
+	key := slices.IndexFunc(rest, func(w word) bool { return !w.known || runs().gitKeys.MatchString(strings.ToLower(w.text)) })
+	return key >= 0 && key+1 < len(rest) && !(rest[key+1].known && slices.Contains(harmless, rest[key+1].text))
+}
+
 // quoted is an argument list as a command of a shell.
 func quoted(args []string) string {
 	var words []string
@@ -251,13 +283,7 @@ func gitKnows(sub string) bool {
 
 // harmless says that a variable has git run nothing.
 func (v variable) harmless() bool {
-	switch v.name {
-	case "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "EDITOR", "VISUAL", "PAGER", "GIT_ASKPASS", "SSH_ASKPASS":
-		return v.known && slices.Contains([]string{"", "cat", "true", "false", ":", "less", "vi", "vim", "nano"}, v.value)
-	case "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_MERGE_AUTOEDIT", "GIT_TRACE", "GIT_LFS_SKIP_SMUDGE", "GIT_ADVICE":
-		return true
-	}
-	return !strings.HasPrefix(v.name, "GIT_") || strings.HasPrefix(v.name, "GIT_AUTHOR_") || strings.HasPrefix(v.name, "GIT_COMMITTER_")
+	return !v.runsProgram() && (!strings.HasPrefix(v.name, "GIT_") || v.listed() || runs().safe.MatchString(v.name))
 }
 
 // harmlessGitSetting says that a key=value runs nothing.

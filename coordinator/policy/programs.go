@@ -38,20 +38,6 @@ func (c call) carries() bool {
 	return false
 }
 
-// firstCarried is where in argv the command that a program runs may begin.
-func (c call) firstCarried() int {
-	if c.program != "find" && c.program != "fd" {
-		return 1
-	}
-	at := slices.IndexFunc(c.words, func(w word) bool {
-		return strings.HasPrefix(w.text, "-exec") || strings.HasPrefix(w.text, "-ok") || w.text == "-x" || w.text == "-X"
-	})
-	if at < 0 {
-		return len(c.words)
-	}
-	return at + 1
-}
-
 // led says that the program which another one runs is among the words: a name,
 // and not the value of an option before it.
 func (c call) led(words []word) bool {
@@ -93,9 +79,7 @@ var standing = sync.OnceValue(func() *regexp.Regexp {
 // that always asks. Programs that only show, compare or search text are not
 // meant.
 func (c call) tells(stmt *syntax.Stmt) bool {
-	switch c.program {
-	case "git", "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "test", "[", "true", "false", ":", "cat", "tee", "jq", "diff", "cmp", "wc", "sort", "head", "tail", "gh",
-		"ralph", "man", "touch", "mkdir", "read":
+	if c.shows() {
 		return false
 	}
 	if len(c.words) > 0 && mentions(joined(c.words[1:])) {
@@ -108,6 +92,17 @@ func (c call) tells(stmt *syntax.Stmt) bool {
 		if text, ok := held(red); ok && mentions(text) {
 			return true
 		}
+	}
+	return false
+}
+
+// shows says that a program only shows, compares or searches what it is given, or
+// is git, which is looked at for itself.
+func (c call) shows() bool {
+	switch c.program {
+	case "git", "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "test", "[", "true", "false", ":", "cat", "tee", "jq", "diff", "cmp", "wc", "sort", "head", "tail", "gh",
+		"ralph", "man", "touch", "mkdir", "read":
+		return true
 	}
 	return false
 }
@@ -126,46 +121,26 @@ func joined(words []word) string {
 func (c call) runsOthers() bool {
 	if c.program == "git" {
 		g, ok := readGit(c.argv[min(1, len(c.argv)):])
-		return !ok || g.sub != "push" && g.sub != "" && !gitKnows(g.sub)
-	}
-	flag := func(flags ...string) bool {
-		return slices.ContainsFunc(c.argv, func(a string) bool {
-			return slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(a, f) })
-		})
+		c.argv = []string{c.program, g.sub}
+		return !ok || g.runs() || c.runsByOption() || c.setsGit() || g.sub != "push" && g.sub != "" && !gitKnows(g.sub)
 	}
 	switch c.program {
 	case "", "source", ".", "ed", "ex", "vi", "vim", "nvim", "emacs":
 		return true
-	case "hash", "enable", "complete", "compgen", "mapfile", "readarray":
-		return flag("-p", "-f", "-C", "-F")
-	case "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "osascript", "tclsh":
-		return flag("-e", "-E", "-p", "-r", "-n", "eval", "--eval", "--print")
 	case "awk", "gawk", "mawk", "nawk":
 		return slices.ContainsFunc(c.argv, func(a string) bool { return strings.Contains(a, "system") || strings.ContainsAny(a, "|") })
 	case "sed", "gsed":
 		return slices.ContainsFunc(c.argv, sedRuns().MatchString)
-	case "split", "csplit":
-		return flag("--filter")
-	case "sort":
-		return flag("--compress-program")
-	case "rsync":
-		return flag("-e", "--rsh")
-	case "zip":
-		return flag("-TT", "--unzip-command")
-	case "man":
-		return flag("-P", "--pager", "-H", "--html")
-	case "tar":
-		return flag("--to-command", "--checkpoint-action", "-I", "--use-compress-program", "-F", "--info-script", "--rsh-command")
 	}
-	if strings.HasPrefix(c.program, "python") || strings.HasPrefix(c.program, "pypy") {
-		return flag("-c")
+	if isPython(c.program) {
+		c.program = "python"
 	}
-	return isShell(c.program) || c.carries()
+	return isShell(c.program) || c.carries() || c.runsByOption()
 }
 
 // sedRuns matches a script with the command or the flag that runs something.
 var sedRuns = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[;{}0-9$/!,\s])e(?:\s|$)|[^\w\s][a-zA-Z0-9]*e[a-zA-Z0-9]*\s*(?:$|[;}\n])`)
+	return regexp.MustCompile(`(?:^|[;{}0-9$/!,\s])e(?:\s|$)|(?:^|[;{}\n])\s*e[./~]|(?:^|[;{}\n])\s*(?:[\d$,~+!]+|\\?[/|,].*[/|,]I?!?)\s*e[./~\w]|[^\w\s][a-zA-Z0-9]*e[a-zA-Z0-9]*\s*(?:$|[;}\n])`)
 })
 
 // risky names what in the command always asks. Inside the sandbox what is not

@@ -50,6 +50,10 @@ type word struct {
 	// option says that it begins with a dash or sets a variable, also when its
 	// end is not known.
 	option bool
+	// process says that it holds a process substitution that is read.
+	process bool
+	// file says that, though it is not all known, it names a file by its place.
+	file bool
 }
 
 // variable is one that is set; known says that its value is literal.
@@ -102,12 +106,17 @@ func (r *reader) visit(n syntax.Node) bool {
 	case *syntax.Redirect:
 		r.s.plain = false
 	case *syntax.DeclClause:
+		r.declare(n)
+	case *syntax.LetClause, *syntax.ArithmCmd:
 		r.s.plain = false
-		for _, a := range n.Args {
-			r.set = appendVariable(r.set, a)
-		}
-	case *syntax.LetClause, *syntax.ForClause, *syntax.ArithmCmd, *syntax.TestClause:
+	case *syntax.TestClause:
 		r.s.plain = false
+		r.evaluates(n)
+	case *syntax.ForClause:
+		r.s.plain = false
+		r.loop(n.Loop)
+	case *syntax.ParamExp:
+		r.expand(n)
 	case *syntax.SglQuoted:
 		r.quoted(n.Value)
 	}
@@ -127,33 +136,18 @@ func (r *reader) quoted(text string) {
 
 var substitutes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[$][(]|`|[$][{][\\s|]") })
 
-func appendVariable(all []variable, a *syntax.Assign) []variable {
-	if a.Name == nil {
-		return all
-	}
-	v := variable{name: a.Name.Value}
-	switch {
-	case a.Value != nil:
-		v.value, v.known = literalWord(a.Value, false)
-	case a.Array == nil && a.Index == nil:
-		v.known = !a.Append && !a.Naked
-	}
-	return append(all, v)
-}
-
 func (r *reader) command(n *syntax.CallExpr) {
 	stmt := r.input
 	r.input = nil
 	var names []variable
 	for _, a := range n.Assigns {
-		r.s.plain = false
-		names = appendVariable(names, a)
+		names = r.assign(names, a)
 	}
 	if len(n.Args) == 0 {
 		r.set = append(r.set, names...)
 		return
 	}
-	c := readCall(n, r.printer)
+	c := readCall(n, names, r.printer)
 	c.assigned = append(names, r.set...)
 	if redefines(c.argv) {
 		r.s.plain = false
@@ -172,6 +166,7 @@ func (r *reader) add(c call, stmt *syntax.Stmt) {
 	if c.program == "" {
 		s.hide("a program whose name cannot be read")
 	}
+	r.hides(c, stmt)
 	if isShell(c.program) {
 		r.shell(c, stmt)
 		return
@@ -179,14 +174,26 @@ func (r *reader) add(c call, stmt *syntax.Stmt) {
 	if c.tells(stmt) {
 		s.hide("a git command in what " + c.program + " is given")
 	}
-	if !c.carries() {
+	if c.program == "find" || c.program == "fd" {
+		r.found(c)
 		return
 	}
+	if at, ok := c.behind(); ok {
+		r.wrapped(c, at, stmt)
+	} else if c.carries() {
+		r.carried(c)
+	}
+}
+
+// carried looks for the command among the words of a program that runs one, where
+// nothing says where it begins.
+func (r *reader) carried(c call) {
+	s := r.s
 	if c.later() {
 		s.hide("a command for later")
 		return
 	}
-	words := c.words[min(c.firstCarried(), len(c.words)):]
+	words := c.words[min(1, len(c.words)):]
 	for i, w := range words {
 		arg := w.text
 		if !w.known {
@@ -248,7 +255,10 @@ func (r *reader) shell(c call, stmt *syntax.Stmt) {
 		case given:
 			r.inner(arg)
 			return
-		case c.exact:
+		case special(arg):
+			r.s.hide("a shell whose commands cannot be read")
+			return
+		default:
 			return // a script file
 		}
 	}
@@ -308,14 +318,14 @@ func (s *script) hide(why string) {
 	}
 }
 
-func readCall(n *syntax.CallExpr, printer *syntax.Printer) call {
+func readCall(n *syntax.CallExpr, assigned []variable, printer *syntax.Printer) call {
 	var buf bytes.Buffer
 	c := call{exact: true}
-	if err := printer.Print(&buf, n); err == nil {
+	if err := printer.Print(&buf, &syntax.CallExpr{Args: n.Args}); err == nil {
 		c.text = buf.String()
 	}
-	if len(n.Assigns) > 0 {
-		c.exact = false // an assignment can change what a program does
+	for _, v := range assigned {
+		c.exact = c.exact && v.tells() // another assignment can change what a program does
 	}
 	cut := false
 	for _, w := range n.Args {
@@ -323,8 +333,8 @@ func readCall(n *syntax.CallExpr, printer *syntax.Printer) call {
 		if !ok {
 			text = partly(w)
 		}
-		lit, _ := w.Parts[0].(*syntax.Lit)
-		c.words = append(c.words, word{text: text, known: ok, option: lit != nil && (strings.HasPrefix(lit.Value, "-") || strings.Contains(lit.Value, "="))})
+		start, _, _ := strings.Cut(text, "\x00")
+		c.words = append(c.words, word{text: text, known: ok, option: strings.HasPrefix(start, "-") || strings.Contains(start, "="), process: readsProcess(w), file: ok && !special(text) || !ok && endsInFile(text)})
 		cut = cut || !ok
 		if !cut {
 			c.argv = append(c.argv, text)

@@ -3,6 +3,7 @@ package policy
 import (
 	"strings"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -13,15 +14,18 @@ func literalWord(w *syntax.Word, document bool) (string, bool) {
 	for _, part := range w.Parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			if !document && (unescaped(p.Value, "*?[") || unescaped(p.Value, "{") && braces(w) || (b.Len() == 0 && strings.HasPrefix(p.Value, "~"))) {
+			if !document && p.Value != "[" && (unescaped(p.Value, "*?[") || unescaped(p.Value, "{") && braces(w) || (b.Len() == 0 && strings.HasPrefix(p.Value, "~"))) {
 				return "", false
 			}
 			b.WriteString(unescape(p.Value, document))
 		case *syntax.SglQuoted:
+			text, err := p.Value, error(nil)
 			if p.Dollar {
-				return "", false
+				if text, _, err = expand.Format(nil, strings.ReplaceAll(text, "%", "%%"), nil); err != nil {
+					return "", false
+				}
 			}
-			b.WriteString(p.Value)
+			b.WriteString(text)
 		case *syntax.DblQuoted:
 			for _, inner := range p.Parts {
 				lit, ok := inner.(*syntax.Lit)
@@ -88,6 +92,10 @@ func partly(w *syntax.Word) string {
 		}
 		if !ok {
 			text = "\x00"
+			if lit, is := part.(*syntax.Lit); is && strings.HasPrefix(lit.Value, "~") && !unescaped(lit.Value, "*?[{") {
+				_, below, _ := strings.Cut(lit.Value, "/")
+				text = "\x00/" + unescape(below, false)
+			}
 		}
 		b.WriteString(text)
 	}
