@@ -182,3 +182,8 @@ func (f keptFile) putBack(path string) error {
 	}
 	return err
 }
+
+func isRegular(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}

@@ -252,11 +252,6 @@ func (s *Sandbox) nestedRepos() []git.Location {
 	return out
 }
 
-func isRegular(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
 // checkRepos makes the repositories harmless that commands have made, wherever in
 // the tree: they may stay, but not with anything that git would run for the user,
 // or that leads it elsewhere. Of the user's own what was not there before goes.
