@@ -117,7 +117,7 @@ const hintAnswer = "answer it in the task text, or use `ralph chat`"
 
 const hintInterrupted = "what was done until then is kept; run it again to go on"
 
-const hintRule = `a rule is an expression over tool, command, argv, path and network, such as 'tool == "shell" && argv[0] == "curl"'`
+const hintRule = `a rule is an expression over tool, command, argv, path, network and acts, such as 'tool == "shell" && argv[0] == "curl"'`
 
 func failTimeout() (Status, *Failure) {
 	return StatusTimeout, &Failure{Kind: "timeout", Message: errTimeout.Error(), Hint: "raise --timeout, or make the task smaller; what was done until then is kept"}

@@ -158,7 +158,7 @@ func ruleFault(e config.Edit) error {
 	return nil
 }
 
-const ruleHint = `a rule is an expression over tool, command, argv, path and network, such as 'tool == "shell" && argv[0] == "make"'`
+const ruleHint = `a rule is an expression over tool, command, argv, path, network and acts, such as 'tool == "shell" && argv[0] == "make"'`
 
 // configFile is the file that is to be edited.
 func (inv *invocation) configFile(project bool) (string, error) {

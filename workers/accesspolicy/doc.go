@@ -4,11 +4,10 @@
 // sight and out of the environment; there is no network but a loopback of the
 // command's own. The kernel holds the commands to it (see sandbox.Policy).
 //
-// Names through which a project could have something run elsewhere, later and
-// with the user's rights (git's configuration and hooks, editor settings, CI
-// files, start-up files of shells) are protected: existing ones are read-only,
-// and what appears under such a name is taken away after the command, put into
-// .ralph/quarantine and reported.
+// Names that act (see package acts) are protected in the user's tree: existing ones are
+// read-only, and a command cannot make one (see sandbox.Guard). Where the kernel gives no
+// means to that, what appears under such a name is taken away after the command, put into
+// .ralph/quarantine and reported. An agent's own tree is checked when its work is merged.
 //
 // It refuses to decide what may leave the sandbox, which is the policy's, and it
 // never runs a command unconfined unless it is told to.
@@ -16,5 +15,5 @@
 //	s, err := sandbox.Open(sandbox.Options{Proc: runner, Root: root, Project: root, Git: &loc, Agent: "main", Getenv: os.Getenv, Environ: os.Environ()})
 //	defer s.Close()
 //	res, rep, err := s.Run(ctx, exec.Spec{Argv: []string{"bash", "-c", "go test ./..."}, Dir: root}, accesspolicy.Call{})
-//	// rep.Denied: "the network is off …", rep.Reverted: ".vscode (…) was taken away …"
+//	// rep.Denied: "the network is off …", ".vscode could not be made …"
 package accesspolicy

@@ -84,6 +84,8 @@ func Means(layer string) string {
 		return "secrets of the home can be read, /tmp is everybody's, protected files and the git history are put back after a command, from a copy, instead of being out of its reach"
 	case "network namespace":
 		return "the filter of system calls refuses internet sockets instead, so a command has not even a loopback; sockets of other programs can be reached by their path"
+	case guardLayer:
+		return "a name that acts, which a command makes in the user's tree, is removed after the command, not refused"
 	case "Landlock":
 		return "only the mounts keep a command from writing elsewhere"
 	case "system call filter":
