@@ -171,6 +171,11 @@ func TestNamesThatActBelow(t *testing.T) {
 	w.run(s, w.root, "mv pkg/two/node_modules/dep pkg/dep || cp -r pkg/two/node_modules/dep pkg/dep; mv pkg/two/node_modules pkg/modules", accesspolicy.Call{})
 	w.gone(filepath.Join(w.root, "pkg", "dep", ".vscode"))
 	w.gone(filepath.Join(w.root, "pkg", "modules", "dep", ".vscode"))
+	w.run(s, w.root, `mkdir -p gh/workflows .github; echo x >gh/workflows/x.yml; for pair in '"gh", b".github"' '".github", b"gh"'; do python3 -c "
+import ctypes
+a, b = b$pair
+ctypes.CDLL(None).renameat2(-100, a, -100, b, 2)"; done; ln -s gh .github/workflows; mv -T gh .github; ls -R .github gh`, accesspolicy.Call{})
+	w.gone(filepath.Join(w.root, ".github", "workflows"))
 	if got := w.shell("cat pkg/one/.vscode/tasks.json pkg/two/.envrc", w.root); got != "mine\nmine" {
 		t.Errorf("they have %q", got)
 	}
@@ -209,4 +214,28 @@ func TestNamesOfTheUserMeanwhile(t *testing.T) {
 	if got := w.shell("cat .envrc sub/.vscode/tasks.json", w.root); got != "minemine" {
 		t.Errorf("it has %q", got)
 	}
+}
+
+// The links of /proc lead the supervisor elsewhere than the command: nothing is made by
+// them, neither in the tree of the command nor where the supervisor is.
+func TestNamesByLinksOfProc(t *testing.T) {
+	w := newWorld(t, true)
+	s := w.open(nil)
+	needGuard(t, w)
+	own, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(s, w.root, `exec 7<.
+for at in /proc/self/cwd /proc/thread-self/cwd /proc/1/cwd /proc/self/fd/7 /dev/fd/7 /proc/1/fd/7 /proc/$$/cwd /proc/self/root$PWD /proc/1/root$PWD; do
+for name in .envrc .git/config.worktree; do
+echo x >$at/$name; mkdir $at/$name; ln -s x $at/$name; ln a.txt $at/$name; echo x >t; mv t $at/$name; mkfifo $at/$name
+done; done 2>/dev/null
+ln -s /proc/self/cwd l; echo x >l/.envrc; ln -s /proc/self/cwd/.envrc m; echo x >m; ln -s /proc/1/cwd n; echo x >n/.envrc; rm -f l m n`, accesspolicy.Call{})
+	w.gone(filepath.Join(w.root, ".envrc"))
+	w.gone(filepath.Join(w.root, ".git", "config.worktree"))
+	if now, err := os.ReadDir("."); err != nil || len(now) != len(own) {
+		t.Errorf("the supervisor made something in its own directory: %v", err)
+	}
+	w.works(s, "echo a >/dev/stdout; echo b >/dev/fd/1; echo c 2>/dev/stderr >/dev/null; echo d | tee /proc/self/fd/1 >/dev/null")
 }

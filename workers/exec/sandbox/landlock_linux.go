@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,11 +72,15 @@ const guardedRights = unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS
 // that only a Maker makes.
 func (l Layout) rules(guarded bool) []rule {
 	var out []rule
+	var around []string
+	if guarded {
+		around = l.around()
+	}
 	for _, p := range l.Places {
 		if kind(p.Kind) != written {
 			continue
 		}
-		inTree := guarded && p.Path == l.Guard.Root
+		inTree := guarded && (p.Path == l.Guard.Root || slices.Contains(around, p.Path))
 		if p.Above >= 0 && kind(l.Places[p.Above].Kind) == written && !(guarded && within(p.Path, l.Guard.Root) && !inTree) {
 			continue
 		}

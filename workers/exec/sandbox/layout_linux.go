@@ -25,6 +25,23 @@ type Layout struct {
 // Guarded reports whether the command cannot make names of l.Guard.
 func (l Layout) Guarded() bool { return l.Guard != nil && l.Features.Guard }
 
+// around returns the writable places that the root of the Guard lies in, by all their
+// paths: what Landlock allows there it allows below the root, too.
+func (l Layout) around() []string {
+	var out []string
+	for _, above := range l.Places {
+		if above.Path == l.Guard.Root || !within(l.Guard.Root, above.Path) || kind(above.Kind) != written && kind(above.Kind) != scratch {
+			continue
+		}
+		for _, p := range l.Places {
+			if p.Source == above.Source {
+				out = append(out, p.Path)
+			}
+		}
+	}
+	return out
+}
+
 // Place is one path that differs, for a command, from what it lies in.
 type Place struct {
 	Path   string

@@ -1,13 +1,13 @@
 package sandbox
 
 import (
-	"bytes"
-	"encoding/binary"
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,13 +19,28 @@ import (
 // below the root of a Guard, unless the Guard has their names. The kernel reads the path
 // of a call from the memory of the command, which may change it after it was judged, so
 // such a call is not let through: the Maker makes the call itself, with the path that was
-// judged, on a thread with the command's mounts and rights.
+// judged, on a thread with the command's mounts and capabilities. Landlock does not hold for
+// that thread, which could not read the command's memory then; it makes names in
+// directories alone that it holds open and has found to lie below the root.
 type Maker struct {
 	guard   Guard
 	own     []string // places below the root in which the command makes names itself
+	around  []string // places that the root lies in, where all names can be made
 	refused func(path string, n acts.Name)
 	work    chan func()
+	last    owner
 }
+
+// owner is for whom a file is made, and with which mask.
+type owner struct {
+	task            string // the number of the thread
+	read            time.Time
+	umask, uid, gid int
+}
+
+// ownerTime is how long the owner of a thread is taken to be the same. Calls that change it
+// are notified; a number is not given to another thread so soon.
+const ownerTime = 3 * time.Millisecond
 
 // NewMaker starts the thread of a Maker with the mounts of the calling thread, which has
 // called Enter and not yet RestrictWatched. refused is called with each path that was not
@@ -36,7 +51,7 @@ func (l Layout) NewMaker(refused func(path string, n acts.Name)) (*Maker, error)
 		return nil, fault("open", "mount namespace", err)
 	}
 	defer func() { _ = unix.Close(mounts) }()
-	m := &Maker{guard: *l.Guard, refused: refused, work: make(chan func())}
+	m := &Maker{guard: *l.Guard, around: l.around(), refused: refused, work: make(chan func())}
 	for _, p := range l.Places {
 		if kind(p.Kind) == written && p.Path != l.Guard.Root && within(p.Path, l.Guard.Root) {
 			m.own = append(m.own, p.Path)
@@ -45,6 +60,13 @@ func (l Layout) NewMaker(refused func(path string, n acts.Name)) (*Maker, error)
 	ready := make(chan error)
 	go m.run(l, mounts, ready)
 	return m, <-ready
+}
+
+// do runs f on the thread.
+func (m *Maker) do(f func()) {
+	done := make(chan struct{})
+	m.work <- func() { defer close(done); f() }
+	<-done
 }
 
 // Close ends the thread. A nil Maker has none.
@@ -74,7 +96,7 @@ func (m *Maker) run(l Layout, mounts int, ready chan<- error) {
 	if err != nil {
 		err = fault("enter", "mount namespace", err)
 	} else {
-		err = l.drop(false)
+		err = l.drop(-1)
 	}
 	ready <- err
 	for f := range m.work {
@@ -95,27 +117,6 @@ type addFD struct {
 	source     uint32
 	number     uint32
 	descriptor uint32 // its flags
-}
-
-// creation is a call of a command that may make a name, as it is made for it.
-type creation struct {
-	m     *Maker
-	op    operation
-	paths [2]named
-	flags int
-	mode  uint32
-	// resolve are the flags of openat2(2) of that name.
-	resolve uint64
-	target  string // of a symbolic link
-	umask   int
-	uid     int // of the caller, for files
-	gid     int
-}
-
-// named is a path as a call names it.
-type named struct {
-	dir  int // descriptor of the directory; -1 for a path that begins with a slash
-	name string
 }
 
 // outcome is the answer to a call.
@@ -139,9 +140,7 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 	if !ok || ioctl(listener, ioctlValid, unsafe.Pointer(&n.id)) != 0 {
 		return false
 	}
-	done := make(chan outcome)
-	m.work <- func() { done <- c.make() }
-	o := <-done
+	o := c.make()
 	if o.goOn {
 		return false
 	}
@@ -158,118 +157,6 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 	return true
 }
 
-// read reads the arguments of a call from the registers and the memory of its thread;
-// false for a call that makes nothing, or whose arguments the kernel refuses.
-func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, ok bool) {
-	c = &creation{m: m, op: call.makes, paths: [2]named{{dir: -1}, {dir: -1}}}
-	arg := func(i int) int { return int(int32(n.args[i])) }
-	switch call.makes {
-	case makesNothing:
-		return c, false
-	case makesOpen:
-		c.flags, c.mode = arg(call.flags), uint32(n.args[call.mode])
-	case makesCreat:
-		c.flags, c.mode = unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, uint32(n.args[call.mode])
-	case makesOpen2:
-		var how [24]byte // struct open_how, its first version
-		if n.args[3] < uint64(len(how)) || !readMemory(int(n.pid), uintptr(n.args[call.mode]), how[:]) {
-			return c, false
-		}
-		c.flags, c.mode = int(binary.NativeEndian.Uint64(how[:])), uint32(binary.NativeEndian.Uint64(how[8:]))
-		c.resolve = binary.NativeEndian.Uint64(how[16:])
-	case makesDir, makesNode:
-		c.mode = uint32(n.args[call.mode])
-	case makesSymlink:
-		if c.target = readString(int(n.pid), uintptr(n.args[0])); c.target == "" {
-			return c, false
-		}
-	case makesLink, makesRename:
-		if call.mode >= 0 && int(n.nr) != unix.SYS_RENAMEAT {
-			c.flags = arg(call.mode)
-		}
-	}
-	if call.flags >= 0 || call.makes == makesOpen2 {
-		if c.flags&unix.O_CREAT == 0 || c.flags&unix.O_TMPFILE == unix.O_TMPFILE || c.flags&unix.O_PATH != 0 {
-			return c, false
-		}
-	}
-	task := strconv.Itoa(int(n.pid))
-	for i, p := range call.paths {
-		if c.paths[i], ok = m.place(n, p, task, proc, i == 0 && c.op == makesLink); !ok {
-			return c, false
-		}
-	}
-	return c, c.owner(proc, task)
-}
-
-// place opens the directory that a path begins at.
-func (m *Maker) place(n *notification, p watchedPath, task string, proc int, linked bool) (named, bool) {
-	out := named{dir: -1, name: readString(int(n.pid), uintptr(n.args[p.path]))}
-	from := "/cwd"
-	if p.dir >= 0 && int32(n.args[p.dir]) != unix.AT_FDCWD {
-		from = "/fd/" + strconv.Itoa(int(int32(n.args[p.dir])))
-	}
-	switch own := ownFile(out.name); {
-	case linked && own != "":
-		from, out.name = "/fd/"+own, "" // a file without a name yet, see open(2)
-	case strings.HasPrefix(out.name, "/"):
-		return out, true
-	case out.name == "" && !linked:
-		return out, false
-	}
-	fd, err := unix.Openat(proc, task+from, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return out, false
-	}
-	out.dir = fd
-	return out, true
-}
-
-// ownFile returns the number of a descriptor of the caller's that a path names; "" for
-// other paths.
-func ownFile(name string) string {
-	for _, dir := range []string{"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"} {
-		if number, ok := strings.CutPrefix(name, dir); ok && !strings.Contains(number, "/") {
-			return number
-		}
-	}
-	return ""
-}
-
-// owner reads for whom a file is made, and with which mask.
-func (c *creation) owner(proc int, task string) bool {
-	fd, err := unix.Openat(proc, task+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = unix.Close(fd) }()
-	buf := make([]byte, 4096)
-	n, err := unix.Read(fd, buf)
-	if err != nil {
-		return false
-	}
-	found := 0
-	for line := range bytes.Lines(buf[:max(n, 0)]) {
-		f := strings.Fields(string(line))
-		switch {
-		case len(f) == 2 && f[0] == "Umask:":
-			v, err := strconv.ParseInt(f[1], 8, 32)
-			if c.umask = int(v); err == nil {
-				found++
-			}
-		case len(f) == 5 && f[0] == "Uid:": // real, effective, saved, of the file system
-			if c.uid, err = strconv.Atoi(f[4]); err == nil {
-				found++
-			}
-		case len(f) == 5 && f[0] == "Gid:":
-			if c.gid, err = strconv.Atoi(f[4]); err == nil {
-				found++
-			}
-		}
-	}
-	return found == 3
-}
-
 func (c *creation) close() {
 	for _, p := range c.paths {
 		if p.dir >= 0 {
@@ -280,10 +167,6 @@ func (c *creation) close() {
 
 // make makes the call, on the thread of the Maker.
 func (c *creation) make() outcome {
-	unix.Umask(c.umask)
-	for set, id := range map[uintptr]int{unix.SYS_SETFSUID: c.uid, unix.SYS_SETFSGID: c.gid} {
-		_, _, _ = unix.RawSyscall(set, uintptr(id), 0, 0) // always succeeds, or leaves the id, which then is the caller's anyway
-	}
 	switch c.op {
 	case makesOpen, makesOpen2, makesCreat:
 		return c.open()
@@ -394,8 +277,7 @@ func (c *creation) move() outcome {
 	if c.op == makesLink {
 		return failed(unix.Linkat(from.fd, from.base, to.fd, to.base, c.flags))
 	}
-	var st unix.Stat_t
-	if ok && unix.Fstatat(from.fd, from.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG && c.brings(from, to) {
+	if ok && c.brings(from, to) && notFile(from) || exchange && inside && c.brings(to, from) && notFile(to) {
 		return failed(unix.EXDEV) // programs copy then, name by name
 	}
 	return failed(unix.Renameat2(from.fd, from.base, to.fd, to.base, uint(c.flags)))
@@ -405,13 +287,22 @@ func (c *creation) move() outcome {
 // renamed to.
 func (c *creation) brings(from, to resolved) bool {
 	g := c.m.guard
-	return g.Leads(to.rel) || g.IsFree(from.rel) && !g.IsFree(to.rel)
+	if to.rel == "" {
+		return false
+	}
+	return from.rel == "" || g.Leads(to.rel) || g.IsFree(from.rel) && !g.IsFree(to.rel)
+}
+
+// notFile reports whether there is something else than a file at a place.
+func notFile(p resolved) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG
 }
 
 // resolved is the directory in which a call names something.
 type resolved struct {
 	fd        int
-	base, rel string // the name, and the path relative to the root of the Guard
+	base, rel string // the name, and the path relative to the root of the Guard; "" outside
 }
 
 func (p resolved) close() {
@@ -450,7 +341,8 @@ func (c *creation) locate(at named) (p resolved, inside bool) {
 	if dir == "" {
 		dir = "."
 	}
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: c.resolve}
+	// Links of /proc lead this thread elsewhere than the command, also out of its mounts.
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: c.resolve | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(from, dir, &how)
 	if err != nil {
 		return p, false
@@ -459,21 +351,23 @@ func (c *creation) locate(at named) (p resolved, inside bool) {
 	buf := make([]byte, maxPath)
 	n, err := unix.Readlink("/proc/thread-self/fd/"+strconv.Itoa(fd), buf)
 	root := c.m.guard.Root
-	if err != nil || n <= 0 || n == len(buf) || !within(string(buf[:n]), root) {
+	if err != nil || n <= 0 || n == len(buf) {
 		return p, false
 	}
-	for _, own := range c.m.own {
-		if within(string(buf[:n]), own) {
-			return p, false
-		}
+	in := func(dir string) bool { return within(string(buf[:n]), dir) }
+	if !in(root) {
+		return p, slices.ContainsFunc(c.m.around, in)
 	}
 	p.rel = path.Join(strings.TrimPrefix(string(buf[:n]), root), base)
-	return p, true
+	return p, !slices.ContainsFunc(c.m.own, in)
 }
 
 // refuse reports whether the Guard has a name. A link, whose target can change, also
 // stands for what the Guard has below a directory of its name.
 func (c *creation) refuse(p resolved, link bool) bool {
+	if p.rel == "" {
+		return false
+	}
 	n, found := c.m.guard.Match(p.rel)
 	if !found && link {
 		found = c.m.guard.Leads(p.rel)
@@ -482,11 +376,4 @@ func (c *creation) refuse(p resolved, link bool) bool {
 		c.m.refused(path.Join(c.m.guard.Root, p.rel), n)
 	}
 	return found
-}
-
-// readMemory fills buf from the memory of a process.
-func readMemory(pid int, at uintptr, buf []byte) bool {
-	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
-	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: at, Len: len(buf)}}, 0)
-	return err == nil && n == len(buf)
 }

@@ -66,7 +66,14 @@ const listening = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FL
 
 func (l Layout) restrict(spared int, watched bool) (listener int, err error) {
 	guarded := watched && l.Guarded()
-	if err := l.drop(guarded); err != nil {
+	rules := -1
+	if l.Features.Landlock > 0 {
+		if rules, err = l.ruleset(guarded); err != nil {
+			return -1, err
+		}
+		defer func() { _ = unix.Close(rules) }()
+	}
+	if err := l.drop(rules); err != nil {
 		return -1, err
 	}
 	if !l.Features.Filter {
@@ -87,17 +94,9 @@ func (l Layout) restrict(spared int, watched bool) (listener int, err error) {
 	return -1, nil
 }
 
-// drop removes from the calling thread capabilities, new privileges and writing outside
-// of l; guarded also the names that only a Maker makes.
-func (l Layout) drop(guarded bool) error {
-	rules := -1
-	if l.Features.Landlock > 0 {
-		var err error
-		if rules, err = l.ruleset(guarded); err != nil {
-			return err
-		}
-		defer func() { _ = unix.Close(rules) }()
-	}
+// drop removes from the calling thread capabilities, new privileges and what a Landlock
+// ruleset does not allow; -1 is none.
+func (l Layout) drop(rules int) error {
 	// Landlock puts this thread and what it starts into one domain: only this keeps
 	// the command from tracing the thread and reading the process's memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

@@ -40,6 +40,7 @@ const (
 	makesSymlink // its target is the argument 0
 	makesLink
 	makesRename
+	changesOwner // of what the thread makes from then on
 )
 
 // watchedCalls lists, by number, the calls of Linux that take the path of a file and
@@ -59,6 +60,9 @@ func watchedCalls() map[int]watchedCall {
 		unix.SYS_TRUNCATE: at(-1, -1, makesNothing, 0),
 	}
 	maps.Copy(calls, watchedHere())
+	for _, nr := range [...]int{unix.SYS_UMASK, unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID, unix.SYS_SETFSUID, unix.SYS_SETFSGID} {
+		calls[nr] = watchedCall{flags: -1, makes: changesOwner}
+	}
 	return calls
 }
 
@@ -103,12 +107,20 @@ const (
 //
 // m makes what the command cannot make itself, and is closed; nil makes nothing.
 func Watch(listener, proc int, root string, m *Maker, tell func(Write), full func()) {
+	w := watcher{proc: proc, root: root, calls: watchedCalls(), told: map[string]time.Time{}, real: map[string]string{}, tell: tell}
+	if m == nil {
+		w.serve(listener, nil, full)
+		return
+	}
+	m.do(func() { w.serve(listener, m, full) })
+	m.Close()
+}
+
+func (w *watcher) serve(listener int, m *Maker, full func()) {
 	defer func() { _ = unix.Close(listener) }()
-	defer m.Close()
 	// The caller and this goroutine take turns: waking each on the other's processor is
 	// faster. Where the kernel has no such flag it is slower, and nothing else.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlFlags, syncWakeUp)
-	w := watcher{proc: proc, root: root, calls: watchedCalls(), told: map[string]time.Time{}, real: map[string]string{}, tell: tell}
 	for {
 		fds := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, -1); err == unix.EINTR {
@@ -124,10 +136,10 @@ func Watch(listener, proc int, root string, m *Maker, tell func(Write), full fun
 			full()
 			w.told[""] = time.Time{} // more than maxWrites now
 		}
-		if len(w.told) < maxWrites && root != "" {
+		if len(w.told) < maxWrites && w.root != "" {
 			w.see(&n, listener)
 		}
-		if m != nil && m.serve(&n, w.calls[int(n.nr)], listener, proc) {
+		if m != nil && m.serve(&n, w.calls[int(n.nr)], listener, w.proc) {
 			continue
 		}
 		a := answer{id: n.id, flags: goOn}

@@ -1,0 +1,169 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file reads what a call of a command is to make, for a Maker.
+
+// creation is a call of a command that may make a name, as it is made for it.
+type creation struct {
+	m     *Maker
+	op    operation
+	paths [2]named
+	flags int
+	mode  uint32
+	// resolve are the flags of openat2(2) of that name.
+	resolve uint64
+	target  string // of a symbolic link
+}
+
+// named is a path as a call names it.
+type named struct {
+	dir  int // descriptor of the directory; -1 for a path that begins with a slash
+	name string
+}
+
+// read reads the arguments of a call from the registers and the memory of its thread;
+// false for a call that makes nothing, or whose arguments the kernel refuses.
+func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, ok bool) {
+	c = &creation{m: m, op: call.makes, paths: [2]named{{dir: -1}, {dir: -1}}}
+	arg := func(i int) int { return int(int32(n.args[i])) }
+	switch call.makes {
+	case makesNothing:
+		return c, false
+	case changesOwner:
+		m.last = owner{}
+		return c, false
+	case makesOpen:
+		c.flags, c.mode = arg(call.flags), uint32(n.args[call.mode])
+	case makesCreat:
+		c.flags, c.mode = unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, uint32(n.args[call.mode])
+	case makesOpen2:
+		var how [24]byte // struct open_how, its first version
+		if n.args[3] < uint64(len(how)) || !readMemory(int(n.pid), uintptr(n.args[call.mode]), how[:]) {
+			return c, false
+		}
+		c.flags, c.mode = int(binary.NativeEndian.Uint64(how[:])), uint32(binary.NativeEndian.Uint64(how[8:]))
+		c.resolve = binary.NativeEndian.Uint64(how[16:])
+	case makesDir, makesNode:
+		c.mode = uint32(n.args[call.mode])
+	case makesSymlink:
+		if c.target = readString(int(n.pid), uintptr(n.args[0])); c.target == "" {
+			return c, false
+		}
+	case makesLink, makesRename:
+		if call.mode >= 0 && int(n.nr) != unix.SYS_RENAMEAT {
+			c.flags = arg(call.mode)
+		}
+	}
+	if call.flags >= 0 || call.makes == makesOpen2 {
+		if c.flags&unix.O_CREAT == 0 || c.flags&unix.O_TMPFILE == unix.O_TMPFILE || c.flags&unix.O_PATH != 0 {
+			return c, false
+		}
+	}
+	task := strconv.Itoa(int(n.pid))
+	for i, p := range call.paths {
+		if c.paths[i], ok = m.place(n, p, task, proc, i == 0 && c.op == makesLink); !ok {
+			return c, false
+		}
+	}
+	return c, m.become(proc, task)
+}
+
+// place opens the directory that a path begins at.
+func (m *Maker) place(n *notification, p watchedPath, task string, proc int, linked bool) (named, bool) {
+	out := named{dir: -1, name: readString(int(n.pid), uintptr(n.args[p.path]))}
+	from := "/cwd"
+	if p.dir >= 0 && int32(n.args[p.dir]) != unix.AT_FDCWD {
+		from = "/fd/" + strconv.Itoa(int(int32(n.args[p.dir])))
+	}
+	switch own := ownFile(out.name); {
+	case linked && own != "":
+		from, out.name = "/fd/"+own, "" // a file without a name yet, see open(2)
+	case strings.HasPrefix(out.name, "/"):
+		return out, true
+	case out.name == "" && !linked:
+		return out, false
+	}
+	fd, err := unix.Openat(proc, task+from, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return out, false
+	}
+	out.dir = fd
+	return out, true
+}
+
+// ownFile returns the number of a descriptor of the caller's that a path names; "" for
+// other paths.
+func ownFile(name string) string {
+	for _, dir := range []string{"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"} {
+		if number, ok := strings.CutPrefix(name, dir); ok && !strings.Contains(number, "/") {
+			return number
+		}
+	}
+	return ""
+}
+
+// become gives the thread of the Maker the owner and the mask of a thread.
+func (m *Maker) become(proc int, task string) bool {
+	now := time.Now()
+	if m.last.task == task && now.Sub(m.last.read) < ownerTime {
+		return true
+	}
+	o := owner{task: task, read: now}
+	fd, err := unix.Openat(proc, task+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	buf := make([]byte, 4096)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return false
+	}
+	found := 0
+	for line := range bytes.Lines(buf[:max(n, 0)]) {
+		f := strings.Fields(string(line))
+		switch {
+		case len(f) == 2 && f[0] == "Umask:":
+			v, err := strconv.ParseInt(f[1], 8, 32)
+			if o.umask = int(v); err == nil {
+				found++
+			}
+		case len(f) == 5 && f[0] == "Uid:": // real, effective, saved, of the file system
+			if o.uid, err = strconv.Atoi(f[4]); err == nil {
+				found++
+			}
+		case len(f) == 5 && f[0] == "Gid:":
+			if o.gid, err = strconv.Atoi(f[4]); err == nil {
+				found++
+			}
+		}
+		if found == 3 {
+			break
+		}
+	}
+	if m.last = o; found < 3 {
+		m.last = owner{}
+		return false
+	}
+	unix.Umask(o.umask)
+	for set, id := range map[uintptr]int{unix.SYS_SETFSUID: o.uid, unix.SYS_SETFSGID: o.gid} {
+		_, _, _ = unix.RawSyscall(set, uintptr(id), 0, 0) // what cannot be set is the same already: a command has no more rights
+	}
+	return true
+}
+
+// readMemory fills buf from the memory of a process.
+func readMemory(pid int, at uintptr, buf []byte) bool {
+	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
+	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: at, Len: len(buf)}}, 0)
+	return err == nil && n == len(buf)
+}
