@@ -239,3 +239,35 @@ ln -s /proc/self/cwd l; echo x >l/.envrc; ln -s /proc/self/cwd/.envrc m; echo x 
 	}
 	w.works(s, "echo a >/dev/stdout; echo b >/dev/fd/1; echo c 2>/dev/stderr >/dev/null; echo d | tee /proc/self/fd/1 >/dev/null")
 }
+
+// Many threads make, rename and remove files at a time, while signals interrupt the
+// supervisor: each gets its own descriptor, and no call fails.
+func TestManyFilesAtATime(t *testing.T) {
+	if _, err := osexec.LookPath("python3"); err != nil {
+		t.Skip("python3 is missing")
+	}
+	w := newWorld(t, true)
+	w.file(filepath.Join(w.root, "many.py"), `
+import os, threading
+bad = []
+def make(k):
+    for i in range(500):
+        n = "f%d-%d" % (k, i)
+        try:
+            fd = os.open(n, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+            if fd < 3: bad.append((n, fd))
+            os.write(fd, b"x")
+            os.close(fd)
+            os.rename(n, n + "r")
+            os.unlink(n + "r")
+        except OSError as e: bad.append((n, e))
+threads = [threading.Thread(target=make, args=(k,)) for k in range(6)]
+for t in threads: t.start()
+for t in threads: t.join()
+print("failed:", len(bad), bad[:5])
+`)
+	s := w.open(nil)
+	if out := w.works(s, "python3 many.py; rm many.py; ls"); out != "failed: 0 []\na.txt\n" {
+		t.Errorf("%s", out)
+	}
+}

@@ -106,7 +106,6 @@ func (m *Maker) run(l Layout, mounts int, ready chan<- error) {
 
 const (
 	ioctlAddFD = 0x40182103 // SECCOMP_IOCTL_NOTIF_ADDFD
-	sendFD     = 2          // SECCOMP_ADDFD_FLAG_SEND, Linux 5.14
 	maxLinks   = 40         // of one path, as in the kernel
 )
 
@@ -144,15 +143,21 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 	if o.goOn {
 		return false
 	}
+	a := answer{id: n.id, err: -int32(o.errno)}
 	if o.fd >= 0 {
-		a := addFD{id: n.id, flags: sendFD, source: uint32(o.fd), descriptor: uint32(c.flags & unix.O_CLOEXEC)}
-		_, _, o.errno = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlAddFD, uintptr(unsafe.Pointer(&a)))
+		// Not with the flag that answers as well: where a signal interrupts that, the command
+		// may get the descriptor 0 for an answer.
+		add := addFD{id: n.id, source: uint32(o.fd), descriptor: uint32(c.flags & unix.O_CLOEXEC)}
+		number, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlAddFD, uintptr(unsafe.Pointer(&add)))
+		for errno == unix.EINTR {
+			number, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlAddFD, uintptr(unsafe.Pointer(&add)))
+		}
 		_ = unix.Close(o.fd) // the command has its own
-		if o.errno == 0 {
-			return true
+		a.val, a.err = uint64(number), -int32(errno)
+		if errno != 0 {
+			a.val = 0
 		}
 	}
-	a := answer{id: n.id, err: -int32(o.errno)}
 	ioctl(listener, ioctlSend, unsafe.Pointer(&a)) // it fails when the thread was killed
 	return true
 }

@@ -147,9 +147,15 @@ func (w *watcher) serve(listener int, m *Maker, full func()) {
 	}
 }
 
+// ioctl calls ioctl(2) again where a signal interrupted it, but for the receipt of a
+// notification, which may be gone then.
 func ioctl(fd int, request uintptr, arg unsafe.Pointer) unix.Errno {
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
-	return errno
+	for {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
+		if errno != unix.EINTR || request == ioctlReceive {
+			return errno
+		}
+	}
 }
 
 type watcher struct {
