@@ -348,3 +348,21 @@ func TestStateIsOpen(t *testing.T) {
 		t.Errorf("without it: %+v", o)
 	}
 }
+
+// TestDevicesKeepTheirAttributes has a command change the mode and the times of a
+// device that it may write to: they are the system's.
+func TestDevicesKeepTheirAttributes(t *testing.T) {
+	w := newWorld(t, true)
+	before, err := os.Stat("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(w.open(nil), w.root, "chmod 644 /dev/null; touch -d 2001-01-01 /dev/null; chown 1 /dev/null", accesspolicy.Call{})
+	after, err := os.Stat("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Mode() != before.Mode() || after.ModTime() != before.ModTime() {
+		t.Errorf("%v %v became %v %v", before.Mode(), before.ModTime(), after.Mode(), after.ModTime())
+	}
+}

@@ -195,8 +195,11 @@ func (m *mounter) proc() {
 // arrange makes everything read-only and attaches the copies, the outer first.
 func (m *mounter) arrange(l Layout) {
 	var nodes []int
-	for _, path := range l.Devices {
+	for i, path := range l.Devices {
 		nodes = append(nodes, m.clone(path, m.find(path)))
+		// A device can be written to there, but its mode, owner and times, which are the
+		// system's, cannot be changed.
+		m.set(path, nodes[i], unix.MOUNT_ATTR_RDONLY)
 	}
 	m.restrict("/", unix.MOUNT_ATTR_RDONLY|deviceOff, unix.AT_RECURSIVE)
 	for i, p := range l.Places {
