@@ -83,8 +83,8 @@ type asker struct {
 	// resolve follows the symlinks of a path of its tree; nil takes paths as they
 	// are.
 	resolve func(string) (string, error)
-	// guarded says why a path of its tree always asks before it is written; nil
-	// knows of none but by its name.
+	// guarded says why a path of its tree always asks before it is written, with the class
+	// of names that act, and whether there is something; nil knows of none.
 	guarded func(string) (why, class string, exists bool)
 }
 

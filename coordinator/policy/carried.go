@@ -51,7 +51,7 @@ func (c call) placeholders() []string {
 	return list
 }
 
-// feedable says that a command with more arguments, which nobody sees, is still
+// feedable reports whether a command with more arguments, which are not seen, is still
 // that command: its program is known, and runs nothing that an argument names.
 func feedable(words []word, placeholders []string) bool {
 	for len(words) > 0 {
@@ -71,7 +71,7 @@ func feedable(words []word, placeholders []string) bool {
 	return false
 }
 
-// feeds says that a program runs what its arguments say.
+// feeds reports whether a program runs what its arguments say.
 func (c call) feeds() bool {
 	switch c.program {
 	case "docker", "podman":
@@ -107,7 +107,7 @@ func (r *reader) found(c call) {
 	}
 }
 
-// scripted says that the script of a shell holds the name of a file, which may be
+// scripted reports whether the script of a shell holds the name of a file, which may be
 // a command.
 func scripted(words []word) bool {
 	given := false

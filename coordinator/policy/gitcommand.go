@@ -227,8 +227,8 @@ func (g gitCommand) commands() (list []string) {
 	return list
 }
 
-// setsGit says that a git command writes a configuration with which git runs
-// something, here or in a clone, or one that cannot be read.
+// setsGit reports whether a git command writes a setting with which git runs a program,
+// here or in a clone, or one that cannot be read.
 func (c call) setsGit() bool {
 	harmless := []string{"", "true", "false", ":", "cat"}
 	at := slices.IndexFunc(c.words, func(w word) bool { return slices.Contains([]string{"config", "clone", "init"}, w.text) })

@@ -78,7 +78,7 @@ func readWrapper(fields []string) wrapper {
 	return w
 }
 
-// runsProgram says that a program runs another because the variable is set.
+// runsProgram reports whether a program runs another because the variable is set.
 func (v variable) runsProgram() bool {
 	for _, p := range runs().variables {
 		if p.name.MatchString(v.name) {
@@ -88,16 +88,16 @@ func (v variable) runsProgram() bool {
 	return false
 }
 
-// listed says that the variable is one with which a program runs another.
+// listed reports whether the variable is one with which a program runs another.
 func (v variable) listed() bool {
 	return slices.ContainsFunc(runs().variables, func(p pattern) bool { return p.name.MatchString(v.name) })
 }
 
-// tells says that the variable changes nothing but what a program is told, so
+// tells reports whether the variable changes nothing but what a program is told, so
 // that a rule for the program covers it.
 func (v variable) tells() bool { return v.known && runs().safe.MatchString(v.name) }
 
-// runsByOption says that a flag of the program names another one. A letter may be
+// runsByOption reports whether a flag of the program names another one. A letter may be
 // one of several behind a dash, and a long name may be cut short.
 func (c call) runsByOption() bool {
 	flags := runs().options[c.program]

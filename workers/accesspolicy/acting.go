@@ -2,6 +2,7 @@ package accesspolicy
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,10 +14,6 @@ import (
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 )
-
-// maxHeld bounds how many names that act are protected by mounts, each of which costs every
-// command time. The others are remembered before a command and put back after it.
-const maxHeld = 300
 
 // acting returns which names act in the tree.
 func (s *Sandbox) acting() acts.Rules {
@@ -91,9 +88,9 @@ func (s *Sandbox) ignoredDirs(loc git.Location) []string {
 	return list
 }
 
-// actingNames returns the names in the tree that act, but for those that guardedDirs has
+// actingBelow returns the names in the tree that act, but for those that guardedDirs has
 // and for classes that a rule allows; relative to the root, sorted, none below another.
-func (s *Sandbox) actingNames(allowed []string) []string {
+func (s *Sandbox) actingBelow(allowed []string) []string {
 	rules := s.acting()
 	rules.Allow = allowed
 	n := s.nested
@@ -118,7 +115,7 @@ func (s *Sandbox) takeActing(w *watch, say func(string, ...any)) {
 		return
 	}
 	rules := s.acting()
-	for _, rel := range s.actingNames(w.allowed) {
+	for _, rel := range s.actingBelow(w.allowed) {
 		path := filepath.Join(s.o.Root, rel)
 		if _, there := w.acting[rel]; there {
 			continue
@@ -132,7 +129,7 @@ func (s *Sandbox) takeActing(w *watch, say func(string, ...any)) {
 // rememberActing notes which names that act are there.
 func (s *Sandbox) rememberActing(w *watch, allowed []string) {
 	w.allowed, w.acting = allowed, map[string]bool{}
-	for _, rel := range s.actingNames(allowed) {
+	for _, rel := range s.actingBelow(allowed) {
 		w.acting[rel] = true
 	}
 }
@@ -150,13 +147,17 @@ func (w *watch) grantActing(rel string) {
 }
 
 // heldActing returns the names that act which mounts protect for a command.
-func (s *Sandbox) heldActing(o Call) []string {
+func (s *Sandbox) heldActing(o Call) ([]string, error) {
 	var out []string
-	for _, rel := range s.actingNames(o.Acts) {
+	for _, rel := range s.actingBelow(o.Acts) {
 		path := filepath.Join(s.o.Root, rel)
-		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 && len(out) < maxHeld {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 {
 			out = append(out, path)
 		}
 	}
-	return out
+	if len(out) > maxProtected {
+		return nil, fmt.Errorf("protect the %d names in %q that programs run or obey by themselves, such as %q: only %d can be: start Ralph in a part of it, or allow a class of them by --allow 'acts == \"editor\"'",
+			len(out), s.o.Root, s.rel(out[0]), maxProtected)
+	}
+	return out, nil
 }

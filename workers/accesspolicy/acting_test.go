@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 	"ralph/workers/exec/acts"
 )
 
@@ -196,11 +196,7 @@ func TestNamesOfTheUserMeanwhile(t *testing.T) {
 	go func() {
 		done <- w.run(s, w.root, "touch begun; while [ ! -e go ]; do sleep 0.02; done", accesspolicy.Call{})
 	}()
-	for deadline := time.Now().Add(time.Minute); ; {
-		if _, err := os.Lstat(filepath.Join(w.root, "begun")); err == nil || time.Now().After(deadline) {
-			break
-		}
-	}
+	w.shell("while [ ! -e begun ]; do sleep 0.02; done", w.root)
 	for _, name := range []string{".envrc", "sub/.vscode/tasks.json"} {
 		if err := os.MkdirAll(filepath.Join(w.root, path.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -269,5 +265,22 @@ print("failed:", len(bad), bad[:5])
 	s := w.open(nil)
 	if out := w.works(s, "python3 many.py; rm many.py; ls"); out != "failed: 0 []\na.txt\n" {
 		t.Errorf("%s", out)
+	}
+}
+
+// More names than can be protected are an error, not less protection.
+func TestTooManyNamesThatAct(t *testing.T) {
+	w := newWorld(t, true)
+	w.shell("for i in $(seq 1001); do mkdir -p p/$i; echo x >p/$i/.envrc; done", w.root)
+	s := w.open(nil)
+	run := func(call accesspolicy.Call) error {
+		_, _, err := s.Run(t.Context(), exec.Spec{Argv: []string{"true"}, Dir: w.root}, call)
+		return err
+	}
+	if err := run(accesspolicy.Call{}); err == nil || !strings.Contains(err.Error(), "--allow") {
+		t.Errorf("all of them: %v", err)
+	}
+	if err := run(accesspolicy.Call{Acts: []string{acts.Shell}}); err != nil {
+		t.Errorf("where a rule allows them: %v", err)
 	}
 }

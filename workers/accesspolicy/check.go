@@ -297,7 +297,7 @@ func (s *Sandbox) after(w *watch, replaced []string) Report {
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			was, there := d.names[name]
 			switch {
-			case !there && w.guarded && below(s.o.Root, d.path) && d.tree:
+			case !there && w.guarded && d.tree:
 				// The command could not make it.
 			case !there && slices.ContainsFunc(w.allowed, func(class string) bool { return acts.Why(class) == d.why(acts.Fold(name)) }):
 				// A rule of the user allows it.

@@ -27,8 +27,8 @@ const (
 	maxDirs = 200_000
 	// maxModules bounds how deep the repositories of submodules are nested.
 	maxModules = 8
-	// maxProtected bounds how many of the user's repositories there are in a tree:
-	// each is a mount of every command.
+	// maxProtected bounds how many of the user's repositories there are in a tree, and
+	// how many names that act: each is a mount of every command.
 	maxProtected = 1000
 )
 

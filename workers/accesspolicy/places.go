@@ -58,7 +58,11 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sa
 		}
 	}
 	if !s.child() {
-		c.Protect = append(c.Protect, s.heldActing(o)...)
+		held, err := s.heldActing(o)
+		if err != nil {
+			return nil, err
+		}
+		c.Protect = append(c.Protect, held...)
 		c.Guard = s.guard(o)
 	}
 	switch {

@@ -155,9 +155,9 @@ func (m *Maker) become(proc int, task string) bool {
 		return false
 	}
 	unix.Umask(o.umask)
-	for set, id := range map[uintptr]int{unix.SYS_SETFSUID: o.uid, unix.SYS_SETFSGID: o.gid} {
-		_, _, _ = unix.RawSyscall(set, uintptr(id), 0, 0) // what cannot be set is the same already: a command has no more rights
-	}
+	// What cannot be set is the same already: a command has no more rights.
+	_, _, _ = unix.RawSyscall(unix.SYS_SETFSGID, uintptr(o.gid), 0, 0)
+	_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(o.uid), 0, 0)
 	return true
 }
 
