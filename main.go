@@ -17,6 +17,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
@@ -38,6 +39,10 @@ var version, commit, date string
 
 func main() {
 	exec.Init()
+	if err := addresses(); err != nil {
+		fmt.Fprintln(os.Stderr, "ralph: error:", err)
+		os.Exit(1)
+	}
 	var do atomic.Pointer[func(n int)] // what further signals do; the chat counts its own
 	ctx, release := interrupts.WatchAgain(context.Background(), func(n int) {
 		if again := do.Load(); again != nil {
@@ -49,6 +54,18 @@ func main() {
 	code := run(ctx, &do, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	release()
 	os.Exit(code)
+}
+
+// addresses returns an error when a limit leaves less address space than Ralph and its
+// commands work with: Go ends a program that gets no more with a dump and exit 2. Below about
+// 1.3 GiB that happens before main.
+func addresses() error {
+	const least = 2 << 30
+	var now syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_AS, &now) == nil && now.Cur < least {
+		return fmt.Errorf("start: the address space is limited to %d MiB (ulimit -v), and Ralph needs at least %d; raise it, or bound commands by --command-memory instead", now.Cur>>20, least>>20)
+	}
+	return nil
 }
 
 // run is the whole program but for the process: the exit code is its result.

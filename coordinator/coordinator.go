@@ -134,6 +134,9 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.Getenv != nil {
 		method = o.Getenv("RALPH_PROC")
 	}
+	if o.Proc != nil {
+		o.Proc.Bound(exec.Bounds{Memory: o.Config.SessionMemory, Output: o.Config.SessionOutput})
+	}
 	c := &Coordinator{own: exec.New(exec.Options{Method: method, Project: o.Root}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}}
 	c.totals.Started = o.Now()
 	c.userState = sync.OnceValue(o.userState)
@@ -142,6 +145,9 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 		c.warn(w)
 	}
 	held := c.confined()
+	if held.NoRoom != nil {
+		return nil, &Error{Op: "try out the sandbox of", Path: o.Root, Err: held.NoRoom, Hint: held.WaysOut(), Status: StatusFailed}
+	}
 	rules, err := policy.Compile(policy.Rules{Allow: o.Config.Allow, Deny: o.Config.Deny, Sandbox: policy.Sandbox(o.Config.Sandbox), Confined: held.Complete, Missing: lacking(held)})
 	if err != nil {
 		return nil, c.ruleError(err)

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
-	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/external"
@@ -106,24 +104,33 @@ func (c *Coordinator) drive(ctx context.Context, l *agent.Loop, e *errand, st *s
 			told = append(told, m.Text)
 		}
 	}
-	call, temp, err := c.leash(st, adapter)
+	if end.Err = c.unheld(adapter.Name); end.Err != nil {
+		return end
+	}
+	environ := os.Environ()
+	if c.opt.Getenv != nil {
+		environ = append(environ, "HOME="+c.opt.Getenv("HOME"))
+	}
+	own, err := adapter.Private(context.WithoutCancel(ctx), environ, st.root, c.cfg.Sandbox != string(policy.SandboxOff))
 	if err != nil {
 		end.Err = err
 		return end
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // a name in the temp directory is all that could stay
 	began := time.Now()
 	res := external.Run(ctx, external.Request{
-		Adapter: adapter, Prompt: strings.Join(told, "\n\n"), Dir: st.root, Model: e.order.Model, Environ: os.Environ(), Held: true, Temp: temp,
+		Adapter: adapter, Prompt: strings.Join(told, "\n\n"), Dir: st.root, Model: e.order.Model, Environ: environ, Env: own.Environ(), Held: true, Temp: own.Dir(),
 		Events: l.Emit,
 		Start: func(ctx context.Context, sp exec.Spec) (exec.Result, error) {
-			got, rep, err := st.cage.Run(ctx, sp, call)
+			got, rep, err := st.cage.Run(ctx, sp, own.Call())
 			for _, r := range rep.Reverted {
 				c.warn(fmt.Sprintf("after %s: %s", adapter.Name, r))
 			}
 			return got, err
 		},
 	})
+	for _, line := range own.Close() {
+		c.warn(adapter.Name + ": " + line)
+	}
 	e.mu.Lock()
 	e.foreign = &res
 	e.mu.Unlock()
@@ -141,27 +148,6 @@ func (c *Coordinator) unheld(name string) error {
 	}
 	return &Error{Op: "run agent", Path: name, Err: fmt.Errorf("it cannot be confined here: %s", held), Status: StatusDenied,
 		Hint: "--sandbox off runs it without: the flag is your consent"}
-}
-
-// leash is what a program may touch: the tree of its agent and its own state, and
-// the network, without which it could not work. temp is a directory for its
-// files, which the caller removes.
-func (c *Coordinator) leash(st *station, adapter external.Adapter) (call accesspolicy.Call, temp string, err error) {
-	if err := c.unheld(adapter.Name); err != nil {
-		return call, "", err
-	}
-	room := filepath.Join(c.stateDir(), "runs")
-	if err = os.MkdirAll(room, 0o700); err == nil {
-		temp, err = os.MkdirTemp(room, ".agent-")
-	}
-	if err != nil {
-		return call, "", fmt.Errorf("make a directory for agent %s: %w", adapter.Name, err)
-	}
-	home := ""
-	if c.opt.Getenv != nil {
-		home = c.opt.Getenv("HOME")
-	}
-	return accesspolicy.Call{Network: true, State: append(adapter.Places(home), temp)}, temp, nil
 }
 
 // foreignEnd is the end of a run of a program as that of a loop.

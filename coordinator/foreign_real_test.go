@@ -65,18 +65,19 @@ func geminiModel(t *testing.T, command, word string) string {
 	return s.URL
 }
 
-// The real program works on a task in the sandbox: with its own state, without the
-// rest of the home and the user's tree, and its work is checked, committed, merged
+// The real program works on a task in the sandbox: with a copy of its state, the hosts of
+// its model and no others, without the rest of the home and the user's tree, and its work is checked, committed, merged
 // and counted as any other's.
 func TestRealGeminiWorksOnATask(t *testing.T) {
 	bin := geminiBin(t)
 	needsSandbox(t)
 	p := foreign(t, "exit 1\n")
-	p.userConfig = "agents:\n  gemini:\n    model: gemini-2.5-flash\n    state: [" + os.Getenv("RALPH_TEST_AGENT_CLI") + "]\n" // or it asks which model to take; and it may be installed below /tmp
+	p.userConfig = "agents:\n  gemini:\n    model: gemini-2.5-flash\n" // or it asks which model to take
 	delete(p.flags, "sandbox")
 	home := filepath.Join(p.root, "tool", "home") // the sandbox has a /tmp of its own
+	const settings = `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"disableAutoUpdate":true,"disableUpdateNag":true}}`
 	for name, text := range map[string]string{
-		".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"disableAutoUpdate":true,"disableUpdateNag":true}}`,
+		".gemini/settings.json": settings,
 		".ssh/id_rsa":           "a secret of the user", ".bashrc": "as it was\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700); err != nil {
@@ -86,7 +87,7 @@ func TestRealGeminiWorksOnATask(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	url := geminiModel(t, `echo good > one.txt; cat ~/.ssh/id_rsa > seen.txt; echo bad > ~/.bashrc; touch ~/.gemini/its-own; touch `+p.path("README.new")+`; echo "$OTHER_TOKEN" >> seen.txt; true`, "Written.\n\n<promise>COMPLETE</promise>")
+	url := geminiModel(t, `echo good > one.txt; cat ~/.ssh/id_rsa > seen.txt; echo bad > ~/.bashrc; echo '{"hooks":{}}' > ~/.gemini/settings.json; touch ~/.gemini/its-own || echo no-state > one.txt; (exec 3<>/dev/tcp/127.0.0.2/3128 && printf 'CONNECT registry.npmjs.org:443 HTTP/1.1\r\n\r\n' >&3 && head -1 <&3) >> seen.txt; touch `+p.path("README.new")+`; echo "$OTHER_TOKEN" >> seen.txt; true`, "Written.\n\n<promise>COMPLETE</promise>")
 	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": t.TempDir(), "PATH": bin + ":" + os.Getenv("PATH"), "GEMINI_API_KEY": "of-the-stub", "GOOGLE_GEMINI_BASE_URL": url, "OTHER_TOKEN": "a token of the user"} {
 		t.Setenv(name, value)
 	}
@@ -111,8 +112,14 @@ func TestRealGeminiWorksOnATask(t *testing.T) {
 	if rc, err := os.ReadFile(filepath.Join(home, ".bashrc")); err != nil || string(rc) != "as it was\n" || p.read("README.new") != "" {
 		t.Errorf(".bashrc is %q, %v; README.new %q", rc, err, p.read("README.new"))
 	}
-	if _, err := os.Stat(filepath.Join(home, ".gemini", "its-own")); err != nil {
-		t.Errorf("it has no state of its own: %v", err)
+	if text, err := os.ReadFile(filepath.Join(home, ".gemini", "settings.json")); err != nil || string(text) != settings {
+		t.Errorf("its settings are %q, %v", text, err)
+	}
+	if entries, err := os.ReadDir(filepath.Join(home, ".gemini")); err != nil || len(entries) != 1 {
+		t.Errorf("its state is %v, %v", entries, err)
+	}
+	if !strings.Contains(p.read("seen.txt"), "403") || !p.warned("agents: {gemini: {hosts: [registry.npmjs.org]}}") {
+		t.Errorf("a host that is none of its maker's: %q, %v", p.read("seen.txt"), out.Warnings)
 	}
 	page := p.all(".ralph/sessions/*/iterations/*.md")
 	for _, part := range []string{"agent: gemini", "run_shell_command", "Written.", "grep -q good one.txt", "merge: merged", "220 tokens"} {

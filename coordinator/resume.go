@@ -251,7 +251,7 @@ func (c *changes) mend(ctx context.Context, run bool) (told []string) {
 	if err != nil {
 		told = append(told, "stale locks of git stay behind: "+err.Error())
 	}
-	if len(removed) > 0 {
+	if removed = append(removed, c.writes.removeLocks()...); len(removed) > 0 {
 		told = append(told, "removed "+count(len(removed), "stale lock")+" of git commands that were killed with the last Ralph")
 	}
 	list, err := c.points.List(ctx)

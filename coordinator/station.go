@@ -140,6 +140,7 @@ func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) access
 		c.events.emit(agent.Event{Type: agent.EventDecision, Status: "cache", Text: "a command fills the sandbox's build cache, which was empty",
 			Reason: "the first build takes longer; yours is not shared with what a model runs"})
 	}
+	o.Read, o.Write, o.Memory = c.cfg.SandboxRead, c.cfg.SandboxWrite, c.cfg.CommandMemory
 	if c.opt.Getenv != nil {
 		o.UserConfig = filepath.Dir(config.UserFile(c.opt.Getenv))
 	}

@@ -240,6 +240,15 @@ func (l *writeLog) join() {
 	}
 }
 
+// removeLocks removes the locks of git that commands left which were killed with their
+// Ralph, and returns their paths. It is called before load, which takes their records over.
+func (l *writeLog) removeLocks() (removed []string) {
+	for _, left := range exec.LeftRecords(l.place()) {
+		removed = append(removed, accesspolicy.RemoveLocks(l.root, left.Writes)...)
+	}
+	return removed
+}
+
 // task records a change of a task.
 func (l *writeLog) task(t *taskChange) {
 	l.mu.Lock()

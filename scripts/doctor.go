@@ -18,6 +18,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/exec/sandbox"
@@ -256,6 +257,7 @@ func (d *doctor) system(ctx context.Context) {
 	}
 	d.undo(ctx, runner)
 	d.sandbox(ctx, runner)
+	d.limits(runner)
 	var parts []string
 	for _, s := range []struct {
 		name   string
@@ -278,6 +280,24 @@ func (d *doctor) system(ctx context.Context) {
 		detail += ", NO_COLOR"
 	}
 	d.add("terminal", checkOK, "", "%s", detail)
+}
+
+// limits says what commands may use.
+func (d *doctor) limits(runner *exec.Runner) {
+	c := d.inv.cfg
+	if c == nil {
+		return
+	}
+	size := func(bytes int64, none string) string {
+		if bytes <= 0 {
+			return none
+		}
+		return sizeText(bytes)
+	}
+	runner.Bound(exec.Bounds{Memory: c.SessionMemory, Output: c.SessionOutput})
+	b := runner.Bounds()
+	d.add("limits", checkOK, "", "each process %s of data (command_memory); a command %d processes and threads, files of at most %s; a session %s of memory, looked at every %v (session_memory), and %s of output in files (session_output)",
+		size(c.CommandMemory, "any amount"), sandbox.DefaultProcesses, size(accesspolicy.MaxFileBytes, ""), size(b.Memory, "any amount"), exec.MeterEvery, size(b.Output, "any amount"))
 }
 
 // undo tries whether what commands write is recorded.

@@ -54,9 +54,15 @@ func (d *doctor) agents(ctx context.Context) {
 	var all sync.WaitGroup
 	for i, a := range adapters {
 		all.Go(func() {
+			own, err := a.Private(ctx, d.inv.Environ, dir, false)
+			if err != nil {
+				found[i] = external.Health{Name: a.Name, Err: err}
+				return
+			}
 			found[i] = external.Examine(ctx, external.Request{
-				Adapter: a, Dir: dir, Environ: d.inv.Environ, Timeout: askTime, Idle: askTime, Start: runner.Run,
+				Adapter: a, Dir: dir, Environ: d.inv.Environ, Env: own.Environ(), Timeout: askTime, Idle: askTime, Start: runner.Run,
 			}, true)
+			own.Close()
 		})
 	}
 	all.Wait()

@@ -3,6 +3,7 @@ package scripts
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"ralph/coordinator/policy"
@@ -54,8 +55,13 @@ func (d *doctor) sandbox(ctx context.Context, runner *exec.Runner) {
 	}
 	status, hint := checkOK, ""
 	switch {
+	case st.NoRoom != nil:
+		lines, status, hint = []string{setting + ": " + st.String()}, checkFail, st.WaysOut()
 	case setting == string(policy.SandboxOff):
 		lines[0] = "off: commands run unsandboxed, with your rights; it could be workspace (" + st.String() + ")"
+		if os.Geteuid() == 0 {
+			lines = append(lines, "       and you are root, whose commands could read Ralph's own environment, with the API key in it")
+		}
 		status, hint = checkWarn, "run Ralph in a container or a VM when the task or the project is not to be trusted"
 	case st.None():
 		lines[0] = setting + ", but commands run unsandboxed: needs --sandbox off or a yes on a terminal"

@@ -65,7 +65,7 @@ func TestDoctorTellsOfTheSandbox(t *testing.T) {
 		if code := b.run("doctor"); code != 0 {
 			t.Fatalf("exit %d: %s", code, b.err.String())
 		}
-		for _, words := range []string{"lacks: mount namespace", "so secrets of the home can be read", "RALPH_PROC", "--sandbox off"} {
+		for _, words := range []string{"lacks: mount namespace", "so names of files in the home can be seen", "RALPH_PROC", "--sandbox off"} {
 			if !strings.Contains(b.out.String(), words) {
 				t.Errorf("lacks %q:\n%s", words, b.out.String())
 			}

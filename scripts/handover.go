@@ -337,7 +337,7 @@ func verdictOn(key, value string, flag bool, l coordinator.Live) int {
 		if value != "ask" {
 			return notTaken
 		}
-	case "allow", "check_clean", "check_setup", "check_timeout", "check_retries", "command_timeout", "max_agents", "max_depth", "max_children_per_agent", "context_window", "max_output_tokens":
+	case "allow", "sandbox_read", "sandbox_write", "command_memory", "session_memory", "session_output", "check_clean", "check_setup", "check_timeout", "check_retries", "command_timeout", "max_agents", "max_depth", "max_children_per_agent", "context_window", "max_output_tokens":
 		return strictly(flag)
 	}
 	return taken

@@ -34,6 +34,9 @@ func (inv *invocation) unfit(ctx context.Context) error {
 	if inv.form != outputJSONL || v.chosen() { // else the events tell what is done
 		inv.note("the plan: " + v.found())
 	}
+	if told := inv.actingTasks(v.Plan.Tasks); told != "" {
+		inv.note(told)
+	}
 	return nil
 }
 

@@ -34,9 +34,13 @@ type Agent struct {
 	Env []string
 	// Quota are regular expressions of messages that say its quota is used up.
 	Quota []string
-	// State are files and directories of its own, absolute or below ~/, which it
-	// sees and may change in the sandbox.
+	// State are files and directories of its own below ~/, of which it gets a copy, and
+	// others, absolute, that it sees in the sandbox.
 	State []string
+	// Credentials are files of State whose tokens come back when they are refreshed.
+	Credentials []string
+	// Hosts are those that it may call besides its maker's: NAME, NAME:PORT, *.NAME.
+	Hosts []string
 	// Timeout of one run, and how long it may print nothing; 0 is the default.
 	Timeout, Idle time.Duration
 	// From is where the entry stands, file and line.
@@ -105,7 +109,7 @@ func agentKeys(a *Agent) []Key {
 	input.Kind, input.Values = KindEnum, []string{"arg", "stdin"}
 	return []Key{
 		list("command", &a.Command), list("args", &a.Args), input, format, text("model", &a.Model),
-		list("env", &a.Env), list("quota", &a.Quota), list("state", &a.State), span("timeout", &a.Timeout), span("idle", &a.Idle),
+		list("env", &a.Env), list("quota", &a.Quota), list("state", &a.State), list("credentials", &a.Credentials), list("hosts", &a.Hosts), span("timeout", &a.Timeout), span("idle", &a.Idle),
 	}
 }
 

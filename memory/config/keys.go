@@ -55,6 +55,7 @@ type Key struct {
 
 	min, max *float64
 	adds     bool                  // the values of all sources add up
+	paths    bool                  // the values are paths, absolute or below ~/
 	may      func(value any) bool  // whether project config may set value
 	mayText  string                // what project config may do instead
 	field    func(s *Settings) any // pointer into Settings
@@ -158,12 +159,19 @@ func commonKeys() []Key {
 	deny := key("deny", KindList, "", "RULE", "refuse what matches RULE, an expression; may be repeated, and the rules of all sources add up",
 		func(s *Settings) *[]string { return &s.Deny }).proposes()
 	deny.adds = true
+	read := key("sandbox_read", KindList, "", "PATH", "let commands in the sandbox read PATH, absolute or below ~/, where it is hidden with the home; may be repeated",
+		func(s *Settings) *[]string { return &s.SandboxRead })
+	write := key("sandbox_write", KindList, "", "PATH", "let commands in the sandbox write to PATH, absolute or below ~/, besides the project",
+		func(s *Settings) *[]string { return &s.SandboxWrite }).noFlag()
+	read.adds, read.paths, write.adds, write.paths = true, true, true, true
 	return []Key{
 		key("output", KindEnum, "text", "", "what to write to standard output", func(s *Settings) *string { return &s.Output }).enum("text", "json", "jsonl"),
 		key("quiet", KindBool, "false", "", "no progress on standard error", func(s *Settings) *bool { return &s.Quiet }),
 		key("verbose", KindBool, "false", "", "more on standard error", func(s *Settings) *bool { return &s.Verbose }),
 		key("sandbox", KindEnum, "workspace", "", "what commands may touch", func(s *Settings) *string { return &s.Sandbox }).
 			enum("workspace", "read-only", "off").mayBe("read-only"),
+		read,
+		write,
 		key("allow", KindList, "", "RULE", "allow without asking what matches RULE, an expression; may be repeated",
 			func(s *Settings) *[]string { return &s.Allow }),
 		deny,
@@ -196,6 +204,9 @@ func limitKeys() []Key {
 		key("max_children_per_agent", KindInt, "10", "N", "agents that one agent may start", func(s *Settings) *int { return &s.MaxChildrenPerAgent }).mayLower(),
 		key("context_window", KindInt, "128000", "TOKENS", "size of the model's context", func(s *Settings) *int { return &s.ContextWindow }).atLeast(1000),
 		key("max_output_tokens", KindInt, "0", "TOKENS", "bound of one reply, 0 to leave it to the endpoint", func(s *Settings) *int { return &s.MaxOutputTokens }).mayLower(),
+		key("command_memory", KindBytes, "4GiB", "SIZE", "data of each process of a command in the sandbox, 0 for no limit (sanitizers of C compilers need 0)", func(s *Settings) *int64 { return &s.CommandMemory }).mayLower(),
+		key("session_memory", KindBytes, "0", "SIZE", "memory of all commands together, above which the largest is ended, 0 for half of the machine's", func(s *Settings) *int64 { return &s.SessionMemory }),
+		key("session_output", KindBytes, "2GiB", "SIZE", "output of all commands together that is kept in files, 0 for no limit", func(s *Settings) *int64 { return &s.SessionOutput }).mayLower(),
 		key("max_memory", KindBytes, "1GiB", "SIZE", "resident memory above which cached history is dropped and agents begin one after the other", func(s *Settings) *int64 { return &s.MaxMemoryBytes }).mayLower(),
 	}
 }

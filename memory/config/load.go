@@ -89,8 +89,12 @@ func (l *loader) getenv(name string) string { return l.env[name] }
 func (l *loader) set(k *Key, values []string, o Origin) error {
 	ptr := k.field(&l.cfg.Settings)
 	if list, ok := ptr.(*[]string); ok && k.adds {
-		for _, v := range values {
-			if strings.TrimSpace(v) != "" && !slices.Contains(*list, v) {
+		var more []string
+		if err := parse(*k, &more, values); err != nil {
+			return err
+		}
+		for _, v := range more {
+			if !slices.Contains(*list, v) {
 				*list = append(*list, v)
 			}
 		}

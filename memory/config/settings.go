@@ -25,10 +25,14 @@ type Settings struct {
 	Quiet   bool
 	Verbose bool
 
-	Sandbox string   // workspace, read-only or off
-	Allow   []string // permission rules, expressions
-	Deny    []string // permission rules, expressions; those of all sources add up
-	OnAsk   string   // ask, deny or fail
+	Sandbox string // workspace, read-only or off
+	// SandboxRead and SandboxWrite are paths, absolute or below ~/, that commands see or
+	// may change besides.
+	SandboxRead, SandboxWrite []string
+
+	Allow []string // permission rules, expressions
+	Deny  []string // permission rules, expressions; those of all sources add up
+	OnAsk string   // ask, deny or fail
 
 	MaxTurns            int // 0 = no limit
 	MaxTokens           int // of one run, input and output together; 0 = no limit
@@ -59,6 +63,11 @@ type Settings struct {
 	ContextWindow   int // tokens
 	MaxOutputTokens int // tokens; 0 leaves it to the endpoint
 	MaxMemoryBytes  int64
+
+	// What commands may use, in bytes.
+	CommandMemory int64 // data of each process; 0 = no limit
+	SessionMemory int64 // of all together; 0 = half of the machine's
+	SessionOutput int64 // of all together, kept in files; 0 = no limit
 
 	Retention Retention
 	History   History

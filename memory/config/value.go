@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,12 @@ import (
 // unchanged.
 func parse(k Key, ptr any, values []string) error {
 	if list, ok := ptr.(*[]string); ok {
+		for _, path := range values {
+			if rest, home := strings.CutPrefix(path, "~/"); k.paths && strings.TrimSpace(path) != "" &&
+				(!home && !filepath.IsAbs(path) || filepath.Clean("/"+rest) == "/" && !home || strings.ContainsRune(path, 0)) {
+				return fmt.Errorf("%q is not a path of a file or directory; write it as /dir/name or ~/name", path)
+			}
+		}
 		*list = slices.DeleteFunc(slices.Clone(values), func(s string) bool { return strings.TrimSpace(s) == "" })
 		return nil
 	}

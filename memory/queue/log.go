@@ -123,15 +123,20 @@ func (l *Log) adopt() error {
 	return nil
 }
 
-// clearLog moves away what stands in the place of the log and is no file.
+// clearLog moves away what stands in the place of the log and is no file, or too long
+// for one.
 func (l *Log) clearLog() error {
 	info, err := durable.Lstat(l.o.FS, l.o.path(logName))
-	if err != nil || info.Mode().IsRegular() {
+	if err != nil || info.Mode().IsRegular() && info.Size() <= maxLogBytes {
 		return nil // an error shows when it is read
+	}
+	why := "no file"
+	if info.Mode().IsRegular() {
+		why = fmt.Sprintf("longer than %d MiB", maxLogBytes>>20)
 	}
 	moved, err := l.quarantine(logName)
 	if err == nil {
-		l.warn(logName + " was no file: it is " + moved + " now")
+		l.warn(logName + " was " + why + ": it is " + moved + " now")
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -870,5 +871,29 @@ func TestForged(t *testing.T) {
 		l, found := open(t, o)
 		same(t, "replayed", found.Waiting, []queue.Entry{})
 		must(t, l.Close())
+	}
+}
+
+// A log that is too long for one neither keeps a start waiting nor fills the memory.
+func TestLongLog(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "queue.jsonl")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("{}\n"), 1_000_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := queue.Options{FS: afero.NewOsFs(), StateDir: dir}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if list, err := queue.Peek(o); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 100<<20 {
+		t.Errorf("it took %d MiB", (after.TotalAlloc-before.TotalAlloc)>>20)
+	}
+	if err := os.Truncate(path, 10<<30); err != nil {
+		t.Skip("no sparse files here: ", err)
+	}
+	if _, err := queue.Peek(o); err == nil || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("%v", err)
 	}
 }

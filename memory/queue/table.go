@@ -108,8 +108,15 @@ type table struct {
 	lost  int // bad lines that are too long to be kept
 }
 
-// maxBadBytes bounds the bad lines that are brought to quarantine.
-const maxBadBytes = 16 << 20
+const (
+	// maxBadBytes bounds the bad lines that are brought to quarantine; each counts
+	// badLineBytes at least, which it takes in memory.
+	maxBadBytes  = 16 << 20
+	badLineBytes = 64
+	// maxLogBytes bounds a log that is read. A longer one, as a hostile repository may have,
+	// would keep every start waiting.
+	maxLogBytes = 256 << 20
+)
 
 func newTable() *table { return &table{open: map[key]*record{}} }
 
@@ -117,6 +124,9 @@ func newTable() *table { return &table{open: map[key]*record{}} }
 // written or is moved to quarantine by Open, is no bad one.
 func load(fsys afero.Fs, path string, sign signer) (*table, error) {
 	t := newTable()
+	if info, err := durable.Lstat(fsys, path); err == nil && info.Size() > maxLogBytes {
+		return t, fmt.Errorf("read %q: it is longer than %d MiB, which no queue of Ralph's gets: move it away", path, maxLogBytes>>20)
+	}
 	kept := 0
 	err := durable.ReadLines(fsys, path, func(line []byte, whole bool) error {
 		t.size += int64(len(line)) + 1
@@ -128,7 +138,7 @@ func load(fsys afero.Fs, path string, sign signer) (*table, error) {
 		case kept+len(line) > maxBadBytes, line == nil:
 			t.lost++
 		default:
-			kept += len(line)
+			kept += max(len(line), badLineBytes)
 			t.bad = append(t.bad, bytes.Clone(line))
 		}
 		return nil

@@ -18,12 +18,110 @@ import (
 // acting returns which names act in the tree.
 func (s *Sandbox) acting() acts.Rules {
 	r := acts.Rules{Free: s.free()}
+	for _, rel := range s.programsBelow() {
+		parts := strings.Split(rel, "/")
+		for i, part := range parts {
+			parts[i] = acts.Fold(part)
+		}
+		r.Paths = append(r.Paths, strings.Join(parts, "/"))
+	}
 	for _, loc := range s.nestedRepos() {
 		if filepath.Base(loc.GitDir) == ".git" {
 			r.Roots = append(r.Roots, acts.Fold(s.rel(loc.Root)))
 		}
 	}
 	return r
+}
+
+// programsBelow returns the files and directories in the tree that git's configuration has
+// git run or read, relative to it.
+func (s *Sandbox) programsBelow() []string {
+	var list []string
+	if loc := s.repository(); loc == nil {
+		return nil
+	} else if s.child() {
+		list = s.hooks()
+	} else {
+		list = s.programs(loc)
+	}
+	for i, path := range list {
+		list[i] = s.rel(path)
+	}
+	return list
+}
+
+// programFiles are what git's configuration for a repository names, as it was for the files
+// that say so.
+type programFiles struct {
+	sources map[string]mark // and when they were changed
+	changed map[string]time.Time
+	list    []string
+}
+
+// programs returns the files and directories below the root of a repository that git's
+// configuration has git run or read, absolute and without links; they need not exist.
+func (s *Sandbox) programs(loc *git.Location) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.configured[loc.GitDir]; ok && known.current() {
+		return slices.Clone(known.list)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	env := []string{"HOME=" + s.o.Getenv("HOME")}
+	for _, name := range []string{"XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"} {
+		if value := s.o.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	found, err := git.Open(s.o.Own, *loc).Plumbing().Programs(ctx, s.o.Getenv("HOME"), env)
+	p := programFiles{sources: map[string]mark{}, changed: map[string]time.Time{}}
+	for _, path := range found.Sources {
+		p.sources[path], p.changed[path] = markOf(path), changeTime(path)
+	}
+	for _, path := range found.Paths {
+		for _, at := range []string{path, resolved(path)} {
+			switch {
+			case at == loc.Root: // for hooks
+				for _, name := range acts.HookNames() {
+					p.list = append(p.list, filepath.Join(at, name))
+				}
+			case below(loc.Root, at) && !below(loc.CommonDir, at):
+				p.list = append(p.list, at)
+			}
+		}
+	}
+	slices.Sort(p.list)
+	p.list = slices.Compact(p.list)
+	if s.configured == nil {
+		s.configured = map[string]programFiles{}
+	}
+	if err == nil {
+		s.configured[loc.GitDir] = p
+	}
+	return slices.Clone(p.list)
+}
+
+func (p programFiles) current() bool {
+	for path, was := range p.sources {
+		if markOf(path) != was || !changeTime(path).Equal(p.changed[path]) {
+			return false
+		}
+	}
+	return true
+}
+
+// resolved returns a path without links; of what does not exist those above it are
+// resolved.
+func resolved(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return real
+	}
+	if dir := filepath.Dir(path); dir != path {
+		return filepath.Join(resolved(dir), filepath.Base(path))
+	}
+	return path
 }
 
 // guard returns what keeps a command from making names that act in the user's tree; nil
@@ -111,19 +209,27 @@ func (s *Sandbox) actingBelow(allowed []string) []string {
 // takeActing takes away the names that act and were not there before a command, where no
 // guard kept it from making them.
 func (s *Sandbox) takeActing(w *watch, say func(string, ...any)) {
-	if w.guarded || s.child() {
+	if s.child() {
 		return
 	}
 	rules := s.acting()
+	s.mu.Lock()
+	before := w.acting
+	s.mu.Unlock()
 	for _, rel := range s.actingBelow(w.allowed) {
 		path := filepath.Join(s.o.Root, rel)
-		if _, there := w.acting[rel]; there {
+		if before[rel] || w.guarded && !isSocket(path) {
 			continue
 		}
 		if n, ok := rules.Match(rel); ok {
 			s.takeAway(path, acts.Why(n.Class), say)
 		}
 	}
+}
+
+func isSocket(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
 // rememberActing notes which names that act are there.

@@ -71,28 +71,17 @@ func (s *Sandbox) snapshots() []string {
 	return append(list, borrowed...)
 }
 
-// hooks are what the configuration of the user's repository takes from the tree
-// as hooks and further configuration, as the agent's tree has it.
+// hooks are what git's configuration for the user's repository takes from the tree as
+// programs and further configuration, as the agent's tree has it.
 func (s *Sandbox) hooks() []string {
-	if !s.child() {
-		loc := s.repository()
-		if loc == nil {
-			return nil
-		}
-		return hooksInTree(loc)
-	}
 	users, own := s.users(), s.repository()
 	if users == nil || own == nil {
 		return nil
 	}
 	var list []string
-	for _, path := range hooksInTree(users) {
-		rel, err := filepath.Rel(users.Root, path)
-		if err != nil {
-			continue
-		}
-		if real, err := filepath.EvalSymlinks(filepath.Join(own.Root, rel)); err == nil && below(own.Root, real) {
-			list = append(list, real)
+	for _, path := range s.programs(users) {
+		if rel, err := filepath.Rel(users.Root, path); err == nil && filepath.IsLocal(rel) {
+			list = append(list, filepath.Join(own.Root, rel))
 		}
 	}
 	return list

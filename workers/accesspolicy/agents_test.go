@@ -210,7 +210,7 @@ func TestAgentsWorkWithGit(t *testing.T) {
 		"git checkout -qb side HEAD~1 && echo s > s.txt && git add s.txt && git commit -qm side --no-gpg-sign && git rebase -q ralph/one && git checkout -q ralph/one && git merge -q --no-ff --no-gpg-sign -m merged side",
 		"git tag v1 && git branch -D side && git switch -q topic && git switch -q -",
 		"git reset -q --hard HEAD~1 && git reset -q --hard ORIG_HEAD && git revert --no-edit -m1 HEAD --no-gpg-sign",
-		"git config user.email other@example.org && git remote add here \"$TMPDIR/r.git\" && git init -q --bare \"$TMPDIR/r.git\" && git push -q here HEAD:main && git fetch -q here && git rev-parse here/main",
+		"git config user.email other@example.org && git remote add here \"$TMPDIR/r.git\" && git init -q --bare -b main \"$TMPDIR/r.git\" && git push -q here HEAD:main && git fetch -q here && git rev-parse here/main",
 		"git clone -q \"$TMPDIR/r.git\" \"$TMPDIR/again\" && git -C \"$TMPDIR/again\" log --oneline",
 		"git worktree add -q \"$TMPDIR/wt\" && echo w > \"$TMPDIR/wt/w.txt\" && git -C \"$TMPDIR/wt\" add w.txt && git -C \"$TMPDIR/wt\" commit -qm w --no-gpg-sign && git worktree remove \"$TMPDIR/wt\"",
 		"git submodule update -q --init && cat lib/l.txt && echo 2 > lib/l.txt && git -C lib commit -qam 'in lib' --no-gpg-sign && git add lib && git commit -qm 'lib moved' --no-gpg-sign",

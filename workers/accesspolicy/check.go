@@ -79,6 +79,14 @@ func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
 	for _, parent := range acts.Parents() {
 		dirs = append(dirs, dir{filepath.Join(root, parent), func(name string) string { return rootName(parent + "/" + name) }, true})
 	}
+	for _, rel := range s.programsBelow() {
+		dirs = append(dirs, dir{filepath.Join(root, filepath.Dir(rel)), func(name string) string {
+			if name == acts.Fold(filepath.Base(rel)) {
+				return acts.Why(acts.Hook)
+			}
+			return ""
+		}, true})
+	}
 	dirs = append(dirs, s.guardedHome()...)
 	if loc == nil || s.child() || s.overlaid() {
 		return dirs
@@ -138,6 +146,12 @@ type watch struct {
 	guarded bool            // the command can make no names that act
 	allowed []string        // classes of names that it may write
 	acting  map[string]bool // names that act, deeper than dirs, relative to the root
+	file    string          // see noteRunning
+	said    []string        // what was done meanwhile; with Sandbox.patrol.looking
+}
+
+func (w *watch) say(format string, args ...any) {
+	w.said = append(w.said, fmt.Sprintf(format, args...))
 }
 
 type watched struct {
@@ -164,8 +178,12 @@ func (s *Sandbox) before(c *sandbox.Policy, o Call) *watch {
 	if !s.overlaid() {
 		w.git = stateOf(loc)
 	}
+	s.noteRunning(w)
 	s.mu.Lock()
 	s.watches[w] = true
+	if !s.child() {
+		s.patrols()
+	}
 	s.mu.Unlock()
 	// What lies elsewhere a command cannot change: there it is the user, or another
 	// agent, who does.
@@ -281,28 +299,26 @@ func (s *Sandbox) after(w *watch, replaced []string) Report {
 	s.mu.Lock()
 	delete(s.watches, w)
 	s.mu.Unlock()
+	s.patrol.looking.Lock()
+	defer s.patrol.looking.Unlock()
+	rep.Reverted = w.said
+	if w.file != "" {
+		defer func() { _ = os.Remove(w.file) }() // the next start finds nothing to take away
+	}
 	say := func(format string, args ...any) { rep.Reverted = append(rep.Reverted, fmt.Sprintf(format, args...)) }
 	if w.kept != nil {
 		w.kept.restore(s, say)
 	}
+	s.takeNew(w, say)
 	for _, d := range w.dirs {
-		now := changeTime(d.path)
-		if now.IsZero() || now.Equal(d.changed) && w.began.Sub(now) > quiet {
+		if d.unchanged(w.began) {
 			continue
 		}
-		names, err := d.present()
-		if err != nil {
-			say("%s could not be looked at after the command: %v", s.rel(d.path), err)
-		}
+		names, _ := d.present() // said by takeNew
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			was, there := d.names[name]
 			switch {
-			case !there && w.guarded && d.tree:
-				// The command could not make it.
-			case !there && slices.ContainsFunc(w.allowed, func(class string) bool { return acts.Why(class) == d.why(acts.Fold(name)) }):
-				// A rule of the user allows it.
 			case !there:
-				s.takeAway(filepath.Join(d.path, name), d.why(acts.Fold(name)), say)
 			case was.link != "" && was != names[name]:
 				s.takeAway(filepath.Join(d.path, name), d.why(acts.Fold(name)), say)
 				if err := os.Symlink(was.link, filepath.Join(d.path, name)); err != nil {
@@ -325,9 +341,42 @@ func (s *Sandbox) after(w *watch, replaced []string) Report {
 	if s.child() {
 		s.checkClone(say)
 	}
-	s.checkRepos(w, say)
+	s.checkRepos(w.repo, false, say)
 	s.takeActing(w, say)
 	return rep
+}
+
+// unchanged reports whether no name came or went in a directory since a command began.
+func (d watched) unchanged(began time.Time) bool {
+	now := changeTime(d.path)
+	return now.IsZero() || now.Equal(d.changed) && began.Sub(now) > quiet
+}
+
+// takeNew takes away the protected names that were not there before a command, but for
+// those that it cannot have made and those that a rule of the user allows. A guard lets
+// sockets be made, which do nothing but keep the user from the name.
+func (s *Sandbox) takeNew(w *watch, say func(string, ...any)) {
+	s.mu.Lock()
+	dirs := slices.Clone(w.dirs) // Grant changes them
+	s.mu.Unlock()
+	for _, d := range dirs {
+		if d.unchanged(w.began) {
+			continue
+		}
+		names, err := d.present()
+		if err != nil {
+			say("%s could not be looked at after the command: %v", s.rel(d.path), err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			why := d.why(acts.Fold(name))
+			if w.guarded && d.tree && !isSocket(filepath.Join(d.path, name)) {
+				continue
+			}
+			if _, there := d.names[name]; !there && !slices.ContainsFunc(w.allowed, func(class string) bool { return acts.Why(class) == why }) {
+				s.takeAway(filepath.Join(d.path, name), why, say)
+			}
+		}
+	}
 }
 
 // rel is a path as the model knows it.

@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"ralph/workers/exec"
 	"ralph/workers/exec/acts"
+	"ralph/workers/exec/sandbox"
 )
 
 // What programs say when the sandbox stops them, each with the path it was about
@@ -20,6 +22,9 @@ var (
 	})
 	saysDenied = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)permission denied|operation not permitted|\bEACCES\b|\bEPERM\b|device or resource busy|\bEBUSY\b|invalid cross-device link|\bEXDEV\b`)
+	})
+	saysMissing = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)no such file|\bENOENT\b|does not exist|not found|cannot find|os error 2\b`)
 	})
 	saysNetwork = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)could not resolve (host|proxy)|name or service not known|temporary failure in name resolution|network is (unreachable|down)|` +
@@ -36,54 +41,76 @@ var (
 	pathBefore = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("(?:['\"`‘“]([^'\"`’”]+)['\"`’”]|([^\\s'\"`:(=]+))[\\s:,)(]*(?:[a-z ]{0,40}:\\s*)?$")
 	})
-	saysLimit = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)fork: (retry: )?resource temporarily unavailable|pthread_create failed|file size limit exceeded|\bEFBIG\b|file too large`)
+	saysProcesses = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)fork: (retry: )?resource temporarily unavailable|cannot fork|pthread_create failed|failed to create new OS thread|can't start new thread|unable to create native thread`)
+	})
+	saysLarge = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)file size limit exceeded|\bEFBIG\b|file too large`)
+	})
+	saysMemory = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)cannot allocate memory|out of memory|bad_alloc|\bMemoryError\b|\bENOMEM\b|memory allocation of \d+ bytes failed|virtual memory exhausted|insufficient memory for the Java|os error 12\b`)
+	})
+	saysSanitizer = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`Sanitizer failed to allocate|Sanitizer can ?not mmap|ReserveShadowMemoryRange failed`)
 	})
 )
 
-// refusedNames says which names a command was not allowed to make, a line for each class.
-func (s *Sandbox) refusedNames(refused []exec.Refusal) []string {
-	const most = 5
+// refusedNames says which names a command was not allowed to make or change, a line for
+// each class.
+func (s *Sandbox) refusedNames(refused exec.Refusals) []string {
 	var out []string
 	for _, class := range acts.Classes() {
 		var names []string
-		more := 0
-		for _, r := range refused {
-			switch {
-			case r.Class != class:
-			case len(names) < most:
+		for _, r := range refused.Names {
+			if r.Class == class {
 				names = append(names, s.rel(r.Path))
-			default:
-				more++
 			}
 		}
 		if len(names) == 0 {
 			continue
 		}
-		line := strings.Join(names, ", ")
-		if more > 0 {
-			line += fmt.Sprintf(" and %d more", more)
-		}
-		line += " could not be made in the user's tree: such a name " + acts.Why(class)
+		line := listed(names) + " could not be made or changed in the user's tree: such a name " + acts.Why(class)
 		if class != acts.Git && class != acts.Hook {
 			line += fmt.Sprintf("; the user can allow it with --allow 'acts == %q', or write it with a file tool, which asks", class)
 		}
 		out = append(out, line)
 	}
+	if refused.Undone {
+		out = append(out, "git would have changed that as well, so its whole change of the work tree was taken back: nothing is left half done")
+	}
+	if len(refused.Left) > 0 {
+		var left []string
+		for _, path := range refused.Left {
+			left = append(left, s.rel(path))
+		}
+		out = append(out, "of it these could not be taken back: "+listed(left)+"; git checkout HEAD -- PATH gives what git has of them")
+	}
 	return out
+}
+
+// listed names the first of a list.
+func listed(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // denied says what names were refused to a command, and reads from the output of one that
 // failed what the sandbox has denied it besides. That is a guess, which the words say, and
 // never longer than four lines.
-func (s *Sandbox) denied(res exec.Result, refused []exec.Refusal, o Call, background bool) []string {
+func (s *Sandbox) denied(res exec.Result, refused exec.Refusals, o Call, background bool) []string {
 	out := s.refusedNames(refused)
 	if res.ExitCode == 0 {
 		return out
 	}
 	text := strings.Join([]string{string(res.Stdout.Head), string(res.Stdout.Tail), string(res.Stderr.Head), string(res.Stderr.Tail)}, "\n")
+	if path := s.hiddenPath(text); path != "" {
+		out = append(out, "hidden by the sandbox: "+s.tilde(path)+"; the user can show it with --sandbox-read "+s.tilde(path)+" or sandbox_read in the user's configuration")
+	}
 	path, protected, found := s.deniedPath(text)
-	if slices.ContainsFunc(refused, func(r exec.Refusal) bool { return below(r.Path, path) }) {
+	if slices.ContainsFunc(refused.Names, func(r exec.Refusal) bool { return below(r.Path, path) }) {
 		found = false // it is named already
 	}
 	repository := s.readOnlyGit(path, background)
@@ -94,7 +121,7 @@ func (s *Sandbox) denied(res exec.Result, refused []exec.Refusal, o Call, backgr
 	case protected != "":
 		out = append(out, "the sandbox keeps "+s.rel(path)+" read-only, because it "+protected+"; ask for the command with outside=true, and the user decides")
 	case path != "":
-		out = append(out, "the sandbox lets commands write only in the project, /tmp and its own caches, not to "+path+"; ask for the command with outside=true, and the user decides")
+		out = append(out, "the sandbox lets commands write only in the project, /tmp and its own caches, not to "+path+"; the user can allow it with sandbox_write in the user's configuration, or you ask for the command with outside=true")
 	default:
 		out = append(out, "the sandbox lets commands write only in the project, /tmp and its own caches; ask for the command with outside=true, and the user decides")
 	}
@@ -104,10 +131,76 @@ func (s *Sandbox) denied(res exec.Result, refused []exec.Refusal, o Call, backgr
 	if saysSocket().MatchString(text) {
 		out = append(out, "the sandbox hides the sockets of other programs, as docker's and the desktop's; ask for the command with outside=true, and the user decides")
 	}
-	if saysLimit().MatchString(text) || res.Signal == "SIGXFSZ" {
-		out = append(out, "the sandbox limits how many processes there are and how large a file gets")
+	if saysProcesses().MatchString(text) {
+		out = append(out, fmt.Sprintf("the sandbox limits the processes and threads of a command: %d at a time", sandbox.DefaultProcesses))
+	}
+	if saysLarge().MatchString(text) || res.Signal == "SIGXFSZ" {
+		out = append(out, "the sandbox limits how large a file gets: "+size(MaxFileBytes))
+	}
+	switch {
+	case s.o.Memory <= 0:
+	case saysSanitizer().MatchString(text):
+		out = append(out, "command_memory limits the data of each process, and sanitizers reserve more; the user can lift it with --command-memory 0")
+	case saysMemory().MatchString(text):
+		out = append(out, "command_memory limits the data of each process to "+size(s.o.Memory)+", which may be why; the user can raise it with --command-memory SIZE (0 is no limit)")
 	}
 	return out
+}
+
+// bounded says which bound of the session a command met.
+func bounded(res exec.Result) []string {
+	switch res.Limit {
+	case exec.KeyMemory:
+		return []string{"the command was ended: all commands together used more memory than session_memory allows, and it the most; the user can raise it with --session-memory SIZE"}
+	case exec.KeyOutput:
+		return []string{"no more of the output was kept: the files with output of this session have reached session_output; the user can raise it with --session-output SIZE"}
+	}
+	return nil
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	if bytes >= 1<<30 {
+		return strconv.FormatFloat(float64(bytes)/(1<<30), 'f', -1, 64) + " GiB"
+	}
+	return strconv.FormatFloat(float64(bytes)/(1<<20), 'f', -1, 64) + " MiB"
+}
+
+// hiddenPath finds the line that tells of a file that is there and that commands do not
+// see, and returns its path; "" without one.
+func (s *Sandbox) hiddenPath(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		at := saysMissing().FindStringIndex(line)
+		if at == nil {
+			if at = saysDenied().FindStringIndex(line); at == nil {
+				continue
+			}
+		}
+		if path := s.pathIn(line, at); path != "" && s.conceals(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+// conceals reports whether what is at a path is hidden with the home.
+func (s *Sandbox) conceals(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	holds := func(dir string) bool { return below(dir, real) }
+	seen := slices.Concat(s.workTree(), s.tools().shown, s.named(s.o.Read), s.named(s.o.Write), []string{s.o.Root, s.o.Project})
+	return slices.ContainsFunc(s.homes(), holds) && (!slices.ContainsFunc(seen, holds) || slices.ContainsFunc(s.tools().secrets, holds))
+}
+
+// tilde is a path as the user writes it.
+func (s *Sandbox) tilde(path string) string {
+	if rest, found := strings.CutPrefix(path, s.home+"/"); found && s.home != "" {
+		return "~/" + rest
+	}
+	return path
 }
 
 // deniedPath finds the line that tells of a write which the sandbox refuses.
@@ -122,7 +215,10 @@ func (s *Sandbox) deniedPath(text string) (path, protected string, found bool) {
 				continue
 			}
 		}
-		path := s.named(line, at)
+		path := s.pathIn(line, at)
+		if !readOnly && path != "" && s.conceals(path) {
+			continue // it cannot even be read
+		}
 		if readOnly && s.readOnlyGit(path, true) != "" {
 			return path, "", true
 		}
@@ -136,8 +232,8 @@ func (s *Sandbox) deniedPath(text string) (path, protected string, found bool) {
 	return "", "", false
 }
 
-// named is the path that a line is about, absolute; "" when it names none.
-func (s *Sandbox) named(line string, words []int) string {
+// pathIn is the path that a line is about, absolute; "" when it names none.
+func (s *Sandbox) pathIn(line string, words []int) string {
 	path := ""
 	if m := pathAfter().FindStringSubmatch(line[words[1]:]); m != nil {
 		path = m[1]
@@ -184,6 +280,7 @@ func (s *Sandbox) outside(path string) bool {
 		return true
 	}
 	open := []string{s.o.Root, "/tmp", "/var/tmp", "/dev", "/proc"}
+	open = append(open, s.named(s.o.Write)...)
 	s.mu.Lock()
 	for _, c := range s.leased {
 		open = append(open, c.Path)

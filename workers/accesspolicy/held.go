@@ -188,7 +188,7 @@ func (s *Sandbox) checkReplaced(h *hold, replaced []string, say func(string, ...
 	}
 	for _, path := range append(found, filepath.Join(s.o.Root, ".git")) {
 		if _, err := os.Lstat(path); err == nil && lost(path, replaced) {
-			s.checkRepo(path, say)
+			s.checkRepo(path, false, say)
 		}
 	}
 }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
+	"syscall"
 
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
@@ -18,6 +21,7 @@ import (
 type history struct {
 	layers *publish.History // nil: it is shown read-only
 	why    string           // there are none
+	said   *sync.Once       // of why
 }
 
 // maxLayers bounds how many repositories a command sees through layers, which cost
@@ -50,10 +54,12 @@ func (s *Sandbox) layersOf(loc git.Location) history {
 	if h, ok := s.histories[loc.CommonDir]; ok {
 		return h
 	}
-	var h history
+	h := history{said: &sync.Once{}}
 	var err error
 	if len(s.histories) > maxLayers {
 		h.why = fmt.Sprintf("commands see the git repository read-only: there are more than %d in the project", maxLayers)
+	} else if group := foreignGroup(loc.CommonDir, filepath.Join(loc.CommonDir, "objects"), filepath.Join(loc.CommonDir, "refs"), loc.GitDir); group != "" {
+		h.why = fmt.Sprintf("commands see the git repository read-only: it belongs to the group %s, which the kernel does not let a layer have; with chgrp -R %d %q, or Ralph started by: newgrp %s, they can write to it", group, os.Getegid(), loc.CommonDir, group)
 	} else if h.layers, err = publish.Open(s.historyOptions(loc)); err != nil {
 		h.why = err.Error()
 	}
@@ -62,6 +68,29 @@ func (s *Sandbox) layersOf(loc git.Location) history {
 	}
 	s.histories[loc.CommonDir] = h
 	return h
+}
+
+// foreignGroup returns the group of the first directory that has another one than this
+// process: the user namespace of an ordinary user's commands has no number for it, and
+// an overlay makes nothing there (EOVERFLOW). "" for none, and for root.
+func foreignGroup(dirs ...string) string {
+	if os.Geteuid() == 0 {
+		return ""
+	}
+	for _, dir := range dirs {
+		info, err := os.Stat(dir)
+		if err != nil {
+			continue
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Gid) != os.Getegid() {
+			id := strconv.Itoa(int(st.Gid))
+			if g, err := user.LookupGroupId(id); err == nil {
+				return g.Name
+			}
+			return id
+		}
+	}
+	return ""
 }
 
 // guarded are the repositories that commands cannot change: that of the tree, which
@@ -120,6 +149,9 @@ func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy) (layers, []strin
 	for _, loc := range s.guarded() {
 		h := s.layersOf(loc)
 		if h.layers == nil {
+			if own != nil && loc.CommonDir == own.CommonDir {
+				h.said.Do(func() { told = append(told, h.why) }) // git says less
+			}
 			continue
 		}
 		in := ""
@@ -155,7 +187,7 @@ func (s *Sandbox) Recover(ctx context.Context) []string {
 		loc = *own
 	}
 	told := publish.Recover(ctx, s.historyOptions(loc)).Lines()
-	return append(told, s.recoverBackups(ctx)...)
+	return slices.Concat(told, s.recoverBackups(ctx), s.recoverRunning())
 }
 
 // Settle publishes what a stop put off, and reports it. Commands have ended.

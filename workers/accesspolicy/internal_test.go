@@ -42,15 +42,15 @@ func TestDeniedNamesThePath(t *testing.T) {
 		{"FAIL: TestX", ""},
 	}
 	for _, c := range cases {
-		got := strings.Join(s.denied(exec.Result{ExitCode: 1, Stdout: exec.Capture{Head: []byte("x\n" + c.line + "\ny\n")}}, nil, Call{}, false), "\n")
+		got := strings.Join(s.denied(exec.Result{ExitCode: 1, Stdout: exec.Capture{Head: []byte("x\n" + c.line + "\ny\n")}}, exec.Refusals{}, Call{}, false), "\n")
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", c.line, got)
 		}
 	}
-	if got := s.denied(exec.Result{Stdout: exec.Capture{Head: []byte(cases[0].line)}}, nil, Call{}, false); got != nil {
+	if got := s.denied(exec.Result{Stdout: exec.Capture{Head: []byte(cases[0].line)}}, exec.Refusals{}, Call{}, false); got != nil {
 		t.Errorf("a command that succeeded: %q", got)
 	}
-	if got := s.denied(exec.Result{ExitCode: 1, Stdout: exec.Capture{Head: []byte("Could not resolve host: x")}}, nil, Call{Network: true}, false); got != nil {
+	if got := s.denied(exec.Result{ExitCode: 1, Stdout: exec.Capture{Head: []byte("Could not resolve host: x")}}, exec.Refusals{}, Call{Network: true}, false); got != nil {
 		t.Errorf("with the network: %q", got)
 	}
 }

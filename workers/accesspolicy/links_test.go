@@ -123,7 +123,7 @@ func TestLinksThatCommandsMake(t *testing.T) {
 	w.gitIn(other, "add", "-A")
 	w.gitIn(other, "-c", "commit.gpgSign=false", "commit", "-qm", "x")
 	w.gitIn(w.root, "clone", "-q", "--no-hardlinks", other, "nested")
-	s := w.open(func(o *accesspolicy.Options) { o.Project = w.root })
+	s := w.open(func(o *accesspolicy.Options) { o.Project, o.Read = w.root, []string{"~/other"} })
 	inodes := map[uint64]string{}
 	for path := range bytesOf(t, w.root, other, filepath.Join(w.root, "nested")) {
 		info, err := os.Lstat(path)

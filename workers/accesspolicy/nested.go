@@ -1,7 +1,6 @@
 package accesspolicy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -254,10 +253,11 @@ func (s *Sandbox) nestedRepos() []git.Location {
 
 // checkRepos makes the repositories harmless that commands have made, wherever in
 // the tree: they may stay, but not with anything that git would run for the user,
-// or that leads it elsewhere. Of the user's own what was not there before goes.
-func (s *Sandbox) checkRepos(w *watch, say func(string, ...any)) {
-	if !w.repo {
-		s.checkRepo(filepath.Join(s.o.Root, ".git"), say)
+// or that leads it elsewhere. Of the user's own what was not there before goes. own says
+// that the repository of the root is the user's, meanwhile that commands run.
+func (s *Sandbox) checkRepos(own, meanwhile bool, say func(string, ...any)) {
+	if !own {
+		s.checkRepo(filepath.Join(s.o.Root, ".git"), meanwhile, say)
 	}
 	n := s.nested
 	n.mu.Lock()
@@ -267,7 +267,7 @@ func (s *Sandbox) checkRepos(w *watch, say func(string, ...any)) {
 		known, users := n.users[path]
 		if !users {
 			n.commands[path] = true
-			s.checkRepo(path, say)
+			s.checkRepo(path, meanwhile, say)
 			continue
 		}
 		for _, b := range s.unsafeParts(path) {
@@ -281,8 +281,9 @@ func (s *Sandbox) checkRepos(w *watch, say func(string, ...any)) {
 	maps.DeleteFunc(n.commands, func(path string, _ bool) bool { return gone(path) })
 }
 
-// checkRepo makes one repository harmless.
-func (s *Sandbox) checkRepo(path string, say func(string, ...any)) {
+// checkRepo makes one repository harmless. Meanwhile a file may lead to what only the
+// commands see: a submodule in the layer over the user's repository.
+func (s *Sandbox) checkRepo(path string, meanwhile bool, say func(string, ...any)) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return
@@ -292,6 +293,9 @@ func (s *Sandbox) checkRepo(path string, say func(string, ...any)) {
 		return
 	}
 	target, ok := gitFile(path, info)
+	if !ok && meanwhile {
+		return
+	}
 	if loc := s.repository(); loc != nil && ok && below(loc.CommonDir, target) {
 		return // a work tree or submodule of the repository: all of that is guarded
 	}
@@ -398,7 +402,8 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 	if text, err := readFile(filepath.Join(gitDir, "commondir"), maxConfigBytes); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		// That of a linked work tree is the repository that it belongs to.
 		to := filepath.Join(gitDir, strings.TrimSpace(string(text)))
-		if err != nil || filepath.Base(filepath.Dir(gitDir)) != "worktrees" || to != filepath.Dir(filepath.Dir(gitDir)) {
+		linked := filepath.Base(filepath.Dir(gitDir)) == "worktrees" && to == filepath.Dir(filepath.Dir(gitDir))
+		if err != nil || !linked && len(text) > 0 { // an empty one is being written, and leads nowhere
 			add("commondir", "leads git to other configuration", nil)
 		}
 	}
@@ -459,41 +464,4 @@ func (s *Sandbox) borrowsInTree(path string) bool {
 		}
 	}
 	return err == nil
-}
-
-// workTrees returns the settings of a submodule's repository that name its work tree
-// as git does: by a relative path, in the tree.
-func (s *Sandbox) workTrees(gitDir string, text []byte) []string {
-	if !strings.Contains(gitDir, string(filepath.Separator)+"modules"+string(filepath.Separator)) {
-		return nil
-	}
-	var inside []string
-	for _, set := range settings(text) {
-		path, ok := strings.CutPrefix(set, "core.worktree=")
-		path = strings.TrimSpace(path)
-		if ok && path != "" && !filepath.IsAbs(path) && !strings.HasPrefix(path, `"`) && below(s.o.Root, filepath.Join(gitDir, path)) {
-			inside = append(inside, set)
-		}
-	}
-	return inside
-}
-
-// harmlessConfig is a configuration without the lines that unsafeKey refuses, up to
-// the first that cannot be read.
-func harmlessConfig(text []byte, allowed []string) []byte {
-	out := []byte{}
-	section := ""
-	for line := range bytes.Lines(text) {
-		l := strings.TrimSpace(string(line))
-		if strings.HasPrefix(l, "[") {
-			section = l + "\n"
-		}
-		switch set := settings([]byte(section + l)); {
-		case len(set) > 0 && strings.HasPrefix(set[0], unreadable):
-			return out
-		case unsafeKey([]byte(section+l), allowed) == "":
-			out = append(append(out, bytes.TrimRight(line, "\n")...), '\n')
-		}
-	}
-	return out
 }

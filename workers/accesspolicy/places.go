@@ -13,15 +13,9 @@ import (
 	"ralph/workers/git"
 )
 
-const (
-	// maxHomes bounds how many homes of other users are hidden: where there are
-	// more, they are on a server that knows its users.
-	maxHomes = 50
-)
-
 // confinement says what one command may write, and what it does not see.
 func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sandbox.Policy, error) {
-	c := &sandbox.Policy{Temp: temp, Network: o.Network, Limits: sandbox.Limits{FileBytes: maxFileBytes}}
+	c := &sandbox.Policy{Temp: temp, Network: o.Network, Limits: sandbox.Limits{FileBytes: MaxFileBytes, MemoryBytes: s.o.Memory}}
 	c.Hide = append(existing(append(s.concealed(), filepath.Join(s.o.Project, ".ralph", "control.sock"))), s.hiding()...)
 	if s.o.State != "" {
 		c.Hide = append(c.Hide, existing([]string{filepath.Join(s.o.State, "history")})...)
@@ -32,13 +26,14 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sa
 	if cache != nil {
 		c.Write, c.Overlays = append(c.Write, cache.Path), overlays(cache)
 	}
-	shown := append([]string{s.o.Root}, s.seen()...)
-	shown = append(shown, s.snapshots()...)
+	shown := slices.Concat([]string{s.o.Root}, s.tools().shown, s.snapshots(), s.workTree(), s.named(s.o.Read))
+	c.Links, c.Files = s.tools().links, s.files()
 	if s.o.ReadOnly {
 		c.Protect = existing(shown)
 		return c, nil
 	}
 	c.Write = append(c.Write, s.o.Root)
+	c.Write = append(c.Write, s.named(s.o.Write)...)
 	shown = shown[1:]
 	if s.child() {
 		shown = append(shown, s.o.Project)
@@ -86,7 +81,10 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sa
 	// What is protected is seen, so a link of the repository must not show what is
 	// hidden.
 	c.Protect = slices.DeleteFunc(existing(c.Protect), func(p string) bool {
-		if slices.ContainsFunc(c.Hide, func(h string) bool { return below(h, p) }) {
+		hides := func(h string) bool {
+			return below(h, p) && !below(h, s.o.Root) && (loc == nil || !below(h, loc.CommonDir))
+		}
+		if slices.ContainsFunc(c.Hide, hides) {
 			return true
 		}
 		return !below(s.o.Root, p) && (loc == nil || !below(loc.CommonDir, p))
@@ -95,18 +93,18 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sa
 	return c, nil
 }
 
-// opened adds to what may be written, and takes from what is hidden, the places in
-// state. A place that is a link is taken as where it leads.
-func opened(write, hide, state []string) (w, h []string) {
-	for _, p := range state {
+// opened adds places to a list of what may be written or is shown, and takes them from
+// what is hidden. A place that is a link is taken as where it leads.
+func opened(list, hide, places []string) (l, h []string) {
+	for _, p := range places {
 		real, err := filepath.EvalSymlinks(p)
 		if err != nil || !filepath.IsAbs(real) || real == string(filepath.Separator) {
 			continue
 		}
-		write = append(write, real)
+		list = append(list, real)
 		hide = slices.DeleteFunc(slices.Clone(hide), func(x string) bool { return below(real, x) })
 	}
-	return write, hide
+	return list, hide
 }
 
 // covered says that a path is where a command sees nothing but what is named.
@@ -119,16 +117,13 @@ func covered(path string) bool {
 	return false
 }
 
-// reading returns places that tools read, as far as they lie where a command sees
-// nothing: the toolchains, and the home.
-func (s *Sandbox) reading() []string {
-	paths := slices.Clone(s.tools().shown)
-	for _, p := range existing([]string{s.home, s.o.Getenv("XDG_CONFIG_HOME"), s.o.Getenv("XDG_DATA_HOME")}) {
-		if covered(p) && (p == s.home || !below(p, s.o.Root)) && !below(s.o.Root, p) {
-			paths = append(paths, p)
-		}
+// workTree returns the work tree that the root lies in, with its other modules, where that
+// is more than the root and less than a home.
+func (s *Sandbox) workTree() []string {
+	if s.o.Git == nil || s.o.Git.Root == s.o.Root || slices.ContainsFunc(s.homes(), func(h string) bool { return below(s.o.Git.Root, h) }) {
+		return nil
 	}
-	return paths
+	return []string{s.o.Git.Root}
 }
 
 // confineGit leaves of git, in the user's tree, what `git add`, `commit` and `switch` need. A work
@@ -138,7 +133,7 @@ func (s *Sandbox) confineGit(c *sandbox.Policy, loc *git.Location, o Call) {
 	if s.overlaid() {
 		// Read-only, unless layer puts a layer there.
 		c.Protect = append(c.Protect, filepath.Join(loc.Root, ".git"), loc.GitDir, loc.CommonDir)
-		c.Protect = append(c.Protect, hooksInTree(loc)...)
+		c.Protect = append(c.Protect, s.programs(loc)...)
 		return
 	}
 	c.Write = append(c.Write, loc.GitDir)
@@ -153,7 +148,7 @@ func (s *Sandbox) confineGit(c *sandbox.Policy, loc *git.Location, o Call) {
 		// Only what is fetched comes as a pack; what was packed is history.
 		c.Protect = append(c.Protect, common("objects", "pack"))
 	}
-	c.Protect = append(c.Protect, hooksInTree(loc)...)
+	c.Protect = append(c.Protect, s.programs(loc)...)
 	if loc.GitDir == loc.CommonDir {
 		c.Protect = append(c.Protect, common("worktrees"))
 		return
@@ -162,50 +157,8 @@ func (s *Sandbox) confineGit(c *sandbox.Policy, loc *git.Location, o Call) {
 	c.Write = append(c.Write, common("refs"), common("logs")) // the user's own linked worktree
 }
 
-// hooksInTree are the hooks and further configuration that the repository's
-// configuration takes from the work tree, where a command could write them. What
-// is spelled in a way that is not read here stays writable.
-func hooksInTree(loc *git.Location) []string {
-	text, err := readFile(filepath.Join(loc.CommonDir, "config"), maxConfigBytes)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	section := ""
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			section = strings.ToLower(strings.Trim(line, "[]"))
-			continue
-		}
-		key, value, _ := strings.Cut(line, "=")
-		key, value = strings.ToLower(strings.TrimSpace(key)), strings.Trim(strings.TrimSpace(value), `"`)
-		from := loc.Root
-		switch {
-		case value == "":
-			continue
-		case section == "core" && key == "hookspath":
-			if filepath.Base(value) == "_" { // husky's, which reads the hooks from above it
-				value = filepath.Dir(value)
-			}
-		case strings.HasPrefix(section, "include") && key == "path":
-			from = loc.CommonDir
-		default:
-			continue
-		}
-		if !filepath.IsAbs(value) {
-			value = filepath.Join(from, value)
-		}
-		if real, err := filepath.EvalSymlinks(value); err == nil && real != loc.Root && below(loc.Root, real) {
-			out = append(out, real)
-		}
-	}
-	return out
-}
-
 // Guarded says why a path of the tree is not to be written without a yes, with the class
-// of rules that allow it; see the function of that name. It also knows the hooks and
-// configuration that the repository has in the tree.
+// of rules that allow it; see the function of that name.
 func (s *Sandbox) Guarded(name string) (why, class string, exists bool) {
 	full := filepath.Join(s.o.Root, filepath.FromSlash(name))
 	if _, err := os.Lstat(full); err == nil {
@@ -217,12 +170,26 @@ func (s *Sandbox) Guarded(name string) (why, class string, exists bool) {
 	if why := ralphs(name); why != "" {
 		return why, "", exists
 	}
-	for _, own := range s.hooks() {
-		if below(acts.Fold(own), acts.Fold(full)) {
-			return name + " is what git runs or obeys here", acts.Hook, exists
-		}
+	if dir := s.repositoryWith(full); dir != "" {
+		return name + " makes " + dir + " a git repository, or is part of one", acts.Git, exists
 	}
 	return "", "", exists
+}
+
+// repositoryWith returns the directory that git takes for a repository of its own once a
+// path is there, by gitrepository-layout(5); "" for none.
+func (s *Sandbox) repositoryWith(path string) string {
+	for below(s.o.Root, filepath.Dir(path)) {
+		dir, name := filepath.Split(path)
+		has := func(n string) bool {
+			_, err := os.Lstat(dir + n)
+			return err == nil || n == name
+		}
+		if path = filepath.Clean(dir); has("HEAD") && (has("commondir") || has("objects") && has("refs")) {
+			return s.rel(path)
+		}
+	}
+	return ""
 }
 
 // existing leaves the paths that are there, each once, without symbolic links:
@@ -253,16 +220,18 @@ func (s *Sandbox) hiding() []string {
 }
 
 // secretPlaces returns the hidden places that exist, with the credentials of the
-// toolchains. What holds the project stays visible.
+// toolchains. The project, below one of them, stays visible, and so does what the user
+// names: of a directory with homes all of it, but for the secrets that are known.
 func (s *Sandbox) secretPlaces() []string {
+	named, homes := s.named(slices.Concat(s.o.Read, s.o.Write)), s.homes()
 	return slices.DeleteFunc(existing(append(s.hiddenPlaces(), s.tools().secrets...)), func(p string) bool {
-		holds := func(path string) bool { return path != "" && below(p, path) }
-		return p == "/" || p == s.home || holds(s.o.Root) || holds(s.o.Project) || s.o.Git != nil && (holds(s.o.Git.GitDir) || holds(s.o.Git.CommonDir))
+		names := func(n string) bool { return n == p || below(n, p) && slices.Contains(homes, p) }
+		return p == "/" || slices.ContainsFunc(named, names) || p == s.o.Root || p == s.o.Project || s.o.Git != nil && (p == s.o.Git.GitDir || p == s.o.Git.CommonDir)
 	})
 }
 
-// hiddenPlaces returns where secrets of users usually are, the homes of other users,
-// and the sockets of programs that would do for a command what it may not do itself.
+// hiddenPlaces returns the homes, where secrets of users usually are in what may be shown
+// of them, and the sockets of programs that would do for a command what it may not do itself.
 func (s *Sandbox) hiddenPlaces() []string {
 	var all []string
 	add := func(base string, names ...string) {
@@ -306,7 +275,7 @@ func (s *Sandbox) hiddenPlaces() []string {
 	add("/", strings.Fields(`etc/shadow etc/gshadow etc/ssh/ssh_host_*_key etc/sudoers etc/sudoers.d var/spool/cron var/mail
  run/docker.sock run/docker run/podman run/containerd run/crio run/libvirt run/lxd run/snapd.socket run/dbus run/systemd/private run/screen run/tmux
  run/user run/secrets var/run/secrets var/lib/docker var/lib/kubelet var/lib/lxd var/snap/lxd`)...)
-	return append(all, s.otherHomes()...)
+	return append(all, s.homes()...)
 }
 
 func secretsOfHome() []string {
@@ -327,19 +296,4 @@ func secretsOfConfig() []string {
  pypoetry/auth.toml composer/auth.json NuGet github-copilot openai anthropic claude codex gemini io.datasette.llm google-chrome chromium BraveSoftware microsoft-edge vivaldi opera
  Slack discord Signal Element Code/User/globalStorage Cursor/User/globalStorage keybase helm/registry helm/repositories.yaml argocd linode-cli scw yandex-cloud
  filezilla remmina evolution goa-1.0 KeePass keepassxc sublime-merge GitKraken JetBrains teleport tsh tea`)
-}
-
-// otherHomes are the homes of other users.
-func (s *Sandbox) otherHomes() []string {
-	out := []string{"/root"}
-	for _, base := range []string{"/home", "/Users"} {
-		entries, err := os.ReadDir(base)
-		if err != nil || len(entries) > maxHomes {
-			continue
-		}
-		for _, e := range entries {
-			out = append(out, filepath.Join(base, e.Name()))
-		}
-	}
-	return slices.DeleteFunc(out, func(p string) bool { return s.home != "" && below(p, s.home) })
 }

@@ -26,7 +26,6 @@ func TestSecretsAreOutOfSight(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(w.home, ".azure")); err != nil {
 		t.Fatal(err)
 	}
-	w.file(filepath.Join(w.home, "notes.txt"), "readable")
 	s := w.open(nil)
 	for _, p := range append(places, ".azure/token", "dotfiles/azure/token") {
 		if o := w.run(s, w.root, "cat ~/"+p+" ; ls -A ~/"+filepath.Dir(p), accesspolicy.Call{}); strings.Contains(o.out, "s3cret") {
@@ -36,7 +35,7 @@ func TestSecretsAreOutOfSight(t *testing.T) {
 	if o := w.run(s, w.root, "grep -rs s3cret-value ~ /home /root /etc 2>/dev/null", accesspolicy.Call{}); strings.Contains(o.out, "s3cret") {
 		t.Errorf("found:\n%s", o.out)
 	}
-	w.works(s, "test \"$(cat ~/notes.txt)\" = readable && git config user.email | grep -q ann")
+	w.works(s, "git config user.email | grep -q ann")
 	w.fails(s, "echo x > ~/notes.txt", "write only in the project")
 	w.fails(s, "touch ~/.bashrc", "write only in the project")
 	w.fails(s, "echo x > /etc/hosts", "/etc/hosts")

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ralph/workers/buildcache"
@@ -21,8 +23,8 @@ import (
 	"ralph/workers/tempdir"
 )
 
-// maxFileBytes bounds each file that a confined command writes.
-const maxFileBytes = 8 << 30
+// MaxFileBytes bounds each file that a confined command writes.
+const MaxFileBytes = 8 << 30
 
 // ErrClosed is returned by a Sandbox after Close.
 var ErrClosed = errors.New("the sandbox is closed")
@@ -58,6 +60,11 @@ type Options struct {
 	Environ []string
 	// UserConfig is the directory of the user's Ralph configuration.
 	UserConfig string
+	// Read and Write are paths, absolute or below ~/, that commands see, or may change,
+	// besides. What is not there, or leads to the whole file system, is left out.
+	Read, Write []string
+	// Memory bounds the data of each process of a command, in bytes; 0 is no bound.
+	Memory int64
 	// Caches are the build caches; nil for those of the Project.
 	Caches *buildcache.Store
 	// Writes is told what commands write below Root; nil is not.
@@ -79,9 +86,13 @@ type Call struct {
 	Acts []string
 	// Outside: the human approved that it runs outside the sandbox.
 	Outside bool
-	// State are files and directories, absolute, that it sees and may change
-	// besides, such as another agent's own settings. What is not there is left out.
-	State []string
+	// State are files and directories, absolute, that it sees and may change besides,
+	// such as another agent's own home; Read those that it only sees. What is not there
+	// is left out.
+	State, Read []string
+	// Serve offers it a service: see exec.Spec. It is for a command without Network, and
+	// is not called for one that is not confined.
+	Serve func(net.Listener)
 }
 
 // Report is what the sandbox has to say about a command that ended, each entry a
@@ -100,15 +111,17 @@ type Sandbox struct {
 	o      Options
 	home   string
 	layers func() Status
+	status atomic.Pointer[Status]   // see check
 	tools  func() tools             // found once
 	caches func() *buildcache.Store // opened once
 	// overlays says that an overlay of the caches can be mounted; tried once.
 	overlays func() bool
 	nested   *nested
 	guards   guards
-	seen     func() []string      // see reading
-	users    func() *git.Location // see findUsers
+	files    func() map[string]string // see made
+	users    func() *git.Location     // see findUsers
 
+	patrol   patrol
 	watchers sync.WaitGroup
 	closing  chan struct{}
 	filling  sync.Once
@@ -128,6 +141,8 @@ type Sandbox struct {
 	histories map[string]history // by git's common directory
 	ignored   freeDirs
 	backups   map[string]*backup.Backup // by git's common directory
+
+	configured map[string]programFiles // by git's directory
 }
 
 // ended is the report of a job; done is closed when it is there.
@@ -158,17 +173,17 @@ func Open(o Options) (*Sandbox, error) {
 		}
 		*p = real
 	}
-	s := &Sandbox{o: o, repo: o.Git, closing: make(chan struct{}), reports: map[*exec.Job]*ended{}, watches: map[*watch]bool{}}
+	s := &Sandbox{o: o, repo: o.Git, closing: make(chan struct{}), patrol: patrol{noticed: make(chan struct{}, 1)}, reports: map[*exec.Job]*ended{}, watches: map[*watch]bool{}}
 	if home := o.Getenv("HOME"); filepath.IsAbs(home) {
 		s.home = home
 		if real, err := filepath.EvalSymlinks(home); err == nil {
 			s.home = real
 		}
 	}
-	s.layers = sync.OnceValue(func() Status { return Check(o.Proc) })
+	s.layers = s.check
 	s.tools = sync.OnceValue(s.findTools)
 	s.nested = newNested(s.o.Root)
-	s.seen = sync.OnceValue(s.reading)
+	s.files = sync.OnceValue(s.made)
 	s.caches = sync.OnceValue(s.openCaches)
 	s.overlays = sync.OnceValue(s.tryOverlay)
 	s.users = sync.OnceValue(s.findUsers)
@@ -186,10 +201,13 @@ func (s *Sandbox) Prepare(sp exec.Spec, o Call) (exec.Spec, error) {
 func (s *Sandbox) prepare(sp exec.Spec, o Call, cache *buildcache.Cache) (exec.Spec, error) {
 	added := sp.Env
 	if s.o.Writes != nil {
-		sp.Record = exec.NewRecord(s.o.Root, s.o.Writes.Place(), s.o.Writes.Wrote)
+		sp.Record = exec.NewRecord(s.o.Root, s.o.Writes.Place(), func(list []sandbox.Write) {
+			s.o.Writes.Wrote(list)
+			s.patrol.notice(list)
+		})
 	}
 	if s.o.Off || o.Outside {
-		sp.Env = slices.Concat(exec.Environ(s.o.Environ), added)
+		sp.Env = exec.Last(slices.Concat(exec.Environ(s.o.Environ), added))
 		sp.Confine = nil
 		return sp, nil
 	}
@@ -202,9 +220,11 @@ func (s *Sandbox) prepare(sp exec.Spec, o Call, cache *buildcache.Cache) (exec.S
 		return sp, err
 	}
 	c.Write, c.Hide = opened(c.Write, c.Hide, o.State)
-	sp.Env = slices.Concat(s.environ(temp, cache, o), added)
+	c.Protect, c.Hide = opened(c.Protect, c.Hide, o.Read)
+	sp.Serve = o.Serve
+	sp.Env = exec.Last(slices.Concat(s.environ(temp, cache, o), added))
 	if sp.Confine = c; c.Guard != nil && sp.Record == nil {
-		sp.Record = exec.NewRecord(s.o.Root, "", func([]sandbox.Write) {})
+		sp.Record = exec.NewRecord(s.o.Root, "", s.patrol.notice)
 	}
 	return sp, nil
 }
@@ -243,11 +263,13 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 		// Before the tree is looked at: a work tree of the repository is one only when
 		// that has taken it over.
 		told = append(told, layers.publish(ctx, replaced)...)
+		told = append(told, s.leftLocks(sp)...)
 		rep = s.after(w, replaced)
 		rep.Reverted = slices.Concat(told, rep.Reverted, copies.end())
 		if sp.Confine != nil && err == nil {
 			rep.Denied = s.denied(res, sp.Record.Refused(), o, false)
 		}
+		rep.Denied = append(rep.Denied, bounded(res)...)
 		return err
 	})
 	return res, rep, err
@@ -287,13 +309,12 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 	var job *exec.Job
 	var w *watch
 	over := func(bool) {}
-	confined := false
 	var copies backups
 	var told []string
 	cache := s.lease(o)
-	var record *exec.Record
+	var ready exec.Spec
 	err := s.settled(sp, o, cache, func(sp exec.Spec) error {
-		confined, record = sp.Confine != nil, sp.Record
+		ready = sp
 		w = s.before(sp.Confine, o)
 		replaced := make(chan struct{})
 		if w != nil {
@@ -338,8 +359,12 @@ func (s *Sandbox) Start(ctx context.Context, sp exec.Spec, o Call) (*exec.Job, e
 		}
 		e.report = s.after(w, w.release())
 		e.report.Reverted = slices.Concat(told, e.report.Reverted, copies.end())
-		if res, over := job.Result(); over && confined {
-			e.report.Denied = s.denied(res, record.Refused(), o, true)
+		res, over := job.Result()
+		if over {
+			e.report.Reverted = append(e.report.Reverted, s.leftLocks(ready)...)
+		}
+		if over && ready.Confine != nil {
+			e.report.Denied = append(s.denied(res, ready.Record.Refused(), o, true), bounded(res)...)
 		}
 	}()
 	return job, nil
@@ -410,54 +435,6 @@ func (s *Sandbox) Fresh() (*Sandbox, error) {
 	return Open(o)
 }
 
-// tempDir makes the temp directory. It is named for the agent, below the user's
-// own place for such things.
-func (s *Sandbox) tempDir() (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return "", fmt.Errorf("prepare a command: %w", ErrClosed)
-	case s.temp != nil:
-		if info, err := os.Lstat(s.temp.Path); err == nil && info.IsDir() {
-			return s.temp.Path, nil
-		}
-		if err := s.temp.Release(); err != nil {
-			return "", err
-		}
-	}
-	base, err := filepath.EvalSymlinks(tempBase(s.o.Getenv))
-	if err != nil {
-		return "", fmt.Errorf("make a temp directory: %w", err)
-	}
-	if s.temp, err = tempdir.Make(base, plainName(s.o.Agent)); err != nil {
-		return "", err
-	}
-	return s.temp.Path, nil
-}
-
-// SweepTemp removes the temp directories of sandboxes whose process was killed.
-func SweepTemp(getenv func(string) string) error { return tempdir.Sweep(tempBase(getenv)) }
-
-func tempBase(getenv func(string) string) string {
-	if dir := getenv("TMPDIR"); filepath.IsAbs(dir) {
-		return dir
-	}
-	return "/tmp"
-}
-
-// plainName is a name that fits into a file name.
-func plainName(name string) string {
-	const most = 40
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, name)
-	return name[:min(len(name), most)]
-}
-
 // repository is that of the tree, also one that was made since the sandbox was
 // opened; nil without one.
 func (s *Sandbox) repository() *git.Location {
@@ -476,6 +453,3 @@ func (s *Sandbox) repository() *git.Location {
 	s.repo = &loc
 	return s.repo
 }
-
-// stamp names what is put away at a time.
-func stamp(now time.Time) string { return now.UTC().Format("20060102T150405.000000") }

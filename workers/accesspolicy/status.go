@@ -17,9 +17,13 @@ type Status struct {
 	Layers []supervise.Layer
 	// Missing are the names of those that do not hold.
 	Missing []string
+	// NoRoom is why it could not be found out what holds: the system, or a limit of this
+	// process, has no room for files, processes or memory; nil mostly. Missing is then no
+	// statement about the kernel.
+	NoRoom error
 }
 
-// Check tries the layers out, once in the life of r. Without a runner nothing
+// Check tries the layers out, once in the life of r and again where there was no room. Without a runner nothing
 // holds.
 func Check(r *exec.Runner) Status {
 	var s Status
@@ -29,10 +33,25 @@ func Check(r *exec.Runner) Status {
 	for _, l := range s.Layers {
 		if !l.Active && !l.Optional {
 			s.Missing = append(s.Missing, l.Name)
+			if s.NoRoom == nil && supervise.Exhausted(l.Err) {
+				s.NoRoom = l.Err
+			}
 		}
 	}
 	s.Complete = len(s.Layers) > 0 && len(s.Missing) == 0
 	return s
+}
+
+// check finds out what holds, and remembers it where there was room for that.
+func (s *Sandbox) check() Status {
+	if known := s.status.Load(); known != nil {
+		return *known
+	}
+	st := Check(s.o.Proc)
+	if st.NoRoom == nil {
+		s.status.Store(&st)
+	}
+	return st
 }
 
 // None says that commands cannot be confined at all: nothing keeps them from
@@ -67,6 +86,8 @@ func (s Status) String() string {
 		}
 	}
 	switch {
+	case s.NoRoom != nil:
+		return "it cannot be tried out now: " + s.NoRoom.Error()
 	case s.None():
 		return "nothing confines commands here"
 	case len(s.Missing) == 0:
@@ -81,9 +102,9 @@ func Means(layer string) string {
 	case "process namespace":
 		return "a command sees the user's other processes and, without Landlock's scopes, can signal them"
 	case "mount namespace":
-		return "secrets of the home can be read, /tmp is everybody's, protected files and the git history are put back after a command, from a copy, instead of being out of its reach"
+		return "names of files in the home can be seen and, without Landlock, the files be read, /tmp is everybody's, protected files and the git history are put back after a command, from a copy, instead of being out of its reach"
 	case "network namespace":
-		return "the filter of system calls refuses internet sockets instead, so a command has not even a loopback; sockets of other programs can be reached by their path"
+		return "the filter of system calls refuses internet sockets instead, so a command has not even a loopback; without mounts it refuses local sockets, too"
 	case guardLayer:
 		return "a name that acts, which a command makes in the user's tree, is removed after the command, not refused"
 	case "Landlock":
@@ -103,6 +124,9 @@ func Means(layer string) string {
 func (s Status) WaysOut() string {
 	if s.Complete {
 		return ""
+	}
+	if s.NoRoom != nil {
+		return exec.RoomHint(s.NoRoom)
 	}
 	var ways []string
 	on := func(path, value string) bool {

@@ -25,7 +25,7 @@ func besideRoots() map[string][]string {
 	return map[string][]string{
 		".cargo":            {".rustup"},
 		".asdf":             {".tool-versions", ".asdfrc"},
-		".local/share/mise": {".config/mise", ".tool-versions"},
+		".local/share/mise": {".tool-versions"},
 		".juliaup":          {".julia"},
 		".ghcup":            {".cabal"},
 		".nimble":           {".choosenim"},
@@ -33,12 +33,12 @@ func besideRoots() map[string][]string {
 	}
 }
 
-// toolchainEnv returns the variables that name a toolchain or a directory it reads.
+// toolchainEnv returns the variables that name a toolchain or what it reads, besides
+// those of homeTools.
 func toolchainEnv() []string {
-	return strings.Fields(`GOPATH GOROOT GOBIN GOMODCACHE GOENV_ROOT CARGO_HOME RUSTUP_HOME JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME ANT_HOME ANDROID_HOME
- ANDROID_SDK_ROOT ANDROID_NDK_HOME KOTLIN_HOME SDKMAN_DIR JENV_ROOT NVM_DIR FNM_DIR VOLTA_HOME NODENV_ROOT PNPM_HOME BUN_INSTALL COREPACK_HOME PYENV_ROOT POETRY_HOME
- VIRTUAL_ENV CONDA_PREFIX DOTNET_ROOT DOTNET_ROOT_X64 GEM_HOME GEM_PATH RBENV_ROOT COMPOSER_HOME MIX_HOME OPAM_SWITCH_PREFIX STACK_ROOT FLUTTER_ROOT HOMEBREW_PREFIX
- HOMEBREW_CELLAR HOMEBREW_REPOSITORY ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR SSL_CERT_FILE SSL_CERT_DIR`)
+	return strings.Fields(`GOROOT GOBIN GOMODCACHE JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME ANT_HOME ANDROID_HOME ANDROID_SDK_ROOT ANDROID_NDK_HOME KOTLIN_HOME N_PREFIX
+ COREPACK_HOME CONDA_PREFIX DOTNET_ROOT DOTNET_ROOT_X64 GEM_HOME GEM_PATH OPAM_SWITCH_PREFIX FLUTTER_ROOT HOMEBREW_CELLAR HOMEBREW_REPOSITORY
+ SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NIX_SSL_CERT_FILE`)
 }
 
 // secretsOfRoot returns the names, some of them patterns, under which tools keep
@@ -54,6 +54,7 @@ func binNames() []string { return []string{"bin", "sbin", "shims", "cmd", "libex
 type tools struct {
 	shown   []string // files and directories, real paths, to be in sight read-only
 	secrets []string // below shown
+	links   []string // symbolic links on the way to shown
 	path    string   // PATH as a command gets it
 }
 
@@ -63,12 +64,22 @@ type search struct {
 	s      *Sandbox
 	hidden []string // real paths that commands do not see, besides what is covered
 	homes  []string
+	known  []homeTool
 	done   map[string]bool   // programs and, with a slash behind, directories that were followed
 	places map[string]string // real paths of directories
 }
 
 func (s *Sandbox) findTools() tools {
-	f := search{s: s, hidden: existing(s.hiddenPlaces()), homes: append(s.otherHomes(), s.home), done: map[string]bool{}, places: map[string]string{}}
+	f := search{s: s, hidden: existing(s.hiddenPlaces()), homes: append(s.homes(), s.home), known: parseHomeTools(), done: map[string]bool{}, places: map[string]string{}}
+	for _, t := range f.known {
+		dirs := []string{filepath.Join(s.home, t.dir)}
+		for _, name := range t.env {
+			dirs = append(dirs, filepath.SplitList(s.o.Getenv(name))...)
+		}
+		for _, dir := range dirs {
+			f.tool(dir, t.shows)
+		}
+	}
 	var dirs []string
 	if path := cleanPath(s.o.Getenv("PATH"), s.o.Root, s.o.Project); path != "" {
 		dirs = filepath.SplitList(path)
@@ -78,7 +89,7 @@ func (s *Sandbox) findTools() tools {
 	}
 	for _, name := range toolchainEnv() {
 		for _, dir := range filepath.SplitList(s.o.Getenv(name)) {
-			if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) {
+			if real := f.follow(dir); real != "" {
 				f.show(real)
 			}
 		}
@@ -98,7 +109,7 @@ func (f *search) unseen(path string) bool {
 	if below(f.s.o.Root, path) || below(f.s.o.Project, path) {
 		return false
 	}
-	return covered(path) && !(covered(f.s.home) && below(f.s.home, path)) || slices.ContainsFunc(f.hidden, func(h string) bool { return below(h, path) })
+	return covered(path) || slices.ContainsFunc(f.hidden, func(h string) bool { return below(h, path) })
 }
 
 func (f *search) isShown(path string) bool {
@@ -186,16 +197,51 @@ func (f *search) place(dir string) string {
 	if real, known := f.places[dir]; known {
 		return real
 	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		real = ""
-	}
+	real := f.follow(dir)
 	f.places[dir] = real
 	if real != "" && f.unseen(real) {
 		f.show(toolRoot(real))
+		if slices.Contains(binNames(), filepath.Base(real)) {
+			f.show(filepath.Dir(real))
+		}
 		f.show(real)
 	}
 	return real
+}
+
+// follow returns the real path of path, "" when there is none, and notes the links on the
+// way that are out of sight.
+func (f *search) follow(path string) string {
+	const hops = 40
+	for range hops {
+		if !filepath.IsAbs(path) {
+			return ""
+		}
+		path = filepath.Clean(path)
+		to := ""
+		for i := 1; i <= len(path) && to == ""; i++ {
+			if i < len(path) && path[i] != '/' {
+				continue
+			}
+			if target, err := os.Readlink(path[:i]); err == nil {
+				if f.unseen(path[:i]) {
+					f.links = append(f.links, path[:i])
+				}
+				if to = target; !filepath.IsAbs(to) {
+					to = filepath.Join(filepath.Dir(path[:i]), to)
+				}
+				to = filepath.Join(to, path[i:])
+			}
+		}
+		if to == "" {
+			if _, err := os.Lstat(path); err != nil {
+				return ""
+			}
+			return path
+		}
+		path = to
+	}
+	return ""
 }
 
 // toolRoot returns the root of the toolchain that has programs in dir: the first
@@ -231,21 +277,50 @@ func endsIn(path string, names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(path, "/"+n) })
 }
 
-// show puts a file or directory into sight, but not the credentials in it. Of a
-// directory that holds more than a toolchain it shows the programs and libraries.
-func (f *search) show(path string) {
-	secret := secretNames()
-	switch {
-	case !f.unseen(path) || f.isShown(path) || endsIn(path, secret...):
+// tool shows parts of the directory of a known toolchain, some of them patterns.
+func (f *search) tool(dir string, parts []string) {
+	real := f.follow(dir)
+	if real == "" || !f.unseen(real) {
 		return
-	case f.holdsMore(path):
-		for _, name := range append(binNames(), "lib", "lib64") {
-			if sub := filepath.Join(path, name); isDir(sub) {
+	}
+	for _, part := range parts {
+		found, _ := filepath.Glob(filepath.Join(real, part)) // the patterns are ours
+		for _, path := range found {
+			if path := f.follow(path); path != "" && !f.isShown(path) && f.unseen(path) && !slices.ContainsFunc(f.homes, func(h string) bool { return h != "" && below(path, h) }) {
+				f.whole(path)
+			}
+		}
+	}
+}
+
+// show puts a file or directory into sight, but not the credentials in it. Of a known
+// toolchain it shows what homeTools lists, and of a directory that holds more than a
+// toolchain, or that no list knows and that a program keeps in a home for itself, the
+// programs and libraries.
+func (f *search) show(path string) {
+	if !f.unseen(path) || f.isShown(path) || endsIn(path, secretNames()...) {
+		return
+	}
+	_, err := os.Lstat(filepath.Join(path, "VERSION")) // of Go's archive, which may have the name of a GOPATH
+	i := slices.IndexFunc(f.known, func(t homeTool) bool { return endsIn(path, t.dir) && (t.dir != "go" || err != nil) })
+	switch {
+	case i >= 0:
+		f.tool(path, f.known[i].shows)
+		f.beside(path)
+	case f.holdsMore(path) || strings.HasPrefix(filepath.Base(path), ".") && filepath.Base(path) != ".bin" || shared(filepath.Dir(path)):
+		for _, name := range programParts() {
+			if sub := filepath.Join(path, name); f.follow(sub) == sub {
 				f.show(sub)
 			}
 		}
-		return
+	default:
+		f.whole(path)
 	}
+}
+
+// whole shows a file or directory without the credentials in it.
+func (f *search) whole(path string) {
+	secret := secretNames()
 	f.shown = append(f.shown, path)
 	hide := func(name string) {
 		found, _ := filepath.Glob(filepath.Join(path, name)) // the patterns are ours; a path that looks like one matches nothing
@@ -261,10 +336,14 @@ func (f *search) show(path string) {
 			}
 		}
 	}
+}
+
+// beside shows what the programs of a toolchain read beside its root.
+func (f *search) beside(path string) {
 	for root, names := range besideRoots() {
 		for _, name := range names {
 			if base, found := strings.CutSuffix(path, "/"+root); found {
-				if real, err := filepath.EvalSymlinks(filepath.Join(base, name)); err == nil {
+				if real := f.follow(filepath.Join(base, name)); real != "" {
 					f.show(real)
 				}
 			}
@@ -282,12 +361,12 @@ func secretNames() []string {
 }
 
 // holdsMore reports whether a directory holds more than a toolchain: a home, what
-// looks like one, what programs share, or the project.
+// looks like one, what programs share, or a project.
 func (f *search) holdsMore(dir string) bool {
 	if shared(dir) || below(dir, f.s.o.Root) || below(dir, f.s.o.Project) || slices.ContainsFunc(f.homes, func(h string) bool { return h != "" && below(dir, h) }) {
 		return true
 	}
-	return slices.ContainsFunc(strings.Fields(".profile .bashrc .bash_profile .zshrc .ssh .gnupg .config .local .gitconfig"), func(name string) bool {
+	return slices.ContainsFunc(strings.Fields(".profile .bashrc .bash_profile .zshrc .ssh .gnupg .config .local .gitconfig .git .env package.json go.mod Cargo.toml pyproject.toml"), func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
 	})

@@ -35,7 +35,7 @@ func installs() []install {
 		{name: "fnm", path: "run/fnm_multishells/1_2/bin", command: "node9", scripts: ".local/share/fnm/node-versions/v20/installation/bin/node9", reads: ".local/share/fnm/aliases/x",
 			links: "run/fnm_multishells/1_2=../../.local/share/fnm/node-versions/v20/installation", secrets: ".local/share/keyrings/login"},
 		{name: "asdf", path: ".asdf/shims", command: "node9", scripts: ".asdf/shims/node9", reads: ".asdf/installs/node/x .tool-versions"},
-		{name: "mise", path: ".local/share/mise/shims", command: "node9", scripts: ".local/bin/mise", links: ".local/share/mise/shims/node9=../../../bin/mise", reads: ".local/share/mise/installs/x .config/mise/config.toml",
+		{name: "mise", path: ".local/share/mise/shims", command: "node9", scripts: ".local/bin/mise", links: ".local/share/mise/shims/node9=../../../bin/mise", reads: ".local/share/mise/installs/x",
 			secrets: ".local/share/keyrings/login .config/gh/hosts.yml"},
 		{name: "homebrew", path: ".linuxbrew/bin .linuxbrew/sbin", command: "brewed", scripts: ".linuxbrew/Cellar/b/1/bin/brewed", links: ".linuxbrew/bin/brewed=../Cellar/b/1/bin/brewed .linuxbrew/opt/b=../Cellar/b/1",
 			reads: ".linuxbrew/Cellar/b/1/lib/x .linuxbrew/etc/x"},

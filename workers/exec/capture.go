@@ -29,7 +29,7 @@ type recorder struct {
 	spool spool
 }
 
-func newRecorder(s Spec) *recorder {
+func newRecorder(s Spec, kept *allowance) *recorder {
 	limit := s.MaxBytes
 	if limit <= 0 {
 		limit = defaultMaxBytes
@@ -38,7 +38,7 @@ func newRecorder(s Spec) *recorder {
 	if fileLimit <= 0 {
 		fileLimit = defaultMaxFileBytes
 	}
-	r := &recorder{onOutput: s.OnOutput, spool: spool{path: s.OutputFile, limit: fileLimit, redact: s.Redact}}
+	r := &recorder{onOutput: s.OnOutput, spool: spool{path: s.OutputFile, limit: fileLimit, redact: s.Redact, kept: kept}}
 	for i := range r.rings {
 		r.rings[i] = ring{headMax: limit - limit/2, tailMax: limit / 2}
 	}
@@ -71,6 +71,13 @@ func (r *recorder) capture(stream int) Capture {
 		c.File, c.FileCut = r.spool.path, r.spool.cut
 	}
 	return c
+}
+
+// full reports whether output was not kept for lack of an allowance.
+func (r *recorder) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.spool.full
 }
 
 // close closes the spool and returns its error.
@@ -126,7 +133,9 @@ type spool struct {
 	held   []byte // not in the file yet
 	file   *os.File
 	bytes  int64
-	cut    bool // more came than limit
+	cut    bool // more came than limit or kept
+	full   bool // more came than kept
+	kept   *allowance
 	err    error
 }
 
@@ -163,6 +172,9 @@ func (s *spool) flush(n int) {
 	}
 	if room := s.limit - s.bytes; int64(len(p)) > room {
 		p, s.cut = p[:max(room, 0)], true
+	}
+	if room := s.kept.take(int64(len(p))); int64(len(p)) > room {
+		p, s.cut, s.full = p[:room], true, true
 	}
 	wrote, err := s.file.Write(p)
 	s.held = s.held[:copy(s.held, s.held[n:])]

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +20,7 @@ const (
 	hardGrace = 75 * time.Millisecond   // between INT and KILL of a hard stop: at most 100 ms, also when the timer is late
 	intGrace  = 500 * time.Millisecond  // between INT and TERM after a timeout
 	termGrace = 1500 * time.Millisecond // between TERM and KILL after a timeout
+	waitLook  = 300 * time.Millisecond  // between looks at what a tool waits for
 	pipeGrace = 100 * time.Millisecond  // for a pipe that a process outside the command holds open
 )
 
@@ -38,6 +41,8 @@ type command struct {
 	readers sync.WaitGroup
 	stdin   *os.File      // write end of the pipe that feeds a Reader; may be nil
 	fed     chan struct{} // closed when the Reader is done; nil without stdin
+	listen  net.Listener  // of Serve; may be nil
+	serving sync.WaitGroup
 
 	// killed and survivors are set before ended is closed, when nothing of the command
 	// runs any more; finished is closed when its output is complete.
@@ -45,6 +50,9 @@ type command struct {
 	survivors []supervise.Process
 	ended     chan struct{}
 	finished  chan struct{}
+
+	running bool        // guarded by the Runner; group is set
+	tooMuch atomic.Bool // a meter has ended it; see Result.Limit
 }
 
 // end is what brought a command to its end.
@@ -55,11 +63,12 @@ const (
 	endContext
 	endStop
 	endTimeout
+	endWaited
 )
 
-func newCommand(s Spec) *command {
+func newCommand(s Spec, kept *allowance) *command {
 	return &command{
-		spec: s, tag: supervise.NewTag(), rec: newRecorder(s), stop: make(chan struct{}), kill: make(chan struct{}),
+		spec: s, tag: supervise.NewTag(), rec: newRecorder(s, kept), stop: make(chan struct{}), kill: make(chan struct{}),
 		ended: make(chan struct{}), finished: make(chan struct{}),
 	}
 }
@@ -99,6 +108,9 @@ func (c *command) start(supervisor *supervise.Supervisor, project string) error 
 	if s.Record != nil && s.Record.file != nil {
 		cmd.Watch, cmd.Record = s.Record.dir, s.Record.file.Fd()
 	}
+	if s.Serve != nil {
+		cmd.Serve = c.serve
+	}
 	c.began = time.Now()
 	c.group, err = supervisor.Start(cmd)
 	if err != nil {
@@ -122,6 +134,12 @@ func (c *command) start(supervisor *supervise.Supervisor, project string) error 
 	}
 	s.Record.follow()
 	return nil
+}
+
+// serve begins to serve the command.
+func (c *command) serve(l net.Listener) {
+	c.listen = l
+	c.serving.Go(func() { c.spec.Serve(l) })
 }
 
 // neverStarted settles a command whose start failed.
@@ -261,8 +279,8 @@ func (c *command) stopAsked() bool {
 // called once.
 func (c *command) wait(ctx context.Context) (Result, error) {
 	defer close(c.finished)
-	why, killed := c.await(ctx)
 	var res Result
+	why, killed := c.await(ctx, &res)
 	status, leader, dead := c.group.Reap()
 	res.Killed, c.survivors = c.group.Sweep(dead)
 	if killed {
@@ -271,6 +289,10 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	c.killed = append(c.killed, res.Killed...)
 	close(c.ended)
 	c.drain()
+	if c.listen != nil {
+		_ = c.listen.Close()
+		c.serving.Wait()
+	}
 	res.Watched = c.spec.Record.close()
 	res.OutputErr = c.rec.close()
 	res.Stdout, res.Stderr = c.rec.capture(streamOut), c.rec.capture(streamErr)
@@ -287,6 +309,13 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	}
 	var err error
 	switch {
+	case c.tooMuch.Load():
+		res.Limit = KeyMemory
+	case c.rec.full():
+		res.Limit = KeyOutput
+	}
+	switch {
+	case c.tooMuch.Load() && ctx.Err() == nil:
 	case why == endContext, why == endTimeout && ctx.Err() != nil:
 		err = fmt.Errorf("run %q: %w", c.spec.name(), context.Cause(ctx))
 	case why == endStop, why == endTimeout && c.stopAsked():
@@ -299,23 +328,35 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 }
 
 // await blocks until the leader is dead or could not be killed. It returns what ended
-// it and whether that took a KILL.
-func (c *command) await(ctx context.Context) (why end, killed bool) {
+// it and whether that took a KILL, and sets Waited of the result.
+func (c *command) await(ctx context.Context, res *Result) (why end, killed bool) {
 	var timeout <-chan time.Time
 	if c.spec.Timeout > 0 {
 		t := time.NewTimer(c.spec.Timeout)
 		defer t.Stop()
 		timeout = t.C
 	}
-	select {
-	case <-c.group.Exited():
-		return endItself, false
-	case <-ctx.Done():
-		why = endContext
-	case <-c.stop:
-		why = endStop
-	case <-timeout:
-		why = endTimeout
+	var look <-chan time.Time
+	if c.spec.Tool {
+		t := time.NewTicker(waitLook)
+		defer t.Stop()
+		look = t.C
+	}
+	for why == endItself {
+		select {
+		case <-c.group.Exited():
+			return endItself, false
+		case <-ctx.Done():
+			why = endContext
+		case <-c.stop:
+			why = endStop
+		case <-timeout:
+			why = endTimeout
+		case <-look:
+			if res.Waited = c.tag.Waits(); res.Waited != "" {
+				why = endWaited
+			}
+		}
 	}
 	select {
 	case <-c.group.Exited(): // it was first after all

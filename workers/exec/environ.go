@@ -1,6 +1,9 @@
 package exec
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Environ returns the environment for commands: base ("NAME=value") without what
 // may be a secret (see secretName, and URLs with a password but those of
@@ -9,17 +12,23 @@ import "strings"
 // shell reads a command (SHELLOPTS, BASHOPTS), and what changes git (GIT_…). Of a
 // name that comes twice the last counts. The order is kept.
 func Environ(base []string) []string {
-	last := make(map[string]int, len(base))
-	for i, kv := range base {
-		name, _, ok := strings.Cut(kv, "=")
-		if ok && name != "" {
-			last[name] = i
-		}
-	}
-	out := make([]string, 0, len(base)+1)
-	for i, kv := range base {
+	return slices.DeleteFunc(Last(base), func(kv string) bool {
 		name, value, ok := strings.Cut(kv, "=")
-		if ok && name != "" && last[name] == i && !withheld(name) && !holdsPassword(name, value) {
+		return !ok || name == "" || withheld(name) || holdsPassword(name, value)
+	})
+}
+
+// Last returns an environment with the last value of each name only: programs differ in
+// which one they take.
+func Last(env []string) []string {
+	last := make(map[string]int, len(env))
+	for i, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		last[name] = i
+	}
+	out := make([]string, 0, len(env)+1)
+	for i, kv := range env {
+		if name, _, _ := strings.Cut(kv, "="); last[name] == i {
 			out = append(out, kv)
 		}
 	}

@@ -121,11 +121,28 @@ func cause(err error) error {
 	return err
 }
 
+// RoomHint says what to do when there is no room for what was to be started; "" for errors
+// for which supervise.Exhausted does not hold.
+func RoomHint(err error) string {
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return "the system, or a limit (ulimit -u), allows no more processes; end some or raise it"
+	case errors.Is(err, syscall.ENOMEM):
+		return "the system, or a limit (ulimit -v), has no more memory; end some programs or raise it"
+	case errors.Is(err, syscall.EMFILE):
+		return "this process may not open more files; raise the limit (ulimit -n 1024)"
+	case errors.Is(err, syscall.ENFILE):
+		return "the system has too many open files; end some programs"
+	}
+	return ""
+}
+
 // startError returns the error of a program that does not start, with a hint for the
 // usual reasons.
 func startError(path string, err error) *Error {
-	hint := ""
+	hint := RoomHint(err)
 	switch {
+	case hint != "":
 	case errors.Is(err, errNotInPath):
 		hint = "is " + path + " installed, and is its directory in PATH?"
 	case errors.Is(err, errNotExecutable), errors.Is(err, syscall.EACCES):
@@ -136,10 +153,6 @@ func startError(path string, err error) *Error {
 		hint = "not a program for this system, or a script without a #! line"
 	case errors.Is(err, syscall.E2BIG):
 		hint = "arguments and environment are too long; pass the data by stdin or a file"
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
-		hint = "the system has no room for another process; end some"
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		hint = "too many open files; end some programs or raise the limit (ulimit -n)"
 	case errors.Is(err, fs.ErrNotExist):
 		if executable(path) == nil {
 			hint = "the interpreter in its first line does not exist"
@@ -152,8 +165,9 @@ func startError(path string, err error) *Error {
 
 // confineError returns the error of a command that cannot be restricted to its policy.
 func confineError(err *fs.PathError) *Error {
-	hint := ""
+	hint := RoomHint(err)
 	switch {
+	case hint != "":
 	case errors.Is(err, errors.ErrUnsupported):
 		hint = "ralph doctor shows what confines commands here"
 	case errors.Is(err, supervise.ErrNoContainer):

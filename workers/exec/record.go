@@ -35,7 +35,8 @@ type Record struct {
 	size       int64      // of what has been read
 	rest       []byte     // begin of a line that was being written
 	begun, gap bool
-	refused    []Refusal
+	refused    Refusals
+	locks      []sandbox.Write
 
 	over     chan struct{}
 	followed chan struct{} // closed when follow has returned
@@ -50,7 +51,17 @@ func NewRecord(dir, place string, tell func([]sandbox.Write)) *Record {
 	return &Record{dir: dir, place: place, tell: tell}
 }
 
-// Refusal is a name that a command was not allowed to make, see sandbox.Guard.
+// Refusals are what a command was not allowed to make or change, see sandbox.Guard.
+type Refusals struct {
+	Names []Refusal // in their order, each once
+	// Undone says that git was to change one of them, and that all else that it had changed of
+	// the tree until then was taken back. Left are the paths, absolute, that could
+	// not be.
+	Undone bool
+	Left   []string
+}
+
+// Refusal is one name.
 type Refusal struct {
 	Path  string // absolute
 	Class string // one of acts.Classes
@@ -59,15 +70,35 @@ type Refusal struct {
 // maxRefusals bounds how many refusals of one command are kept.
 const maxRefusals = 100
 
-// Refused returns the names that the command was not allowed to make so far, in their
-// order, each once; nil for a nil Record.
-func (r *Record) Refused() []Refusal {
+// Refused returns what the command was not allowed so far; nothing for a nil Record.
+func (r *Record) Refused() Refusals {
+	if r == nil {
+		return Refusals{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.refused
+	out.Names, out.Left = slices.Clone(out.Names), slices.Clone(out.Left)
+	return out
+}
+
+// maxLocks bounds how many writes of locks of one command are kept.
+const maxLocks = 10000
+
+// IsGitLock reports whether a path has the name of a lock in a repository.
+func IsGitLock(path string) bool {
+	return strings.HasSuffix(path, ".lock") && strings.Contains(path, "/.git/")
+}
+
+// Locks returns the writes of the command to locks of git, in their order; nothing for a
+// nil Record.
+func (r *Record) Locks() []sandbox.Write {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.refused)
+	return slices.Clone(r.locks)
 }
 
 // LeftRecord holds what a Record had when its Ralph was killed.
@@ -183,11 +214,18 @@ func (r *Record) read() {
 		var s supervise.Seen
 		err := json.Unmarshal(line, &s)
 		r.begun, r.gap = r.begun || s.Begun, r.gap || s.Gap || err != nil
-		if no := (Refusal{Path: string(s.Refused), Class: s.Class}); no.Path != "" && len(r.refused) < maxRefusals && !slices.Contains(r.refused, no) {
-			r.refused = append(r.refused, no)
+		if no := (Refusal{Path: string(s.Refused), Class: s.Class}); no.Path != "" && len(r.refused.Names) < maxRefusals && !slices.Contains(r.refused.Names, no) {
+			r.refused.Names = append(r.refused.Names, no)
+		}
+		r.refused.Undone = r.refused.Undone || s.Undone
+		for _, rel := range s.Left {
+			r.refused.Left = append(r.refused.Left, string(rel))
 		}
 		if len(s.Path) > 0 {
 			list = append(list, sandbox.Write{Path: string(s.Path), At: s.At, Before: s.Before})
+			if IsGitLock(string(s.Path)) && len(r.locks) < maxLocks {
+				r.locks = append(r.locks, list[len(list)-1])
+			}
 		}
 	}
 	if len(list) > 0 {

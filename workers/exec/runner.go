@@ -50,6 +50,9 @@ type Runner struct {
 	stoppedAt time.Time             // of the first of them
 	jobs      []*Job
 	nextJob   int
+	memory    int64 // see Bounds; 0 is none
+	metering  bool
+	kept      *allowance // nil is none
 }
 
 // New returns a Runner.
@@ -99,8 +102,8 @@ func (r *Runner) closedError(err error) error {
 
 // launch registers a command, so that a stop finds it, and starts it.
 func (r *Runner) launch(s Spec) (*command, error) {
-	c := newCommand(s)
 	r.mu.Lock()
+	c := newCommand(s, r.kept)
 	closed := r.closed
 	if !closed {
 		r.commands[c] = struct{}{}
@@ -114,6 +117,7 @@ func (r *Runner) launch(s Spec) (*command, error) {
 		r.forget(c)
 		return nil, err
 	}
+	r.meter(c)
 	return c, nil
 }
 

@@ -33,7 +33,8 @@ func TestOtherWays(t *testing.T) {
 		tests  string
 	}{
 		"session":      {method: supervise.MethodSession, tests: "Run|Cancel|TimeoutLadder|Job|Close|NothingIsLeft|Killed.*|Unmarked.*|Orphans.*|OtherC.*|Foreign.*|Escapes|Confine.*|CannotConfine|Detect|Halt.*|Kill|ForkBomb|Ralph.*"},
-		"unprivileged": {uid: 65534, tests: "Overlay|Escapes|Confine.*|CannotConfine|Run|CannotStart|ParentDeath|Detect|Halt|Kill|ForkBomb|Surroundings|Inside|Ralph.*|Leaks.*|BelongsToCommand"},
+		"unprivileged": {uid: 65534, tests: "Serve|Overlay|Escapes|Confine.*|CannotConfine|Run|CannotStart|ParentDeath|Detect|Halt|Kill|ForkBomb|Surroundings|Inside|Ralph.*|Leaks.*|BelongsToCommand"},
+		"both":         {method: supervise.MethodSession, uid: 65534, tests: "CommandsReadNothing.*"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package exec
 import (
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"ralph/workers/exec/sandbox"
@@ -44,7 +45,9 @@ type Spec struct {
 	// call at a time. It must not keep the slice, and the command waits for it.
 	OnOutput func([]byte)
 	// Tool marks a program of Ralph's own choice, such as git, that leaves nothing
-	// running: it gets no namespaces, and its process group is ended with it.
+	// running: it gets no namespaces, and its process group is ended with it. It is
+	// ended too when it waits for a named pipe, or reads a device, by a path; see
+	// Result.Waited.
 	Tool bool
 	// Confine restricts the command and its descendants; nil does not. A command that
 	// cannot be restricted is not run, and the error is an *Error. Layers shows which
@@ -53,6 +56,11 @@ type Spec struct {
 	// Record gets what the command and its descendants write; nil gets nothing. It is of
 	// this command alone. Result.Watched reports that it got everything.
 	Record *Record
+	// Serve, if not nil, is called, on a goroutine of its own, with a listener at
+	// sandbox.ServiceAddr in the command's own network, in which a service of this process
+	// can be offered. The listener is closed when the command has ended, and Serve must
+	// return then. Only a command of Confine without the host's network can have one.
+	Serve func(net.Listener)
 }
 
 // Result is the outcome of a command.
@@ -65,6 +73,9 @@ type Result struct {
 	Duration time.Duration
 	// TimedOut reports that Spec.Timeout ended the command.
 	TimedOut bool
+	// Waited is the path of the named pipe or device for which a tool was ended; "" for
+	// none.
+	Waited string
 	// Stdout holds both streams unless Spec.Split is set.
 	Stdout, Stderr Capture
 	// OutputErr is the reason why Spec.OutputFile is missing or incomplete; nil when
@@ -73,6 +84,9 @@ type Result struct {
 	// Watched reports that Spec.Record got everything that the command wrote below its
 	// directory.
 	Watched bool
+	// Limit is the key of a bound of the session that the command met: KeyMemory ended it,
+	// KeyOutput kept no more of its output in OutputFile. "" is none.
+	Limit string
 	// Killed lists what the command left running and had to be killed.
 	Killed []supervise.Process
 }

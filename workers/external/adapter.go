@@ -3,11 +3,15 @@ package external
 import (
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"ralph/workers/external/home"
+	"ralph/workers/external/proxy"
 )
 
 // ErrUnknown is matched when there is no adapter of a name.
@@ -62,10 +66,14 @@ type Adapter struct {
 	// Quota are regular expressions of messages that mean that the quota or rate
 	// is used up, besides those known of all.
 	Quota []string
-	// State are the files and directories that the program keeps for itself (its
-	// login, its settings), which it sees and may change in a sandbox. ~ is the
-	// user's home; what is not there is left out.
-	State []string
+	// State is what the program keeps for itself (its login, its settings), of which it
+	// gets a copy; see package home. What is not there is left out.
+	State []home.Store
+	// Read are files and directories, absolute, that it sees in a sandbox besides.
+	Read []string
+	// Hosts are those that its maker's documentation names, where {NAME} is a variable of
+	// the user's environment; Named those that the user named. See package proxy.
+	Hosts, Named []string
 	// Version and Help are the arguments that print these; none where it is not
 	// known whether that starts something else.
 	Version, Help []string
@@ -88,6 +96,8 @@ type Custom struct {
 	Model         string
 	Env, Quota    []string
 	State         []string
+	Credentials   []string
+	Hosts         []string
 	Timeout, Idle time.Duration
 	From          string
 }
@@ -98,26 +108,43 @@ type Custom struct {
 func Builtin() []Adapter {
 	return []Adapter{
 		{
-			Name: "claude", Format: formatClaude, Input: inputArg, Long: longNone, Package: "@anthropic-ai/claude-code", State: []string{"~/.claude", "~/.claude.json"},
+			Name: "claude", Format: formatClaude, Input: inputArg, Long: longNone, Package: "@anthropic-ai/claude-code",
+			// code.claude.com/docs/en/settings, /authentication, /network-config
+			State: []home.Store{
+				{Path: "~/.claude", Env: "CLAUDE_CONFIG_DIR", Credentials: []string{".credentials.json"},
+					Keep: fields("*.json *.md *.sh *.py *.js agents commands hooks output-styles plugins rules skills workflows")},
+				{Path: "~/.claude.json"},
+			},
+			Hosts: fields(`api.anthropic.com claude.ai platform.claude.com console.anthropic.com statsig.anthropic.com mcp-proxy.anthropic.com
+				bedrock-runtime.{AWS_REGION}.amazonaws.com bedrock.{AWS_REGION}.amazonaws.com {CLOUD_ML_REGION}-aiplatform.googleapis.com aiplatform.googleapis.com oauth2.googleapis.com`),
 			Argv: []string{"claude", "-p", "{prompt}", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits", "--allowedTools", "Bash", "--model", "{model}"},
 			Env: []string{
 				"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL",
 				"CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION",
 				"AWS_REGION", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK",
 				// Ralph waits and retries itself, and says so.
-				"CLAUDE_CODE_MAX_RETRIES=2", "DISABLE_AUTOUPDATER=1",
+				"CLAUDE_CODE_MAX_RETRIES=2", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 			},
 			Version: []string{"--version"}, Help: []string{"--help"},
 		},
 		{
-			Name: "codex", Format: formatCodex, Input: inputArg, Long: "-", Package: "@openai/codex", State: []string{"~/.codex"},
-			Argv: []string{"codex", "exec", "--json", "-s", "workspace-write", "-C", "{dir}", "--skip-git-repo-check", "-o", "{last}", "-m", "{model}", "{prompt}"},
-			Env:  []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_API_KEY", "CODEX_HOME"},
+			Name: "codex", Format: formatCodex, Input: inputArg, Long: "-", Package: "@openai/codex",
+			// developers.openai.com/codex/config-reference, /auth
+			State: []home.Store{{Path: "~/.codex", Env: "CODEX_HOME", Credentials: []string{"auth.json"},
+				Keep: fields("*.toml *.md *.json installation_id agents hooks plugins prompts rules skills")}},
+			Hosts: fields("api.openai.com chatgpt.com auth.openai.com ab.chatgpt.com"),
+			Argv:  []string{"codex", "exec", "--json", "-s", "workspace-write", "-C", "{dir}", "--skip-git-repo-check", "-o", "{last}", "-m", "{model}", "{prompt}"},
+			Env:   []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_API_KEY", "CODEX_HOME"},
 
 			Version: []string{"--version"}, Help: []string{"exec", "--help"},
 		},
 		{
-			Name: "gemini", Format: formatGemini, Input: inputArg, Long: longAbove, Package: "@google/gemini-cli", State: []string{"~/.gemini"},
+			Name: "gemini", Format: formatGemini, Input: inputArg, Long: longAbove, Package: "@google/gemini-cli",
+			// its docs/reference/configuration.md, docs/get-started/authentication.md
+			State: []home.Store{{Path: "~/.gemini", Env: "GEMINI_CLI_HOME", Below: ".gemini", Credentials: []string{"oauth_creds.json"},
+				Keep: fields(".env *.json *.md *.toml installation_id google_account_id agents commands extensions hooks policies skills")}},
+			Hosts: fields(`generativelanguage.googleapis.com cloudcode-pa.googleapis.com oauth2.googleapis.com sts.googleapis.com
+				aiplatform.googleapis.com {GOOGLE_CLOUD_LOCATION}-aiplatform.googleapis.com play.googleapis.com`),
 			Argv: []string{"gemini", "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust", "-m", "{model}", "-p", "{prompt}"},
 			Env: []string{
 				"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA",
@@ -126,8 +153,15 @@ func Builtin() []Adapter {
 			Version: []string{"--version"}, Help: []string{"--help"},
 		},
 		{
-			Name: "opencode", Format: formatOpencode, Input: inputArg, Long: longBelow, Package: "opencode-ai", State: []string{"~/.local/share/opencode", "~/.local/state/opencode", "~/.config/opencode", "~/.cache/opencode"},
-			Argv: []string{"opencode", "run", "--format", "json", "-m", "{model}", "{prompt}"},
+			Name: "opencode", Format: formatOpencode, Input: inputArg, Long: longBelow, Package: "opencode-ai",
+			// opencode.ai/docs/config, /plugins, /providers
+			State: []home.Store{
+				{Path: "~/.config/opencode", Keep: fields("*.json *.jsonc *.md bun.lock node_modules agent agents command commands mode modes plugin plugins skill skills themes tool tools")},
+				{Path: "~/.local/share/opencode", Keep: fields("*.json bin"), Credentials: []string{"auth.json"}},
+				{Path: "~/.local/state/opencode", Keep: fields("*.json")},
+			},
+			Hosts: append(providers(), "opencode.ai", "models.dev"),
+			Argv:  []string{"opencode", "run", "--format", "json", "-m", "{model}", "{prompt}"},
 			Env: []string{
 				"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY",
 				"MISTRAL_API_KEY", "XAI_API_KEY", "OPENCODE_API_KEY", "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_AUTOUPDATE=1",
@@ -135,8 +169,12 @@ func Builtin() []Adapter {
 			Version: []string{"--version"}, Help: []string{"run", "--help"},
 		},
 		{
-			Name: "pi", Format: formatPi, Input: inputArg, Package: "@mariozechner/pi-coding-agent", State: []string{"~/.pi"},
-			Argv: []string{"pi", "--mode", "json", "-p", "--no-session", "--no-extensions", "--model", "{model}", "{prompt}"},
+			Name: "pi", Format: formatPi, Input: inputArg, Package: "@mariozechner/pi-coding-agent",
+			// its README.md, docs/settings.md, docs/extensions.md
+			State: []home.Store{{Path: "~/.pi/agent", Env: "PI_CODING_AGENT_DIR", Credentials: []string{"auth.json"},
+				Keep: fields("*.json *.md agents bin extensions git npm prompts skills themes tools")}},
+			Hosts: providers(),
+			Argv:  []string{"pi", "--mode", "json", "-p", "--no-session", "--no-extensions", "--model", "{model}", "{prompt}"},
 			Env: []string{
 				"ANTHROPIC_API_KEY", "ANTHROPIC_OAUTH_TOKEN", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "XAI_API_KEY", "MISTRAL_API_KEY",
 				"PI_CODING_AGENT_DIR",
@@ -145,6 +183,14 @@ func Builtin() []Adapter {
 		},
 	}
 }
+
+// providers are the hosts of models that programs of several makers call.
+func providers() []string {
+	return fields(`api.anthropic.com console.anthropic.com platform.claude.com claude.ai api.openai.com chatgpt.com auth.openai.com openrouter.ai generativelanguage.googleapis.com
+		oauth2.googleapis.com cloudcode-pa.googleapis.com api.groq.com api.deepseek.com api.mistral.ai api.x.ai api.githubcopilot.com api.individual.githubcopilot.com`)
+}
+
+func fields(text string) []string { return strings.Fields(text) }
 
 // Adapters gives those known here together with the user's, by name. An entry
 // with a command replaces the one of its name; one without changes only what it
@@ -209,7 +255,24 @@ func (a *Adapter) change(c Custom) {
 	}
 	a.Env = slices.Concat(a.Env, c.Env)
 	a.Quota = slices.Concat(a.Quota, c.Quota)
-	a.State = slices.Concat(a.State, c.State)
+	a.Named = slices.Concat(a.Named, c.Hosts)
+	a.State = slices.Clone(a.State)
+	for _, p := range c.State {
+		if !strings.HasPrefix(p, "~/") {
+			a.Read = append(a.Read[:len(a.Read):len(a.Read)], p)
+			continue
+		}
+		p = "~/" + path.Clean(p[2:])
+		a.State = slices.DeleteFunc(a.State, func(s home.Store) bool { return s.Path == p }) // the user wants all of it
+		a.State = append(a.State, home.Store{Path: p})
+	}
+	for _, p := range c.Credentials {
+		for i, s := range a.State {
+			if rel, err := filepath.Rel(s.Path, path.Clean(p)); err == nil && filepath.IsLocal(rel) {
+				a.State[i].Credentials = append(s.Credentials[:len(s.Credentials):len(s.Credentials)], rel)
+			}
+		}
+	}
 	if c.Timeout > 0 {
 		a.Timeout = c.Timeout
 	}
@@ -237,6 +300,19 @@ func (a Adapter) check() error {
 		return errors.New("the prompt cannot be both an argument ({prompt}) and standard input")
 	case a.placeholders("{prompt}") > 1:
 		return errors.New("{prompt} stands in its arguments more than once")
+	}
+	for _, s := range a.State {
+		if !filepath.IsLocal(strings.TrimPrefix(s.Path, "~/")) || s.Path == "~/." {
+			return fmt.Errorf("state %q is not below the user's home", s.Path)
+		}
+	}
+	for _, p := range a.Read {
+		if !filepath.IsAbs(p) {
+			return fmt.Errorf("state %q is neither absolute nor begins with ~/", p)
+		}
+	}
+	if err := proxy.Check(a.Named); err != nil {
+		return err
 	}
 	_, err := a.quota()
 	return err
@@ -280,21 +356,4 @@ func names(all []Adapter) []string {
 		out[i] = a.Name
 	}
 	return out
-}
-
-// Places are the paths of State, with the user's home put in.
-func (a Adapter) Places(home string) []string {
-	var list []string
-	for _, p := range a.State {
-		if rest, ok := strings.CutPrefix(p, "~/"); ok {
-			if home == "" {
-				continue
-			}
-			p = filepath.Join(home, rest)
-		}
-		if filepath.IsAbs(p) && p != home && p != string(filepath.Separator) {
-			list = append(list, p)
-		}
-	}
-	return list
 }

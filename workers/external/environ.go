@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 )
 
 // environ is the environment of the program. Without Held it begins with what
@@ -31,7 +32,7 @@ func (r *run) environ() []string {
 	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "NO_COLOR=") }) {
 		env = append(env, "NO_COLOR=1")
 	}
-	return last(env)
+	return exec.Last(env)
 }
 
 // environ is what of the user's environment the adapter names, and what it sets.
@@ -50,22 +51,6 @@ func (a Adapter) environ(user []string) []string {
 			if value != "" && (has == name || many && prefix != "" && strings.HasPrefix(has, prefix)) && !strings.HasPrefix(has, "RALPH_") {
 				out = append(out, kv)
 			}
-		}
-	}
-	return out
-}
-
-// last keeps of a name that comes more than once the last value.
-func last(env []string) []string {
-	at := map[string]int{}
-	for i, kv := range env {
-		name, _, _ := strings.Cut(kv, "=")
-		at[name] = i
-	}
-	var out []string
-	for i, kv := range env {
-		if name, _, _ := strings.Cut(kv, "="); at[name] == i {
-			out = append(out, kv)
 		}
 	}
 	return out

@@ -69,7 +69,7 @@ func coreWorktree(config string) string {
 
 // sound refuses a git directory in which a file or directory that git reads or
 // writes is a link that leads out of both the work tree and the repository, or
-// something that an open would wait on.
+// something that an open would wait on, or too large for what it is.
 func sound(root, gitDir string) error {
 	for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "gitdir", "index", "packed-refs", "shallow",
 		"info", "info/exclude", "info/attributes", "info/grafts", "objects", "objects/info", "objects/pack", "objects/info/alternates",
@@ -99,6 +99,13 @@ func sound(root, gitDir string) error {
 		}
 		if !info.IsDir() && !info.Mode().IsRegular() {
 			return fmt.Errorf("%q is neither a file nor a directory", path)
+		}
+		switch name {
+		case "index", "packed-refs", "shallow", "logs/HEAD": // they grow with the repository
+		default:
+			if info.Mode().IsRegular() && info.Size() > maxConfigBytes {
+				return fmt.Errorf("%q has %d bytes, more than git is asked to read of it (%d): remove what does not belong there", path, info.Size(), maxConfigBytes)
+			}
 		}
 	}
 	return nil

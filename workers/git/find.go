@@ -130,13 +130,6 @@ func from(dir, path string) string {
 // readSmall reads a file of git that holds one line.
 func readSmall(path string) (string, error) {
 	const most = 64 << 10
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return "", fmt.Errorf("read %q: not a small regular file", path)
-	}
-	b, err := os.ReadFile(path)
+	b, err := readRegular(path, most)
 	return string(b), err
 }

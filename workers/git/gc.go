@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 
 // gcWait bounds how long HoldGC waits for a git gc that runs.
 const gcWait = 10 * time.Second
+
+// gcAge is how old a gc.pid is that git no longer obeys.
+const gcAge = 12 * time.Hour
 
 // HoldGC keeps git gc from beginning in a repository until release is called: it takes
 // away objects that no ref names yet, and what it takes while a ref is set to them is
@@ -31,8 +35,9 @@ func HoldGC(ctx context.Context, commonDir string) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, gcWait)
 	defer cancel()
 	for {
-		text, _ := readSmall(lock) // where there is none it names nobody
-		if pid, at, _ := strings.Cut(strings.TrimSpace(text), " "); at == host && exec.Gone(pid) {
+		if info, err := os.Lstat(lock); err == nil && !info.Mode().IsRegular() {
+			return func() {} // no lock of git's
+		} else if err == nil && !holds(lock, info, host) {
 			_ = os.Remove(lock)
 		}
 		err := CreateLock(lock, []byte(ours))
@@ -51,6 +56,15 @@ func HoldGC(ctx context.Context, commonDir string) (release func()) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// holds reports whether a gc.pid holds a git gc off, as git takes it: it names a process,
+// which lives where that can be seen, and is not older than gcAge.
+func holds(lock string, info fs.FileInfo, host string) bool {
+	text, err := readSmall(lock)
+	pid, at, _ := strings.Cut(strings.TrimSpace(text), " ")
+	_, perr := strconv.Atoi(pid)
+	return err == nil && perr == nil && at != "" && time.Since(info.ModTime()) <= gcAge && (at != host || !exec.Gone(pid))
 }
 
 // whileThere waits until a file is gone.

@@ -2,9 +2,11 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,6 +50,28 @@ func TestHoldGC(t *testing.T) {
 	(<-held)()
 	if w.exists(".git/gc.pid") {
 		t.Error("the lock stays")
+	}
+
+	// What is no lock to git, by git-gc(1) or its source, holds nobody up.
+	for _, plant := range []func(string) error{
+		func(path string) error { return os.WriteFile(path, []byte("nobody"), 0o600) },
+		func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		func(path string) error { return os.Symlink("/dev/zero", path) },
+		func(path string) error { return os.Mkdir(path, 0o700) },
+		func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte(running), 0o600), os.Chtimes(path, time.Time{}, time.Now().Add(-13*time.Hour)))
+		},
+	} {
+		if err := plant(w.path(".git/gc.pid")); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		HoldGC(t.Context(), dir)()
+		if took := time.Since(began); took > gcWait/2 {
+			t.Errorf("it took %v", took)
+		}
+		_ = os.Remove(w.path(".git/gc.pid")) // it may be gone
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,9 @@ type hostile struct {
 	// filters are the names of the filter drivers that are switched off.
 	filters map[string]bool
 }
+
+// maxConfigBytes bounds each file of git's configuration.
+const maxConfigBytes = 4 << 20
 
 // hostileAt is what was found while the files of the configuration were as key
 // says.
@@ -44,7 +46,7 @@ func (p *place) hostile(ctx context.Context) (hostile, error) {
 	}
 	suspect, include, key := p.raw, false, ""
 	for _, path := range []string{filepath.Join(p.commonDir, "config"), filepath.Join(p.gitDir, "config.worktree"), filepath.Join(p.commonDir, "config.worktree")} {
-		b, err := os.ReadFile(path)
+		b, err := readRegular(path, maxConfigBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

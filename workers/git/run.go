@@ -76,9 +76,13 @@ func environ(set []setting, extra []string) []string {
 	return gitEnviron(exec.Environ(os.Environ()), set, extra)
 }
 
-// gitEnviron adds to an environment what keeps git from running anything else.
+// gitEnviron adds to an environment what keeps git from running anything else, and extra,
+// which ranks above it.
 func gitEnviron(env []string, set []setting, extra []string) []string {
-	env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANGUAGE=") })
+	env = slices.DeleteFunc(env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return strings.HasPrefix(kv, "LC_") || name == "LANGUAGE" || slices.ContainsFunc(extra, func(x string) bool { return strings.HasPrefix(x, name+"=") })
+	})
 	env = append(env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_ATTR_NOSYSTEM=1", "GIT_PAGER=cat",
 		"GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "GIT_ASKPASS=true", "GIT_SSH_COMMAND=false", "GIT_ALLOW_PROTOCOL=none",
 		"GIT_NO_LAZY_FETCH=1", "GIT_MERGE_AUTOEDIT=no", "GIT_NO_REPLACE_OBJECTS=1")
@@ -141,6 +145,9 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 			return nil, 0, &Error{Op: c.args[0], Path: p.workTree, Err: err, Hint: "Ralph needs git in PATH"}
 		}
 		return nil, 0, fmt.Errorf("git %s in %q: %w", c.args[0], p.workTree, err)
+	}
+	if res.Waited != "" {
+		return nil, 0, &Error{Op: c.args[0], Path: p.workTree, Err: fmt.Errorf("git reads %q, which is a named pipe or device and has no end", res.Waited), Hint: "remove it, or put a file in its place"}
 	}
 	if res.TimedOut {
 		return nil, 0, &Error{Op: c.args[0], Path: p.workTree, ExitCode: res.ExitCode, Err: fmt.Errorf("no end after %v", timeout)}

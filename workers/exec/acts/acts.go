@@ -72,6 +72,9 @@ type Rules struct {
 	// Free lists directories in which no names act but those of repositories: by their
 	// folded name at any depth, or relative to the root where it begins with a slash.
 	Free []string
+	// Paths lists files and directories, relative to the root and folded, that git's
+	// configuration has git run or read. They are of the class Hook.
+	Paths []string
 }
 
 // Match returns the first name that a path, relative to the root of the project, lies at
@@ -79,6 +82,14 @@ type Rules struct {
 func (r Rules) Match(rel string) (Name, bool) {
 	parts := folded(rel)
 	free := r.freeAt(parts)
+	if len(r.Paths) > 0 && !slices.Contains(r.Allow, Hook) {
+		at := strings.Join(parts, "/")
+		for _, p := range r.Paths {
+			if at == p || strings.HasPrefix(at, p+"/") {
+				return Name{Path: p, Class: Hook}, true
+			}
+		}
+	}
 	for i := range parts {
 		rest := ""
 		for _, n := range slices.Concat(all().first[parts[i]], all().pattern) {
@@ -106,6 +117,17 @@ func Candidate(name string) bool {
 		matched, _ := path.Match(n.Path, name) // the patterns are good
 		return matched
 	})
+}
+
+// HookNames returns the names of git's hooks in a directory of them.
+func HookNames() []string {
+	var out []string
+	for _, n := range all().list {
+		if name, ok := strings.CutPrefix(n.Path, ".git/hooks/"); ok {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Parents returns the directories that names of two parts lie in.

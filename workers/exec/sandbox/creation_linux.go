@@ -12,32 +12,41 @@ import (
 
 // This file reads what a call of a command is to make, for a Maker.
 
-// creation is a call of a command that may make a name, as it is made for it.
+// creation is a call of a command that may make a name or change a file, as it is made for it.
 type creation struct {
-	m     *Maker
-	op    operation
-	paths [2]named
-	flags int
-	mode  uint32
+	m      *Maker
+	op     operation
+	paths  [2]named
+	flags  int
+	mode   uint32
+	length int64  // of changesLength
+	task   string // the number of the thread
 	// resolve are the flags of openat2(2) of that name.
 	resolve uint64
 	target  string // of a symbolic link
+	proc    int    // descriptor of /proc
+	thread  uint32 // the caller
+	update  *treeUpdate
 }
 
 // named is a path as a call names it.
 type named struct {
-	dir  int // descriptor of the directory; -1 for a path that begins with a slash
-	name string
+	dir  int    // descriptor of the directory; -1 for a path that begins with a slash
+	name string // "" where dir is the file itself, which the caller has open
 }
 
 // read reads the arguments of a call from the registers and the memory of its thread;
 // false for a call that makes nothing, or whose arguments the kernel refuses.
 func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, ok bool) {
-	c = &creation{m: m, op: call.makes, paths: [2]named{{dir: -1}, {dir: -1}}}
+	c = &creation{m: m, op: call.makes, paths: [2]named{{dir: -1}, {dir: -1}}, task: strconv.Itoa(int(n.pid)), proc: proc, thread: n.pid, update: m.updates.at(proc, n.pid)}
 	arg := func(i int) int { return int(int32(n.args[i])) }
 	switch call.makes {
 	case makesNothing:
 		return c, false
+	case removes:
+		if c.update == nil {
+			return c, false
+		}
 	case changesOwner:
 		m.last = owner{}
 		return c, false
@@ -54,6 +63,8 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 		c.resolve = binary.NativeEndian.Uint64(how[16:])
 	case makesDir, makesNode:
 		c.mode = uint32(n.args[call.mode])
+	case changesLength:
+		c.length = int64(n.args[1])
 	case makesSymlink:
 		if c.target = readString(int(n.pid), uintptr(n.args[0])); c.target == "" {
 			return c, false
@@ -63,36 +74,40 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 			c.flags = arg(call.mode)
 		}
 	}
-	if call.flags >= 0 || call.makes == makesOpen2 {
-		if c.flags&unix.O_CREAT == 0 || c.flags&unix.O_TMPFILE == unix.O_TMPFILE || c.flags&unix.O_PATH != 0 {
-			return c, false
-		}
+	if c.opens() && (c.flags&opensToWrite == 0 || c.flags&unix.O_PATH != 0) {
+		return c, false
 	}
-	task := strconv.Itoa(int(n.pid))
 	for i, p := range call.paths {
-		if c.paths[i], ok = m.place(n, p, task, proc, i == 0 && c.op == makesLink); !ok {
+		if c.paths[i], ok = c.place(n, p, i == 0); !ok {
 			return c, false
 		}
 	}
-	return c, m.become(proc, task)
+	return c, m.become(proc, c.task)
 }
 
-// place opens the directory that a path begins at.
-func (m *Maker) place(n *notification, p watchedPath, task string, proc int, linked bool) (named, bool) {
+// opens reports whether the call opens a file.
+func (c *creation) opens() bool {
+	return c.op == makesOpen || c.op == makesOpen2 || c.op == makesCreat
+}
+
+// place opens the directory that a path begins at, or the file itself where the first path
+// of a call is that of a descriptor.
+func (c *creation) place(n *notification, p watchedPath, first bool) (named, bool) {
 	out := named{dir: -1, name: readString(int(n.pid), uintptr(n.args[p.path]))}
 	from := "/cwd"
 	if p.dir >= 0 && int32(n.args[p.dir]) != unix.AT_FDCWD {
 		from = "/fd/" + strconv.Itoa(int(int32(n.args[p.dir])))
 	}
+	takesFile := first && (c.op == makesLink || c.op == changesLength || c.opens())
 	switch own := ownFile(out.name); {
-	case linked && own != "":
-		from, out.name = "/fd/"+own, "" // a file without a name yet, see open(2)
+	case takesFile && own != "":
+		from, out.name = "/fd/"+own, "" // it may have no name yet, see open(2)
 	case strings.HasPrefix(out.name, "/"):
 		return out, true
-	case out.name == "" && !linked:
+	case out.name == "" && (!first || c.op != makesLink):
 		return out, false
 	}
-	fd, err := unix.Openat(proc, task+from, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(c.proc, c.task+from, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return out, false
 	}
@@ -103,6 +118,11 @@ func (m *Maker) place(n *notification, p watchedPath, task string, proc int, lin
 // ownFile returns the number of a descriptor of the caller's that a path names; "" for
 // other paths.
 func ownFile(name string) string {
+	for i, std := range [...]string{"/dev/stdin", "/dev/stdout", "/dev/stderr"} {
+		if name == std {
+			return strconv.Itoa(i)
+		}
+	}
 	for _, dir := range []string{"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"} {
 		if number, ok := strings.CutPrefix(name, dir); ok && !strings.Contains(number, "/") {
 			return number

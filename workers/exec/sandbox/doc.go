@@ -17,6 +17,11 @@
 // tools do not need. Landlock repeats what lies around a writable place, not what
 // is protected below one: that is held by its read-only mount alone.
 //
+// With a Guard the command has no right of Landlock's to make, rename or open for writing
+// what is below its root: those calls are notified, judged by their names, and made for the
+// command by a Maker. It notes what a command of git changes, and takes all of that back
+// when one of its names is refused.
+//
 // Paths are absolute, clean and free of symbolic links. Errors are *fs.PathError
 // values that name the step and the path. Sizes are in bytes. A Policy and a Layout
 // are not changed by the package and may be used by several goroutines.
@@ -44,8 +49,10 @@ type Write struct {
 // Write, Overlays and Temp must exist; of Protect and Hide those that do not exist
 // are ignored. Reading is restricted by Hide alone.
 //
-// Without a mount namespace only Write, Temp (by its own name), Network and Limits
-// hold, and a Policy with Overlays is refused.
+// Without a mount namespace only Write, Temp (by its own name), Network, Limits and, by
+// Landlock, of Hide that no file there is read hold, and a Policy with Overlays is refused.
+// Then what lies below a place of Write is not hidden, Files are not there, and what others
+// make later in a directory that holds a hidden place cannot be read.
 type Policy struct {
 	// Write lists the directories, with everything below them, and the files that
 	// may be changed. Everything else is read-only but Temp and /dev/shm, which are
@@ -61,6 +68,11 @@ type Policy struct {
 	// for the name service if Network is set, and the sockets in the file system on
 	// which other processes listen, but for those below Write.
 	Hide []string
+	// Links lists symbolic links below Hide that stay. What they lead to is seen only if
+	// it is for other reasons.
+	Links []string
+	// Files has the contents of files that are shown, read-only, below Hide, by path.
+	Files map[string]string
 	// Overlays lists directories whose changes go elsewhere. Write, Protect and
 	// Hide below such a directory are about what the overlay shows.
 	Overlays []Overlay
@@ -76,6 +88,10 @@ type Policy struct {
 	// Guard lists names that the command cannot make; nil is none. Its root is in Write.
 	Guard *Guard
 }
+
+// ServiceAddr is where a command without the host's network can be offered a service. It
+// is no address that programs listen at by themselves.
+const ServiceAddr = "127.0.0.2:3128"
 
 // Overlay describes an overlay mount, made anew for each command. The caller makes
 // the directories, on a file system that can hold an upper layer.
@@ -93,7 +109,7 @@ type Overlay struct {
 }
 
 // DefaultProcesses is the bound of Limits.Processes when that is 0.
-const DefaultProcesses = 2048
+const DefaultProcesses = 512
 
 // Limits are the resource limits of one command.
 type Limits struct {

@@ -19,8 +19,8 @@ func watchedHere() map[int]watchedCall {
 		return watchedCall{[]watchedPath{{dir: -1, path: 0}, {dir: -1, path: 1}}, -1, makes, -1}
 	}
 	return map[int]watchedCall{
-		unix.SYS_OPEN: one(0, 1, makesOpen, 2), unix.SYS_CREAT: one(0, -1, makesCreat, 1), unix.SYS_UNLINK: one(0, -1, makesNothing, 0),
-		unix.SYS_SYMLINK: one(1, -1, makesSymlink, 0), unix.SYS_CHMOD: one(0, -1, makesNothing, 0), unix.SYS_MKNOD: one(0, -1, makesNode, 1),
+		unix.SYS_OPEN: one(0, 1, makesOpen, 2), unix.SYS_CREAT: one(0, -1, makesCreat, 1), unix.SYS_UNLINK: one(0, -1, removes, 0),
+		unix.SYS_SYMLINK: one(1, -1, makesSymlink, 0), unix.SYS_CHMOD: one(0, -1, changesMode, 0), unix.SYS_MKNOD: one(0, -1, makesNode, 1),
 		unix.SYS_MKDIR: one(0, -1, makesDir, 1), unix.SYS_RENAME: both(makesRename), unix.SYS_LINK: both(makesLink),
 	}
 }

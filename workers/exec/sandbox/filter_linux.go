@@ -48,7 +48,7 @@ func (f *program) call(nr, n int) { f.equal(uint32(nr), 0, n) }
 // that is not supported. spared is the id of a thread that gets no signals; 0 is
 // none. watched has the listener of the filter notified of the calls that name a file
 // to change.
-func filter(noInternet bool, spared int, watched bool) program {
+func filter(noInternet, noLocal bool, spared int, watched bool) program {
 	if machine == 0 {
 		return nil
 	}
@@ -85,7 +85,7 @@ func filter(noInternet bool, spared int, watched bool) program {
 			f.argumentIs(c[0], c[1], uint32(spared))
 		}
 	}
-	f.sockets(noInternet)
+	f.sockets(noInternet, noLocal)
 	if watched {
 		f.notify()
 	}
@@ -119,10 +119,21 @@ func (f *program) notify() {
 	}
 }
 
-// sockets refuses socket families that are not listed.
-func (f *program) sockets(noInternet bool) {
-	allowed, errno := families(noInternet)
+// sockets refuses socket families that are not listed, and pairs of datagram sockets where
+// there are no others of that family: a connected pair leads nowhere else, but each
+// datagram names its receiver.
+func (f *program) sockets(noInternet, noLocal bool) {
 	for _, nr := range [...]int{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
+		allowed, errno := families(noInternet, noLocal && nr == unix.SYS_SOCKET)
+		if noLocal && nr == unix.SYS_SOCKETPAIR {
+			const kind = 0xf // the type without its flags
+			f.call(nr, 5)
+			f.load(offArgs + argument)
+			f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, kind)
+			f.equal(unix.SOCK_DGRAM, 0, 1)
+			f.end(refuse(syscall.EACCES))
+			f.load(offNumber)
+		}
 		f.call(nr, len(allowed)+3)
 		f.load(offArgs)
 		for i, family := range allowed {

@@ -2,7 +2,11 @@ package sandbox
 
 import (
 	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,8 +48,8 @@ func known(abi int, rights uint64) uint64 {
 // rulesetAttr encodes what the rules restrict: everything that changes files, and
 // where the version has scopes, signals and abstract sockets, for which there are no
 // exceptions.
-func rulesetAttr(abi int) []byte {
-	attr := binary.NativeEndian.AppendUint64(nil, known(abi, fileRights|makeRights|deviceRights))
+func rulesetAttr(abi int, rights uint64) []byte {
+	attr := binary.NativeEndian.AppendUint64(nil, known(abi, rights))
 	if abi >= abiScope {
 		attr = binary.NativeEndian.AppendUint64(attr, 0)
 		attr = binary.NativeEndian.AppendUint64(attr, unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET|unix.LANDLOCK_SCOPE_SIGNAL)
@@ -63,9 +67,9 @@ type rule struct {
 	rights uint64
 }
 
-// guardedRights are those that a command does not have where a Maker makes names for it.
-// A socket does nothing whatever its name is.
-const guardedRights = unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+// guardedRights are those that a command does not have where a Maker makes names and opens
+// files for it. A socket does nothing whatever its name is.
+const guardedRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
 	unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
 
 // rules returns the exceptions for what l lets a command change; guarded without the names
@@ -105,19 +109,69 @@ func (l Layout) rules(guarded bool) []rule {
 
 // ruleset makes the Landlock rules for the current mounts. The caller closes it.
 func (l Layout) ruleset(guarded bool) (int, error) {
-	attr := rulesetAttr(l.Features.Landlock)
+	rights := uint64(fileRights | makeRights | deviceRights)
+	if !l.Features.Mounts {
+		rights |= unix.LANDLOCK_ACCESS_FS_READ_FILE
+	}
+	attr := rulesetAttr(l.Features.Landlock, rights)
 	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, address(attr), uintptr(len(attr)), 0)
 	if errno != 0 {
 		return -1, fault("make", "Landlock rules", errno)
 	}
 	set := int(r)
-	for _, r := range l.rules(guarded) {
-		if err := allow(set, r); err != nil {
+	rules := l.rules(guarded)
+	if !l.Features.Mounts {
+		rules = append(rules, reading("/", l.Places, true)...)
+	}
+	for _, r := range rules {
+		err := allow(set, r)
+		if r.rights == unix.LANDLOCK_ACCESS_FS_READ_FILE && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES)) {
+			continue // it is gone, or nothing below it can be read anyway
+		}
+		if err != nil {
 			_ = unix.Close(set)
 			return -1, err
 		}
 	}
 	return set, nil
+}
+
+// reading returns the rules by which everything at path and below can be read but what is
+// hidden. Where a directory holds a hidden place these are rules for what else is in it
+// now. below are places, those below path among them; seen reports whether path is.
+func reading(path string, below []Place, seen bool) []rule {
+	whole := rule{path, unix.LANDLOCK_ACCESS_FS_READ_FILE}
+	inside := slices.DeleteFunc(slices.Clone(below), func(p Place) bool { return p.Path == path || !within(p.Path, strings.TrimSuffix(path, "/")) })
+	hides := slices.ContainsFunc(inside, func(p Place) bool { return kind(p.Kind) == hidden })
+	for _, p := range below {
+		if p.Path == path {
+			seen = kind(p.Kind) != hidden && kind(p.Kind) != made
+			hides = hides && kind(p.Kind) != written // new files there are the command's to read
+		}
+	}
+	if seen && !hides {
+		return []rule{whole}
+	}
+	var out []rule
+	if !seen {
+		for at := ""; len(inside) > 0; inside = inside[1:] {
+			if at == "" || !within(inside[0].Path, at) { // sorted: the outermost comes first
+				at = inside[0].Path
+				out = append(out, reading(at, inside, false)...)
+			}
+		}
+		return out
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil // what is in there stays unread
+	}
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink == 0 {
+			out = append(out, reading(filepath.Join(path, e.Name()), inside, true)...)
+		}
+	}
+	return out
 }
 
 func allow(set int, r rule) error {

@@ -50,13 +50,14 @@ type Place struct {
 	Dir    bool
 	Above  int      // index of the nearest place that it lies in; -1 for none
 	Layers *Overlay // mounted at Path instead of Source; nil for none
-	Link   string   // target of a symbolic link that stays visible; "" for others
+	Link   string   // target of a symbolic link that is made; "" for others
+	Text   string   // contents of a file that is made
 }
 
 // Lay resolves a policy for a command with the working directory dir, which stays
 // visible; "" is none. It creates in Policy.Temp the mount points that it needs.
 func Lay(pol Policy, dir string, f Features) (Layout, error) {
-	all, err := survey(pol, dir)
+	all, err := survey(pol, dir, f.Mounts)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -72,7 +73,7 @@ func Lay(pol Policy, dir string, f Features) (Layout, error) {
 	index := map[*entry]int{nil: -1}
 	for i, e := range all {
 		index[e] = i
-		l.Places = append(l.Places, Place{e.path, e.source, int(e.kind), e.dir, index[e.above], e.overlay, e.link})
+		l.Places = append(l.Places, Place{e.path, e.source, int(e.kind), e.dir, index[e.above], e.overlay, e.link, e.text})
 		if strings.IndexByte(e.path, 0) >= 0 {
 			return Layout{}, fault("confine", e.path, syscall.EINVAL)
 		}

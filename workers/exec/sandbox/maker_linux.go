@@ -5,7 +5,6 @@ import (
 	"path"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -15,8 +14,8 @@ import (
 	"ralph/workers/exec/acts"
 )
 
-// Maker makes files, directories and links for a command that cannot make them itself
-// below the root of a Guard, unless the Guard has their names. The kernel reads the path
+// Maker makes files, directories and links, and opens files for writing, for a command that
+// cannot do so itself below the root of a Guard, unless the Guard has their names. The kernel reads the path
 // of a call from the memory of the command, which may change it after it was judged, so
 // such a call is not let through: the Maker makes the call itself, with the path that was
 // judged, on a thread with the command's mounts and capabilities. Landlock does not hold for
@@ -27,8 +26,11 @@ type Maker struct {
 	own     []string // places below the root in which the command makes names itself
 	around  []string // places that the root lies in, where all names can be made
 	refused func(path string, n acts.Name)
+	undone  func(left []string)
+	updates updates
 	work    chan func()
 	last    owner
+	shared  shared
 }
 
 // owner is for whom a file is made, and with which mask.
@@ -44,14 +46,16 @@ const ownerTime = 3 * time.Millisecond
 
 // NewMaker starts the thread of a Maker with the mounts of the calling thread, which has
 // called Enter and not yet RestrictWatched. refused is called with each path that was not
-// made. The caller gives the Maker to Watch, or closes it.
-func (l Layout) NewMaker(refused func(path string, n acts.Name)) (*Maker, error) {
+// made; undone after it, where git was to make it, and all that this command of git had
+// changed was taken back, with the paths of which that failed. The caller gives the Maker
+// to Watch, or closes it.
+func (l Layout) NewMaker(refused func(path string, n acts.Name), undone func(left []string)) (*Maker, error) {
 	mounts, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fault("open", "mount namespace", err)
 	}
 	defer func() { _ = unix.Close(mounts) }()
-	m := &Maker{guard: *l.Guard, around: l.around(), refused: refused, work: make(chan func())}
+	m := &Maker{guard: *l.Guard, around: l.around(), refused: refused, undone: undone, work: make(chan func())}
 	for _, p := range l.Places {
 		if kind(p.Kind) == written && p.Path != l.Guard.Root && within(p.Path, l.Guard.Root) {
 			m.own = append(m.own, p.Path)
@@ -123,6 +127,8 @@ type outcome struct {
 	goOn  bool // the kernel does the call, with the rights of the command
 	errno unix.Errno
 	fd    int // the result of open(2); -1 for other calls
+	// later gives the outcome of a call that waits, as long as it is wanted; nil for others.
+	later func(wanted func() bool) outcome
 }
 
 func failed(err error) outcome {
@@ -136,18 +142,41 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 	c, ok := m.read(n, call, proc)
 	defer c.close()
 	// The pid names the caller only while its call waits.
-	if !ok || ioctl(listener, ioctlValid, unsafe.Pointer(&n.id)) != 0 {
+	if !ok || !waits(listener, n.id) {
 		return false
 	}
 	o := c.make()
 	if o.goOn {
 		return false
 	}
-	a := answer{id: n.id, err: -int32(o.errno)}
+	if o.later == nil {
+		o.send(listener, n.id, c.flags)
+		return true
+	}
+	own, err := unix.FcntlInt(uintptr(listener), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		failed(err).send(listener, n.id, c.flags)
+		return true
+	}
+	go func() {
+		defer func() { _ = unix.Close(own) }()
+		o.later(func() bool { return waits(own, n.id) }).send(own, n.id, c.flags)
+	}()
+	return true
+}
+
+// waits reports whether the caller of a notification still waits for its answer.
+func waits(listener int, id uint64) bool {
+	return ioctl(listener, ioctlValid, unsafe.Pointer(&id)) == 0
+}
+
+// send answers a notification; flags are those of open(2).
+func (o outcome) send(listener int, id uint64, flags int) {
+	a := answer{id: id, err: -int32(o.errno)}
 	if o.fd >= 0 {
 		// Not with the flag that answers as well: where a signal interrupts that, the command
 		// may get the descriptor 0 for an answer.
-		add := addFD{id: n.id, source: uint32(o.fd), descriptor: uint32(c.flags & unix.O_CLOEXEC)}
+		add := addFD{id: id, source: uint32(o.fd), descriptor: uint32(flags & unix.O_CLOEXEC)}
 		number, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlAddFD, uintptr(unsafe.Pointer(&add)))
 		for errno == unix.EINTR {
 			number, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlAddFD, uintptr(unsafe.Pointer(&add)))
@@ -159,7 +188,6 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 		}
 	}
 	ioctl(listener, ioctlSend, unsafe.Pointer(&a)) // it fails when the thread was killed
-	return true
 }
 
 func (c *creation) close() {
@@ -172,19 +200,30 @@ func (c *creation) close() {
 
 // make makes the call, on the thread of the Maker.
 func (c *creation) make() outcome {
+	c.update.settles(c.thread)
+	if c.update != nil && c.update.refused && c.ofRefused() {
+		return failed(unix.EACCES)
+	}
 	switch c.op {
 	case makesOpen, makesOpen2, makesCreat:
 		return c.open()
 	case makesLink, makesRename:
+		c.m.shared.stale = true
 		return c.move()
+	case changesLength, changesMode:
+		return c.alter()
 	}
-	p, ok := c.resolved(c.paths[0])
-	if !ok {
-		return outcome{goOn: true}
-	}
+	p, ok := c.locate(c.paths[0])
 	defer p.close()
-	if c.refuse(p, c.op == makesSymlink) {
+	if ok && c.refuse(p, c.op == makesSymlink) {
 		return failed(unix.EACCES)
+	}
+	if c.op != removes {
+		c.begins(p)
+	}
+	c.update.touches(p, false)
+	if !ok || c.op == removes {
+		return p.left()
 	}
 	var err error
 	switch c.op {
@@ -198,82 +237,78 @@ func (c *creation) make() outcome {
 	case makesSymlink:
 		err = unix.Symlinkat(c.target, p.fd, p.base)
 	}
+	c.update.madeAt(p)
 	return failed(err)
 }
 
-// open opens a file that may have to be made. It follows links itself: where the last
-// leads to no file yet, one is made there.
+// open opens a file for writing, which may have to be made. It follows links itself: where
+// the last leads to no file yet, one is made there.
 func (c *creation) open() outcome {
-	at := c.paths[0]
+	if c.flags&unix.O_TMPFILE == unix.O_TMPFILE {
+		return c.unnamed()
+	}
 	for range maxLinks {
-		p, ok := c.resolved(at)
+		p, f, o, ok := c.find()
 		if !ok {
-			return outcome{goOn: true}
+			return o
 		}
-		if at.dir >= 0 && at.dir != c.paths[0].dir {
-			_ = unix.Close(at.dir)
-		}
-		at = named{dir: -1}
-		var st unix.Stat_t
-		err := unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW)
-		kind := st.Mode & unix.S_IFMT
 		switch {
-		case err == unix.ENOENT && c.refuse(p, false):
-			p.close()
-			return failed(unix.EACCES)
-		case err != nil && err != unix.ENOENT, err == nil && kind != unix.S_IFREG && kind != unix.S_IFLNK:
-			p.close()
-			return outcome{goOn: true} // a directory, device, pipe or socket: nothing is made
-		case err == nil && kind == unix.S_IFLNK && c.flags&(unix.O_EXCL|unix.O_NOFOLLOW) == 0 && c.resolve&unix.RESOLVE_NO_SYMLINKS == 0:
-			buf := make([]byte, maxPath)
-			n, err := unix.Readlinkat(p.fd, p.base, buf)
-			if err != nil || n <= 0 || n == len(buf) {
-				p.close()
-				return outcome{goOn: true}
-			}
-			if at.name = string(buf[:n]); at.name[0] != '/' {
-				at.dir = p.fd
+		case f < 0 && c.flags&unix.O_CREAT == 0:
+			o = failed(unix.ENOENT)
+		case f < 0 && c.refuse(p, false):
+			o = failed(unix.EACCES)
+		case f < 0:
+			fd, err := unix.Openat(p.fd, p.base, c.flags|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOCTTY, c.mode)
+			if err == unix.EEXIST && !c.exclusive() {
+				p.close() // it was made meanwhile
 				continue
 			}
-			p.close()
-			continue
+			if o = failed(err); err == nil {
+				o.fd = fd
+				c.update.madeAt(p)
+			}
+		case c.exclusive():
+			o = failed(unix.EEXIST)
+		default:
+			o = c.change(p, f)
 		}
-		fd, err := unix.Openat(p.fd, p.base, c.flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOCTTY, c.mode)
 		p.close()
-		if err == unix.ELOOP && kind != unix.S_IFLNK {
-			at = c.paths[0] // a link came meanwhile
-			continue
+		if f >= 0 {
+			_ = unix.Close(f)
 		}
-		if err != nil {
-			return failed(err)
-		}
-		return outcome{fd: fd}
+		return o
 	}
 	return failed(unix.ELOOP)
 }
 
 // move renames or links.
 func (c *creation) move() outcome {
-	to, ok := c.resolved(c.paths[1])
+	to, ok := c.locate(c.paths[1])
 	from := resolved{fd: -1}
 	defer func() { to.close(); from.close() }()
 	if c.op == makesLink && c.paths[0].name == "" {
 		if !ok {
-			return outcome{goOn: true}
+			return to.left()
 		}
 		if c.refuse(to, false) {
 			return failed(unix.EACCES)
 		}
-		return failed(unix.Linkat(unix.AT_FDCWD, "/proc/thread-self/fd/"+strconv.Itoa(c.paths[0].dir), to.fd, to.base, unix.AT_SYMLINK_FOLLOW))
+		return failed(unix.Linkat(unix.AT_FDCWD, link(c.paths[0].dir), to.fd, to.base, unix.AT_SYMLINK_FOLLOW))
 	}
 	from, inside := c.locate(c.paths[0])
-	if from.fd < 0 || !ok && !inside {
-		return outcome{goOn: true}
+	if to.err != 0 {
+		return to.left()
 	}
-	if !ok {
-		if to, _ = c.locate(c.paths[1]); to.fd < 0 {
-			return outcome{goOn: true}
-		}
+	if from.fd < 0 || to.fd < 0 {
+		return from.left()
+	}
+	isFile := !notFile(from)
+	if c.op == makesRename && isFile {
+		c.update.touches(from, false)
+	}
+	c.update.touches(to, false)
+	if !ok && !inside {
+		return outcome{goOn: true}
 	}
 	exchange := c.op == makesRename && c.flags&unix.RENAME_EXCHANGE != 0
 	if ok && c.refuse(to, false) || exchange && inside && c.refuse(from, false) {
@@ -282,10 +317,35 @@ func (c *creation) move() outcome {
 	if c.op == makesLink {
 		return failed(unix.Linkat(from.fd, from.base, to.fd, to.base, c.flags))
 	}
-	if ok && c.brings(from, to) && notFile(from) || exchange && inside && c.brings(to, from) && notFile(to) {
+	if ok && c.brings(from, to) && !isFile || exchange && inside && c.brings(to, from) && notFile(to) {
 		return failed(unix.EXDEV) // programs copy then, name by name
 	}
-	return failed(unix.Renameat2(from.fd, from.base, to.fd, to.base, uint(c.flags)))
+	err := unix.Renameat2(from.fd, from.base, to.fd, to.base, uint(c.flags))
+	c.update.madeAt(to)
+	return failed(err)
+}
+
+// begins begins an update where a call changes a git directory, unless there is one.
+func (c *creation) begins(p resolved) {
+	ofGit := p.own && strings.Contains(p.path, "/.git/") && !strings.Contains(p.path, "/objects/") || p.base == ".git" || strings.HasSuffix(p.base, ".lock")
+	if c.update == nil && ofGit && c.op != changesMode && c.op != changesLength {
+		c.update = c.m.updates.begin(c.proc, c.thread)
+	}
+}
+
+// ofRefused reports whether a call changes the tree or a git directory, after the update that
+// it is part of was taken back.
+func (c *creation) ofRefused() bool {
+	for _, at := range c.paths {
+		p, _ := c.locate(at)
+		var st unix.Stat_t
+		gone := c.op == removes && p.fd >= 0 && unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT
+		p.close()
+		if !gone && (p.rel != "" || strings.Contains(p.path, "/.git/")) {
+			return true // not the removal of a lock that is gone already
+		}
+	}
+	return false
 }
 
 // brings reports whether a directory or link brings names along that act where it is
@@ -307,24 +367,23 @@ func notFile(p resolved) bool {
 // resolved is the directory in which a call names something.
 type resolved struct {
 	fd        int
-	base, rel string // the name, and the path relative to the root of the Guard; "" outside
+	base, rel string     // the name, and the path relative to the root of the Guard; "" outside
+	path      string     // absolute, without links
+	own       bool       // the command makes names there itself
+	err       unix.Errno // of the call, where there is no such directory
+}
+
+// left is the answer to a call that makes nothing at p. Without the directory the call fails
+// at once: the kernel would find it when another thread has made it since, and refuse the
+// name to the command.
+func (p resolved) left() outcome {
+	return outcome{goOn: p.err == 0, errno: p.err, fd: -1}
 }
 
 func (p resolved) close() {
 	if p.fd >= 0 {
 		_ = unix.Close(p.fd)
 	}
-}
-
-// resolved finds the directory of a path; false where the command can make the name itself,
-// or nobody can.
-func (c *creation) resolved(at named) (resolved, bool) {
-	p, inside := c.locate(at)
-	if !inside {
-		p.close()
-		p.fd = -1
-	}
-	return p, inside
 }
 
 // locate finds the directory of a path, and reports whether only the Maker makes names
@@ -350,21 +409,38 @@ func (c *creation) locate(at named) (p resolved, inside bool) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: c.resolve | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(from, dir, &how)
 	if err != nil {
+		if err != unix.ELOOP && !within(dir, "/proc") { // there the command may find another
+			p.err, _ = err.(unix.Errno)
+		}
 		return p, false
 	}
 	p.fd, p.base = fd, base
-	buf := make([]byte, maxPath)
-	n, err := unix.Readlink("/proc/thread-self/fd/"+strconv.Itoa(fd), buf)
-	root := c.m.guard.Root
-	if err != nil || n <= 0 || n == len(buf) {
+	full, rel, inside := c.m.inside(fd)
+	if full == "" {
 		return p, false
 	}
-	in := func(dir string) bool { return within(string(buf[:n]), dir) }
-	if !in(root) {
-		return p, slices.ContainsFunc(c.m.around, in)
+	p.path, p.own = path.Join(full, base), !inside
+	if rel != "" {
+		p.rel = path.Join(rel, base)
 	}
-	p.rel = path.Join(strings.TrimPrefix(string(buf[:n]), root), base)
-	return p, !slices.ContainsFunc(c.m.own, in)
+	return p, inside
+}
+
+// inside returns the path of an open file, and that relative to the root, which begins with a
+// slash, and reports whether only the Maker makes and opens files there. Outside the root rel is
+// ""; full is too where there is no path.
+func (m *Maker) inside(fd int) (full, rel string, inside bool) {
+	buf := make([]byte, maxPath)
+	n, err := unix.Readlink(link(fd), buf)
+	if err != nil || n <= 0 || n == len(buf) {
+		return "", "", false
+	}
+	full = string(buf[:n])
+	in := func(dir string) bool { return within(full, dir) }
+	if !in(m.guard.Root) {
+		return full, "", slices.ContainsFunc(m.around, in)
+	}
+	return full, "/" + strings.TrimPrefix(strings.TrimPrefix(full, m.guard.Root), "/"), !slices.ContainsFunc(m.own, in)
 }
 
 // refuse reports whether the Guard has a name. A link, whose target can change, also
@@ -379,6 +455,10 @@ func (c *creation) refuse(p resolved, link bool) bool {
 	}
 	if found {
 		c.m.refused(path.Join(c.m.guard.Root, p.rel), n)
+		if c.update != nil {
+			c.update.refused = true
+			c.m.undone(c.update.takeBack())
+		}
 	}
 	return found
 }

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -85,7 +86,7 @@ func (m *mounter) run(l Layout) error {
 	m.trees = make([]int, len(l.Places))
 	for i, p := range l.Places {
 		switch {
-		case p.Link != "":
+		case kind(p.Kind) == made:
 		case p.Layers != nil:
 			m.trees[i] = m.overlay(i, *p.Layers)
 		case kind(p.Kind) == hidden:
@@ -126,14 +127,14 @@ func (m *mounter) blanks(places []Place) map[int]int {
 	fileFD, dirFD := m.find(file), m.find(dir)
 	out := map[int]int{}
 	for i, p := range places {
-		if kind(p.Kind) != hidden || p.Link != "" {
+		if kind(p.Kind) != hidden {
 			continue
 		}
 		if out[i] = fileFD; !p.Dir {
 			continue
 		}
 		out[i] = dirFD
-		own, made := scratchAt+"/"+strconv.Itoa(i), map[string]bool{}
+		own, done := scratchAt+"/"+strconv.Itoa(i), map[string]bool{}
 		for _, below := range places {
 			if below.Above != i {
 				continue
@@ -148,18 +149,20 @@ func (m *mounter) blanks(places []Place) map[int]int {
 					path += "/" + parts[j-1]
 				}
 				switch {
-				case made[path]:
-				case j < len(parts) || below.Dir && below.Link == "":
+				case done[path]:
+				case j < len(parts) || below.Dir:
 					mkdir(path)
 				case below.Link != "":
 					m.try("link", path, func() error { return unix.Symlink(below.Link, path) })
+				case kind(below.Kind) == made:
+					m.try("make", path, func() error { return os.WriteFile(path, []byte(below.Text), 0o444) })
 				default:
 					mkfile(path)
 				}
-				made[path] = true
+				done[path] = true
 			}
 		}
-		if len(made) > 0 {
+		if len(done) > 0 {
 			out[i] = m.find(own)
 		}
 	}
@@ -203,7 +206,7 @@ func (m *mounter) arrange(l Layout) {
 	}
 	m.restrict("/", unix.MOUNT_ATTR_RDONLY|deviceOff, unix.AT_RECURSIVE)
 	for i, p := range l.Places {
-		if p.Link == "" {
+		if kind(p.Kind) != made {
 			m.attach(m.trees[i], p.Path)
 		}
 	}
@@ -211,7 +214,7 @@ func (m *mounter) arrange(l Layout) {
 		m.attach(nodes[i], path)
 	}
 	if isDir("/dev/shm") {
-		m.mount("tmpfs", "/dev/shm", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
+		m.mount("tmpfs", "/dev/shm", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size="+sharedMemory)
 	}
 	if isDir("/dev/pts") {
 		m.mount("devpts", "/dev/pts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
@@ -308,6 +311,24 @@ func Loopback() error {
 		return fault("start", "loopback", err)
 	}
 	return nil
+}
+
+// Listen returns a descriptor that listens at ServiceAddr in the calling thread's
+// network namespace. Whoever accepts from it does not need that namespace.
+func Listen() (fd int, err error) {
+	at := netip.MustParseAddrPort(ServiceAddr)
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fault("open", ServiceAddr, err)
+	}
+	if err = unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err == nil {
+		err = unix.Listen(fd, unix.SOMAXCONN)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, fault("listen at", ServiceAddr, err)
+	}
+	return fd, nil
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(&b[0])) }

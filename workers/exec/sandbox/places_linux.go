@@ -24,6 +24,7 @@ const (
 	written             // writable
 	scratch             // the private temp directory
 	hidden              // empty
+	made                // a link or a file that is made where it is hidden
 )
 
 // entry is a Place that is being resolved.
@@ -34,15 +35,22 @@ type entry struct {
 	dir     bool
 	above   *entry   // the nearest entry that it lies in; nil for none
 	overlay *Overlay // mounted instead of source; nil for none
-	link    string   // target of a symbolic link that stays visible
+	link    string   // target of a symbolic link that is made
+	text    string   // contents of a file that is made
 }
 
 // survey returns the places of a policy, the outer before the inner, without those
 // that change nothing.
-func survey(pol Policy, dir string) ([]*entry, error) {
+func survey(pol Policy, dir string, mounts bool) ([]*entry, error) {
 	found := map[string]*entry{}
-	for _, e := range covered(pol) {
+	for _, e := range covered(pol, mounts) {
 		found[e.path] = e
+	}
+	for path, text := range pol.Files {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+			return nil, &fs.PathError{Op: "confine", Path: path, Err: errRelative}
+		}
+		found[path] = &entry{path: path, kind: made, text: text}
 	}
 	add := func(k kind, must bool, paths ...string) error {
 		for _, path := range paths {
@@ -161,7 +169,7 @@ func place(path string, k kind) (*entry, error) {
 }
 
 // covered returns the places that differ for every command; see rules_linux.go.
-func covered(pol Policy) []*entry {
+func covered(pol Policy, mounts bool) []*entry {
 	var out []*entry
 	cover := func(path string, e entry) {
 		real, err := filepath.EvalSymlinks(path)
@@ -177,18 +185,20 @@ func covered(pol Policy) []*entry {
 		}
 	}
 	for _, path := range tempDirs() {
-		if pol.Temp == "" {
+		switch {
+		case !mounts: // the temp directory has its own name
+		case pol.Temp == "":
 			cover(path, entry{kind: hidden})
-		} else {
+		default:
 			cover(path, entry{kind: scratch, source: pol.Temp})
 		}
 	}
 	for _, path := range alwaysHidden() {
 		cover(path, entry{kind: hidden})
 	}
-	for _, path := range keptLinks() {
+	for _, path := range append(keptLinks(), pol.Links...) {
 		if target, err := os.Readlink(path); err == nil {
-			out = append(out, &entry{path: path, source: path, link: target})
+			out = append(out, &entry{path: path, kind: made, link: target})
 		}
 	}
 	if pol.Network {
@@ -220,14 +230,16 @@ func prune(all []*entry) []*entry {
 			base = e.above.kind
 		}
 		switch {
-		case e.link != "" && base != hidden,
-			e.link == "" && e.kind == base && base != scratch && e.overlay == nil,
-			e.kind == hidden && base == scratch:
+		case e.kind == made && base != hidden,
+			e.kind == base && base != scratch && e.overlay == nil:
 		default:
 			kept = append(kept, e)
 		}
 	}
-	return kept
+	// Of the temp directory it is hidden already what is not shown there.
+	return slices.DeleteFunc(kept, func(e *entry) bool {
+		return e.kind == hidden && e.above != nil && e.above.kind == scratch && !slices.ContainsFunc(kept, func(k *entry) bool { return k.above == e })
+	})
 }
 
 // pin adds the directories between a protected or hidden place, or an overlay, and

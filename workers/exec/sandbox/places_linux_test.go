@@ -20,7 +20,7 @@ func TestSurvey(t *testing.T) {
 	}
 	in := func(name string) string { return filepath.Join(base, name) }
 	all, err := survey(Policy{Write: []string{in("p"), in("p/sub"), in("p/.git/objects"), in("secret/open")},
-		Protect: []string{base, in("p/.git"), in("p/a/b/c"), in("p/none")}, Hide: []string{in("secret"), in("p/home/state"), in("none")}}, in("p"))
+		Protect: []string{base, in("p/.git"), in("p/a/b/c"), in("p/none")}, Hide: []string{in("secret"), in("p/home/state"), in("none")}}, in("p"), true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func (l Layout) drop(rules int) error {
 }
 
 func (l Layout) filter(spared int, watched bool) program {
-	return filter(!l.Network && !l.Features.Net, spared, watched)
+	return filter(!l.Network && !l.Features.Net, !l.Features.Mounts, spared, watched)
 }
 
 // install makes a filter hold for the calling thread and what it starts.

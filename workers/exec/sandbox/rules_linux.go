@@ -43,6 +43,10 @@ func devices() []string {
 // the command's own when there is a mount namespace.
 func privateDevices() []string { return []string{"/dev/shm", "/dev/pts", "/dev/ptmx"} }
 
+// sharedMemory is how much the files in /dev/shm hold together, which count as the memory of
+// no process.
+const sharedMemory = "1g"
+
 // keptCapabilities are those that root keeps: package managers and archivers use
 // them to give files to other users, and they hold only where the command can write.
 const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
@@ -75,13 +79,18 @@ const refusedNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEW
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
 // families returns the socket families that stay usable and the error for others.
-// noInternet leaves local sockets only, for lack of a network namespace. The other
-// families reach past every network namespace (vsock) or serve no build tool.
-func families(noInternet bool) ([]uint32, syscall.Errno) {
+// noInternet leaves out the network, for lack of a network namespace, and noLocal local
+// sockets, for lack of mounts that hide those of other programs. The other families reach
+// past every network namespace (vsock) or serve no build tool.
+func families(noInternet, noLocal bool) ([]uint32, syscall.Errno) {
+	out, errno := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}, syscall.EAFNOSUPPORT
 	if noInternet {
-		return []uint32{unix.AF_UNIX}, syscall.EACCES
+		out, errno = out[:1], syscall.EACCES
 	}
-	return []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}, syscall.EAFNOSUPPORT
+	if noLocal {
+		out, errno = out[1:], syscall.EACCES
+	}
+	return out, errno
 }
 
 // signalCalls returns the system calls that name a thread to signal or trace, with

@@ -40,7 +40,10 @@ const (
 	makesSymlink // its target is the argument 0
 	makesLink
 	makesRename
-	changesOwner // of what the thread makes from then on
+	removes
+	changesLength // truncate(2), whose length is the argument 1
+	changesMode   // by the path of a file
+	changesOwner  // of what the thread makes from then on
 )
 
 // watchedCalls lists, by number, the calls of Linux that take the path of a file and
@@ -55,9 +58,9 @@ func watchedCalls() map[int]watchedCall {
 	calls := map[int]watchedCall{
 		unix.SYS_OPENAT: at(0, 2, makesOpen, 3), unix.SYS_OPENAT2: at(0, -1, makesOpen2, 2),
 		unix.SYS_RENAMEAT: both(makesRename), unix.SYS_RENAMEAT2: both(makesRename), unix.SYS_LINKAT: both(makesLink),
-		unix.SYS_UNLINKAT: at(0, -1, makesNothing, 0), unix.SYS_FCHMODAT: at(0, -1, makesNothing, 0), sysFchmodat2: at(0, -1, makesNothing, 0),
+		unix.SYS_UNLINKAT: at(0, -1, removes, 0), unix.SYS_FCHMODAT: at(0, -1, changesMode, 0), sysFchmodat2: at(0, -1, changesMode, 0),
 		unix.SYS_SYMLINKAT: at(1, -1, makesSymlink, 0), unix.SYS_MKNODAT: at(0, -1, makesNode, 2), unix.SYS_MKDIRAT: at(0, -1, makesDir, 2),
-		unix.SYS_TRUNCATE: at(-1, -1, makesNothing, 0),
+		unix.SYS_TRUNCATE: at(-1, -1, changesLength, 0),
 	}
 	maps.Copy(calls, watchedHere())
 	for _, nr := range [...]int{unix.SYS_UMASK, unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID, unix.SYS_SETFSUID, unix.SYS_SETFSGID} {
@@ -112,7 +115,12 @@ func Watch(listener, proc int, root string, m *Maker, tell func(Write), full fun
 		w.serve(listener, nil, full)
 		return
 	}
-	m.do(func() { w.serve(listener, m, full) })
+	m.do(func() {
+		w.serve(listener, m, full)
+		for len(m.updates.list) > 0 {
+			m.updates.end(m.updates.list[0])
+		}
+	})
 	m.Close()
 }
 

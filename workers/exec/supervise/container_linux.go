@@ -3,6 +3,8 @@ package supervise
 import (
 	"encoding/gob"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"strconv"
@@ -79,9 +81,28 @@ func startContainer(argv []string, user bool) (*container, error) {
 	if err := c.begin(); err != nil {
 		c.end()
 		<-c.gone
+		if errors.Is(err, errNoReply) {
+			err = cramped(err)
+		}
 		return nil, err
 	}
 	return c, nil
+}
+
+// cramped adds to the error of a first process that ended before it could answer the limit
+// of this process that it has met: Go's runtime needs a few threads and addresses.
+func cramped(err error) error {
+	for _, l := range [...]struct {
+		resource int
+		least    uint64
+		errno    syscall.Errno
+	}{{unix.RLIMIT_NPROC, 64, syscall.EAGAIN}, {unix.RLIMIT_AS, 2 << 30, syscall.ENOMEM}} {
+		var now unix.Rlimit
+		if unix.Prlimit(0, l.resource, nil, &now) == nil && now.Cur < l.least {
+			return fmt.Errorf("%w: %w", err, l.errno)
+		}
+	}
+	return err
 }
 
 // fork starts the first process on the calling thread.
@@ -248,8 +269,8 @@ func (c *container) dead() bool {
 
 // launch starts a command and returns its pid in the container; without a path it
 // only tries the layout. An error of the first process is a *flaw; after any other
-// error the container cannot be used.
-func (c *container) launch(r *runRequest, files []int) (inner int, err error) {
+// error the container cannot be used. serve is Command.Serve.
+func (c *container) launch(r *runRequest, files []int, serve func(net.Listener)) (inner int, err error) {
 	if err := sendFiles(c.files, files); err != nil {
 		return 0, err
 	}
@@ -263,7 +284,25 @@ func (c *container) launch(r *runRequest, files []int) (inner int, err error) {
 	case got.Fault != nil:
 		return 0, got.Fault
 	}
+	if r.Listen {
+		l, err := c.listener()
+		if err != nil {
+			return 0, err
+		}
+		serve(l)
+	}
 	return got.Started, nil
+}
+
+// listener receives the listener that a command was started with.
+func (c *container) listener() (net.Listener, error) {
+	fds, err := receiveFiles(c.files)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fds[0]), "listener")
+	defer func() { _ = f.Close() }() // the listener has a copy
+	return net.FileListener(f)
 }
 
 // pollable returns a file whose reads and writes end when it is closed.

@@ -21,6 +21,17 @@ type features struct {
 	noGuard     error
 }
 
+// exhausted returns the error of a means that could not be tried out for lack of room; nil
+// for none.
+func (f features) exhausted() error {
+	for _, err := range [...]error{f.noContainer, f.noMounts, f.noNet, f.noLandlock, f.noFilter, f.noGuard} {
+		if Exhausted(err) {
+			return err
+		}
+	}
+	return nil
+}
+
 // sessionFeatures returns the features without containers.
 func sessionFeatures() features {
 	f := features{Features: sandbox.Features{Landlock: sandbox.Landlock(), Filter: sandbox.Filters()}, noContainer: errNoInit}
@@ -46,7 +57,7 @@ func (p *pool) probe() features {
 		if c, f.noContainer = startContainer(p.init, user); f.noContainer != nil {
 			continue
 		}
-		if _, f.noContainer = c.launch(&runRequest{}, []int{c.files}); f.noContainer == nil {
+		if _, f.noContainer = c.launch(&runRequest{}, []int{c.files}, nil); f.noContainer == nil {
 			f.user, f.plainUser = user, os.Geteuid() != 0
 			break
 		}
@@ -123,6 +134,6 @@ func (c *container) try(x sandbox.Features) error {
 		return err
 	}
 	layout.Limits = sandbox.Limits{}
-	_, err = c.launch(&runRequest{Layout: &layout}, []int{c.files})
+	_, err = c.launch(&runRequest{Layout: &layout}, []int{c.files}, nil)
 	return err
 }

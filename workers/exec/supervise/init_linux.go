@@ -31,10 +31,12 @@ const initName = "container-init"
 func Self() []string { return []string{os.Args[0], initName} }
 
 // Init runs the first process of a container, and does not return, when the program
-// was executed as one. Otherwise it does nothing. A program that uses Self calls it
-// before anything else.
+// was executed as one. Otherwise it closes the environment, the memory and the open files
+// of this process to other processes of the same user, such as commands
+// without namespaces; root can read them. A program that uses Self calls it before anything else.
 func Init() {
 	if len(os.Args) != 2 || os.Args[1] != initName {
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // fails for wrong arguments only
 		return
 	}
 	if os.Getpid() != 1 {
@@ -63,6 +65,7 @@ func serveInit() int {
 	signal.Notify(make(chan os.Signal, 1))
 	closeInherited()
 	_ = os.WriteFile("/proc/self/comm", []byte("ralph-init"), 0) // a name for ps
+	endFirst("self")
 	if unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) != nil {
 		return 1
 	}
@@ -241,6 +244,7 @@ func (s *initServer) run(r *runRequest) {
 		files = files[:commandFiles]
 	}
 	pid, watch := 1, func() { _ = record.Close() }
+	listener := -1
 	err = st.run(func() (err error) {
 		if inherited() != s.base {
 			os.Exit(1) // an earlier command changed it: Ralph starts another container
@@ -248,6 +252,9 @@ func (s *initServer) run(r *runRequest) {
 		if r.Layout != nil && r.Path != "" {
 			err = r.Layout.Limits.Apply(0) // cannot be raised again
 			s.base = inherited()
+		}
+		if err == nil && r.Listen {
+			listener, err = sandbox.Listen()
 		}
 		if err == nil {
 			watch, err = arrange(r, record)
@@ -259,6 +266,12 @@ func (s *initServer) run(r *runRequest) {
 	})
 	go watch()
 	closeFiles(files)
+	if listener >= 0 {
+		if err == nil {
+			err = sendFiles(initFiles, []int{listener})
+		}
+		_ = unix.Close(listener)
+	}
 	if err != nil {
 		var f *flaw
 		if !errors.As(err, &f) {
@@ -304,7 +317,13 @@ func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 	notes := &notes{to: record}
 	var maker *sandbox.Maker
 	if guarded {
-		maker, err = r.Layout.NewMaker(func(path string, n acts.Name) { notes.add(Seen{Refused: []byte(path), Class: n.Class}) })
+		maker, err = r.Layout.NewMaker(func(path string, n acts.Name) { notes.add(Seen{Refused: []byte(path), Class: n.Class}) }, func(left []string) {
+			undone := Seen{Undone: true}
+			for _, rel := range left {
+				undone.Left = append(undone.Left, []byte(rel))
+			}
+			notes.add(undone)
+		})
 	}
 	listener := -1
 	switch {

@@ -54,6 +54,9 @@ func (g Tag) text() string { return g.s }
 // Processes returns one without a pid: this system does not show what has the tag.
 func (g Tag) Processes() []Process { return []Process{{Command: "a command that has not ended"}} }
 
+// Waits returns "": this system does not show it.
+func (g Tag) Waits() string { return "" }
+
 // processGroup is a leader and its process group.
 type processGroup struct {
 	pid  int
@@ -141,3 +144,9 @@ func end(_ context.Context, id ProcessID, _ string, _ time.Duration) error {
 }
 
 func alive(ProcessID) bool { return false }
+
+// Memory returns zeros: it is not known here.
+func Memory(groups []Group) []int64 { return make([]int64, len(groups)) }
+
+// HalfOfMemory returns 0: it is not known here.
+func HalfOfMemory() int64 { return 0 }

@@ -17,8 +17,10 @@ const maxIdle = 4
 
 // pool holds the containers of a Supervisor. It is safe for concurrent use.
 type pool struct {
-	init     []string        // see Options.Init
-	features func() features // probes once
+	init []string // see Options.Init
+
+	probing sync.Mutex // guards probed
+	probed  *features  // nil before features has tried them out
 
 	starting sync.WaitGroup // goroutines of ready
 
@@ -29,13 +31,20 @@ type pool struct {
 }
 
 func newPool(init []string) *pool {
-	p := &pool{init: init}
-	p.features = sync.OnceValue(p.probe)
-	return p
+	return &pool{init: init}
 }
 
-// works reports whether there are containers. The first call tries them out.
-func (p *pool) works() bool { return len(p.init) > 0 && p.features().noContainer == nil }
+// features returns the means that work here. The first call tries them out, and so does
+// the next one where the system had no room for that.
+func (p *pool) features() features {
+	p.probing.Lock()
+	defer p.probing.Unlock()
+	if p.probed == nil || p.probed.exhausted() != nil {
+		f := p.probe()
+		p.probed = &f
+	}
+	return *p.probed
+}
 
 // take returns an idle container or a new one. limits are those of a confined
 // command; nil is not confined.
@@ -128,7 +137,7 @@ const layoutTries = 5
 func (p *pool) start(c Command) (Group, error) {
 	f := p.features()
 	attr := c.attr()
-	r := &runRequest{Path: c.Path, Argv: c.Argv, Env: attr.Env, Dir: c.Dir, Tag: children().limitOf(c.Tag), Watch: c.Watch}
+	r := &runRequest{Path: c.Path, Argv: c.Argv, Env: attr.Env, Dir: c.Dir, Tag: children().limitOf(c.Tag), Watch: c.Watch, Listen: c.Serve != nil}
 	for i := 1; ; i++ {
 		user := f.plainUser
 		if c.Policy != nil {
@@ -137,6 +146,9 @@ func (p *pool) start(c Command) (Group, error) {
 				return nil, err
 			}
 			r.Layout, user = &layout, f.user
+		}
+		if c.Serve != nil && (r.Layout == nil || r.Layout.Network || !f.Net) {
+			return nil, &fs.PathError{Op: "confine", Path: c.Path, Err: missing("there is no network of its own in which something could be served")}
 		}
 		g, err := p.startOne(user, r, c)
 		var bad *flaw
@@ -192,7 +204,7 @@ func (p *pool) startOne(user bool, r *runRequest, cmd Command) (*containerGroup,
 			c.limits = limits
 		}
 		children().begin(cmd.Tag)
-		inner, err := c.launch(r, files)
+		inner, err := c.launch(r, files, cmd.Serve)
 		if err == nil {
 			g := &containerGroup{box: c, pool: p, tag: cmd.Tag, inner: inner, over: make(chan struct{}),
 				leader: Process{Command: shown(strings.Join(cmd.Argv, " "))}}

@@ -49,6 +49,7 @@ type runRequest struct {
 	Tag       uint64          // soft limit RLIMIT_RTTIME of the command; 0 leaves it
 	Layout    *sandbox.Layout // nil is not confined
 	Watch     string          // see Command.Watch
+	Listen    bool            // see Command.Serve; the listener comes back over the files' socket
 }
 
 // reply answers a request, but for Signal and Freeze. Exactly one field is set.

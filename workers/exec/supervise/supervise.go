@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -52,6 +53,10 @@ type Command struct {
 	// view.
 	Watch  string
 	Record uintptr
+	// Serve, if not nil, is given a listener at sandbox.ServiceAddr of the command's own
+	// network before the command starts, and closes it. Only a command with a Policy that
+	// has no network can have one.
+	Serve func(net.Listener)
 }
 
 // Seen is an entry of Command.Record.
@@ -62,6 +67,10 @@ type Seen struct {
 	At, Before time.Time
 	Refused    []byte `json:",omitempty"` // a path that was not made, for its name of this class
 	Class      string `json:",omitempty"`
+	// Undone says that a process of git was to change such a path, and that all it had changed
+	// of the tree was taken back; Left are the paths of which that failed.
+	Undone bool     `json:",omitempty"`
+	Left   [][]byte `json:",omitempty"`
 }
 
 // Group is a started command with everything that descends from it. Reap and Sweep
@@ -124,8 +133,21 @@ type Layer struct {
 	Active bool
 	// Detail describes what the layer holds, or why it is missing.
 	Detail string
+	// Err is why it is missing; nil where it holds.
+	Err error
 	// Optional marks a layer that callers can do without, by means of their own.
 	Optional bool
+}
+
+// Exhausted reports whether an error says that the system, or a limit of this process, has no
+// room now, which is no lack of a means: files, processes or memory.
+func Exhausted(err error) bool {
+	for _, e := range [...]error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // environName is the environment variable with the tags of the commands that a

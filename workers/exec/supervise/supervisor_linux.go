@@ -26,12 +26,22 @@ func New(o Options) *Supervisor {
 // Start starts a command. The first call for a command that is no tool tries the
 // means of the kernel out. A command that cannot be restricted to its Policy is not
 // started: the error is then an *fs.PathError, which matches errors.ErrUnsupported
-// where the system lacks the means and ErrNoContainer where it lacks room.
+// where the system lacks the means, and ErrNoContainer or one of Exhausted where it lacks
+// room.
 func (s *Supervisor) Start(c Command) (Group, error) {
-	if c.Tool || s.session || !s.pool.works() {
-		return startTree(c)
+	if !c.Tool && !s.session && len(s.pool.init) > 0 {
+		f := s.pool.features()
+		if err := f.exhausted(); err != nil && c.Policy != nil {
+			return nil, &fs.PathError{Op: "confine", Path: c.Path, Err: err} // never with less
+		}
+		if f.noContainer == nil {
+			return s.pool.start(c)
+		}
 	}
-	return s.pool.start(c)
+	if c.Serve != nil {
+		return nil, &fs.PathError{Op: "confine", Path: c.Path, Err: missing("there is no network of its own in which something could be served")}
+	}
+	return startTree(c)
 }
 
 // Ready makes a container for the next confined command in the background. It does
@@ -98,17 +108,17 @@ func (s *Supervisor) Layers() []Layer {
 	}
 	layer := func(name, holds string, err error) Layer {
 		if err != nil {
-			return Layer{Name: name, Detail: "not available: " + err.Error()}
+			return Layer{Name: name, Detail: "not available: " + err.Error(), Err: err}
 		}
 		return Layer{Name: name, Active: true, Detail: holds}
 	}
 	mounts := layer("mount namespace", "everything read-only but what may be changed; secrets, sockets and devices hidden; private /tmp, /dev/shm and /dev/pts", f.noMounts)
 	if f.noMounts != nil {
-		mounts.Detail += "; nothing is hidden, protected below what may be changed (a command can destroy the git history), or private, and modes, owners and times of other files can be changed"
+		mounts.Detail += "; names of hidden files can be seen, and without Landlock the files be read; nothing is protected below what may be changed (a command can destroy the git history), or private, and modes, owners and times of other files can be changed"
 	}
 	net := layer("network namespace", "own loopback, no other network, no abstract sockets of the host", f.noNet)
 	if f.noNet != nil && f.Filter {
-		net.Detail += "; internet sockets are refused by the filter instead, also on the loopback"
+		net.Detail += "; sockets are refused by the filter instead, also on the loopback"
 	}
 	landlock := "Landlock"
 	holds := "writing only where it is allowed, once more"
@@ -121,9 +131,9 @@ func (s *Supervisor) Layers() []Layer {
 	if f.noGuard == nil && !f.Guard {
 		f.noGuard = errors.New("it needs mounts, Landlock and the filter")
 	}
-	names := layer("guard of names", "no command makes a name that acts: the calls that make files are made for it", f.noGuard)
+	names := layer("guard of names", "no command makes a name that acts, or writes to a file that is linked from outside: the calls that make and open files are made for it", f.noGuard)
 	if names.Optional = true; !names.Active {
-		names.Detail += "; such a name is removed after the command"
+		names.Detail += "; such a name is removed after the command, and a file with hard links outside the tree is written in place"
 	}
 	return []Layer{
 		layer("process namespace", "sees and signals only its own processes", f.noContainer),
@@ -147,12 +157,12 @@ func droppedCapabilities() string {
 
 // limits describes which limits hold.
 func (f features) limits() string {
-	out := fmt.Sprintf("files, memory of each process, no core dumps; at most %d processes", sandbox.DefaultProcesses)
+	out := fmt.Sprintf("size of files, data of each process, no core dumps, the first that the kernel ends for lack of memory; at most %d processes and threads", sandbox.DefaultProcesses)
 	switch {
 	case f.PIDs:
 		return out + ", counted by the namespace"
 	case os.Geteuid() == 0:
-		return "files, memory of each process, no core dumps; the number of processes is not bounded: the limit does not hold for root, and a bound of the namespace needs Linux 6.14"
+		return "size of files, data of each process, no core dumps, the first that the kernel ends for lack of memory; the number of processes is not bounded: the limit does not hold for root, and a bound of the namespace needs Linux 6.14"
 	case f.noContainer != nil:
 		return out + " more than run in all when it starts"
 	}

@@ -3,6 +3,7 @@ package supervise
 import (
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -153,6 +154,7 @@ func (t *processTree) release(layout *sandbox.Layout) error {
 	}
 	var err error
 	if layout != nil {
+		endFirst(strconv.Itoa(t.PID))
 		err = layout.Limits.Shared().Apply(t.PID)
 	}
 	if err == nil {

@@ -1,0 +1,83 @@
+package accesspolicy_test
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ralph/workers/accesspolicy"
+)
+
+// configurations returns places of git's configuration, by git-config(1), each a script that
+// makes the setting $1 = $2 there.
+func configurations() map[string]string {
+	return map[string]string{
+		"local": `git config "$1" "$2"`, "user": `git config --global "$1" "$2"`, "user, XDG": `mkdir -p "$HOME/.config/git"; git config -f "$HOME/.config/git/config" "$1" "$2"`,
+		"work tree": `git config extensions.worktreeConfig true; git config --worktree "$1" "$2"`,
+		"included":  `git config include.path more; git config -f .git/more "$1" "$2"`, "included by the user's": `git config --global include.path "~/more"; git config -f "$HOME/more" "$1" "$2"`,
+		"included if": `git config --global "includeIf.gitdir:$PWD/.path" "$HOME/more"; git config -f "$HOME/more" "$1" "$2"`,
+		"on a branch": `git config "includeIf.onbranch:main.path" more; git config -f .git/more "$1" "$2"`,
+		"one line":    `printf '[%s] %s = %s\n' "${1%.*}" "${1##*.}" "$2" >> .git/config`, "a comment": `printf '[%s] ; of [core]\n\t%s = "%s" # here\n' "${1%.*}" "${1##*.}" "$2" >> .git/config`,
+		"capitals":  `printf '[%s]\n\t%s = %s\n' "$(echo "${1%.*}" | tr a-z A-Z)" "$(echo "${1##*.}" | tr a-z A-Z)" "$2" >> .git/config`,
+		"continued": `printf '[%s]\n\t%s = \\\n%s\n' "${1%.*}" "${1##*.}" "$2" >> .git/config`,
+	}
+}
+
+// configured returns settings through which git runs or reads a file of the work tree, by
+// git-config(1) and gitattributes(5), with that file.
+func configuredFiles() map[string][2]string {
+	return map[string][2]string{
+		"core.hooksPath": {"githooks", "githooks/pre-commit"}, "core.hookspath": {"tools/git/hooks", "tools/git/hooks/post-checkout"}, "core.hooksPath ": {".", "pre-commit"},
+		"core.hooksPath  ": {"own/_", "own/pre-push"}, "core.fsmonitor": {"tools/watch", "tools/watch"}, "core.sshCommand": {"./tools/ssh -x", "tools/ssh"}, "core.editor": {"sh tools/edit", "tools/edit"},
+		"core.pager": {"tools/page | cat", "tools/page"}, "filter.one.clean": {"tools/clean %f", "tools/clean"}, "filter.one.process": {"python3 ./tools/filter.py", "tools/filter.py"},
+		"diff.one.textconv": {"tools/conv", "tools/conv"}, "diff.external": {"tools/diff", "tools/diff"}, "merge.one.driver": {"tools/merge %O %A %B", "tools/merge"},
+		"credential.helper": {"!tools/secret", "tools/secret"}, "gpg.program": {"tools/gpg", "tools/gpg"}, "trailer.see.command": {"tools/trail", "tools/trail"}, "interactive.diffFilter": {"tools/show", "tools/show"},
+		"include.path": {"../shared.cfg", "shared.cfg"}, "includeIf.onbranch:main.path": {"../conf/more.cfg", "conf/more.cfg"},
+	}
+}
+
+// Files of the tree that git runs or reads by the user's configuration are neither made nor
+// changed by a command, wherever the configuration lies and however it is spelled.
+func TestProgramsOfGitsConfiguration(t *testing.T) {
+	made, tried := 0, 0
+	for place, script := range configurations() {
+		for i, key := range slices.Sorted(maps.Keys(configuredFiles())) {
+			part := 6
+			if testing.Short() {
+				part = 18
+			}
+			if place != "local" && i%part != len(place)%part || place == "local" && testing.Short() && i%3 > 0 {
+				continue
+			}
+			setting, file := configuredFiles()[key][0], configuredFiles()[key][1]
+			key = strings.TrimSpace(key)
+			if strings.Contains(key, ":") && strings.Contains(script, "printf") || strings.Count(key, ".") > 1 && strings.Contains(script, "printf") {
+				continue // the section has a name in quotes
+			}
+			t.Run(place+"/"+key+"="+setting, func(t *testing.T) {
+				t.Parallel()
+				for _, there := range []bool{true, false} {
+					w := newWorld(t, true)
+					if there {
+						w.file(filepath.Join(w.root, file), "mine\n")
+					}
+					if strings.HasPrefix(key, "include") && (strings.Contains(script, "HOME") || strings.Contains(script, "--global")) {
+						setting = filepath.Join(w.root, file)
+					}
+					w.shell("shift; "+script, w.root, key, setting)
+					s := w.open(nil)
+					needGuard(t, w)
+					tried++
+					o := w.run(s, w.root, "mkdir -p $(dirname "+file+"); echo x > "+file+"; rm -f "+file+"; echo x > new.tmp; mv new.tmp "+file, accesspolicy.Call{})
+					if got := w.shell("cat "+file+" 2>/dev/null || true", w.root); there && got != "mine" || !there && got != "" {
+						made++
+						t.Errorf("there %v: it has %q\n%s%q\n%s", there, got, o.out, o.rep, w.shell("git config --list --show-origin", w.root))
+					}
+				}
+			})
+		}
+	}
+	t.Cleanup(func() { t.Logf("%d of %d were made or changed", made, tried) })
+}

@@ -1,0 +1,120 @@
+//go:build linux
+
+package exec
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ralph/workers/exec/supervise"
+)
+
+// TestMemoryOfAll has two commands use memory together: the one that uses more is ended,
+// however it is spread over processes, and the other goes on.
+func TestMemoryOfAll(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("no python3")
+	}
+	r := newRunner(t)
+	r.Bound(Bounds{Memory: 400 << 20})
+	y := newYard(t)
+	start := func(script string) *Job {
+		j, err := r.Start(t.Context(), Spec{Argv: []string{"python3", "-c", script}, Dir: filepath.Join(y.base, "proj"), Env: y.env, Confine: &y.held, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	small := start("import time; x = b'x' * (20 << 20); time.sleep(3)")
+	large := start("import os, time\nfor i in range(8): x = os.fork() or bytearray(b'x') * (80 << 20)\ntime.sleep(100)")
+	<-large.Done()
+	if res, _ := large.Result(); res.Limit != KeyMemory || res.Signal != "SIGKILL" || res.TimedOut {
+		t.Errorf("%q %q %v", res.Limit, res.Signal, res.TimedOut)
+	}
+	<-small.Done()
+	if res, _ := small.Result(); res.Limit != "" || res.ExitCode != 0 {
+		t.Errorf("%q %d %s", res.Limit, res.ExitCode, res.Stdout)
+	}
+}
+
+// TestOutputOfAll has commands write more than is kept of all together.
+func TestOutputOfAll(t *testing.T) {
+	r := newRunner(t)
+	r.Bound(Bounds{Output: 3 << 20})
+	dir := t.TempDir()
+	var kept int64
+	for i, want := range []string{"", KeyOutput, KeyOutput} {
+		file := filepath.Join(dir, strings.Repeat("x", i+1))
+		res, err := r.Run(t.Context(), Spec{Argv: []string{"head", "-c", "2097152", "/dev/zero"}, OutputFile: file, MaxBytes: 1024})
+		if err != nil || res.Limit != want || res.Stdout.Bytes != 2<<20 || res.Stdout.FileCut != (want != "") {
+			t.Errorf("%d: %v %q %d %v", i, err, res.Limit, res.Stdout.Bytes, res.Stdout.FileCut)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept += info.Size()
+	}
+	if kept != 3<<20 {
+		t.Errorf("%d bytes are kept", kept)
+	}
+}
+
+// TestFirstToEnd has the kernel end commands before Ralph for lack of memory.
+func TestFirstToEnd(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		t.Skip(err)
+	}
+	y := newYard(t)
+	res := y.run(t, newRunner(t), "cat /proc/self/oom_score_adj; echo 0 >/proc/self/oom_score_adj; cat /proc/self/oom_score_adj", &y.held)
+	out := res.Stdout.Head
+	if f := bytes.Fields(out); len(f) == 0 || string(f[0]) != "1000" || string(f[len(f)-1]) != "1000" {
+		t.Errorf("%q, of the test %q", out, own)
+	}
+}
+
+// TestNoRoom has limits of files and processes met when a confined command is to start: the
+// error names the limit, is none of a missing sandbox, and passes when there is room again.
+func TestNoRoom(t *testing.T) {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
+		t.Fatal(err)
+	}
+	y := newYard(t)
+	r := newRunner(t)
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(len(open) + 1), Max: now.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, failed := r.Run(t.Context(), Spec{Argv: []string{"true"}, Dir: filepath.Join(y.base, "proj"), Env: y.env, Confine: &y.held})
+	named := 0
+	for _, l := range r.Layers() {
+		if supervise.Exhausted(l.Err) {
+			named++
+		}
+	}
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &now, nil); err != nil {
+		t.Fatal(err)
+	}
+	var pe *Error
+	if !errors.As(failed, &pe) || !supervise.Exhausted(failed) || errors.Is(failed, errors.ErrUnsupported) || !strings.Contains(pe.Hint, "ulimit -n") {
+		t.Errorf("%v, %+v", failed, pe)
+	}
+	if named == 0 {
+		t.Errorf("no layer says it: %+v", r.Layers())
+	}
+	if res := y.run(t, r, "true", &y.held); res.ExitCode != 0 {
+		t.Errorf("with room again: %d", res.ExitCode)
+	}
+}
