@@ -373,7 +373,7 @@ func forbidden(pkg, path string) bool {
 
 // forTests reports whether a package serves tests only.
 func forTests(pkg string) bool {
-	return slices.Contains([]string{"ralph/workers/model/modeltest", "ralph/repl/ttytest", "ralph/memory/durable/crashfs", "ralph/memory/durable/faultfs"}, pkg)
+	return slices.Contains([]string{"ralph/workers/exec/exectest", "ralph/workers/model/modeltest", "ralph/repl/ttytest", "ralph/memory/durable/crashfs", "ralph/memory/durable/faultfs"}, pkg)
 }
 
 // listed is what go list tells about one package.

@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/workers/exec/exectest"
 )
 
 // actingState lists, for each program, files of its own in the home by which it runs or
@@ -104,7 +105,7 @@ TOKEN
 						if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 							t.Fatal(err)
 						}
-						if err := os.WriteFile(path, []byte(text), mode); err != nil {
+						if err := exectest.WriteProgram(path, []byte(text), mode); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -11,6 +11,7 @@ import (
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/exectest"
 )
 
 // foreign is a project whose tasks a program of the user's works on: a shell
@@ -22,7 +23,7 @@ func foreign(t *testing.T, script string) *project {
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+	if err := exectest.WriteProgram(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	p.userConfig = "agents:\n  other:\n    command: [" + path + "]\n    input: stdin\n"
@@ -150,7 +151,7 @@ func TestTheFallbackHasItsOwn(t *testing.T) {
 	t.Parallel()
 	p := foreign(t, "echo \"$@\" > args.txt\necho 'error: unknown option' >&2\nexit 2\n")
 	second := filepath.Join(p.root, "tool", "second")
-	if err := os.WriteFile(second, []byte("#!/bin/sh\ncat > /dev/null\necho \"args: $@\" > args.txt\necho good > one.txt\necho '<promise>COMPLETE</promise>'\n"), 0o755); err != nil {
+	if err := exectest.WriteProgram(second, []byte("#!/bin/sh\ncat > /dev/null\necho \"args: $@\" > args.txt\necho good > one.txt\necho '<promise>COMPLETE</promise>'\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	p.userConfig += "    model: its-own\n  second:\n    command: [" + second + ", '--model={model}']\n    input: stdin\n"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ralph/repl/ttytest"
+	"ralph/workers/exec/exectest"
 )
 
 // editing opens a conversation with an editor, which is a shell script; $1 is its file.
@@ -16,7 +17,7 @@ func editing(t *testing.T, script string, turn turnFunc, change ...func(*Options
 	t.Helper()
 	root = t.TempDir()
 	editor := filepath.Join(root, "my editor")
-	if err := os.WriteFile(editor, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+	if err := exectest.WriteProgram(editor, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", t.TempDir())

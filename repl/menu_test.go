@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"ralph/workers/exec/exectest"
 	"regexp"
 	"strings"
 	"testing"
@@ -103,7 +104,7 @@ while :; do
 	echo "took it"
 done
 `
-	if err := os.WriteFile(editor, []byte(script), 0o700); err != nil {
+	if err := exectest.WriteProgram(editor, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	p := begin(t, 80, 24, append(os.Environ(), "RALPH_TEST_CHAT=hands", "TERM=xterm", "LANG=C.UTF-8", "NO_COLOR=1", "TMUX=", "VISUAL="+editor))

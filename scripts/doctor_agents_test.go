@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ralph/memory/config"
+	"ralph/workers/exec/exectest"
 	"ralph/workers/external"
 )
 
@@ -44,7 +45,7 @@ func TestDoctorTellsOfAgents(t *testing.T) {
 	b := newBench(t)
 	bin := t.TempDir()
 	program := func(name, script string) {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+script), 0o700); err != nil {
+		if err := exectest.WriteProgram(filepath.Join(bin, name), []byte("#!/bin/bash\n"+script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

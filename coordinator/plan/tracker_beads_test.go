@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/exec/exectest"
 )
 
 // beadsProject is a project whose bd is a stand-in that exports a file, or the
@@ -48,7 +49,7 @@ func (b *beadsProject) put(path, text string, mode os.FileMode) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+	if err := exectest.WriteProgram(path, []byte(text), mode); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ralph/workers/exec"
+	"ralph/workers/exec/exectest"
 )
 
 // TestProgramsOfTheProject names a program that is also in the project, in all the
@@ -19,7 +20,7 @@ func TestProgramsOfTheProject(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\necho "+says+"\n"), 0o755); err != nil {
+		if err := exectest.WriteProgram(path, []byte("#!/bin/sh\necho "+says+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+	"ralph/workers/exec/exectest"
 )
 
 func sh(script string) []string { return []string{"sh", "-c", script} }
@@ -61,7 +62,7 @@ func TestCannotStart(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, perm fs.FileMode) string {
 		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, []byte(text), perm); err != nil {
+		if err := exectest.WriteProgram(p, []byte(text), perm); err != nil {
 			t.Fatal(err)
 		}
 		return p

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"ralph/workers/exec/exectest"
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/exec/supervise"
 )
@@ -63,7 +63,11 @@ func again(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 	}
 	if uid != 0 {
 		program = filepath.Join(dir, "proc.test")
-		if err := copyFile(os.Args[0], program); err != nil {
+		content, err := os.ReadFile(os.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := exectest.WriteProgram(program, content, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(dir, 0o777); err != nil {
@@ -73,20 +77,6 @@ func again(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	}
 	return cmd
-}
-
-func copyFile(from, to string) error {
-	src, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = src.Close() }()
-	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Close())
 }
 
 // work is what runs when a stop comes; each shows M on a command line.

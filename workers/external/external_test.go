@@ -15,6 +15,7 @@ import (
 
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/exectest"
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +40,7 @@ func newRunner(t *testing.T) *exec.Runner {
 func standIn(t *testing.T, format, script string) Adapter {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent")
-	if err := os.WriteFile(path, []byte("#!/bin/bash\n"+script), 0o700); err != nil {
+	if err := exectest.WriteProgram(path, []byte("#!/bin/bash\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return Adapter{Name: "stand-in", Argv: []string{path, "{prompt}"}, Input: inputArg, Format: format}

@@ -13,6 +13,7 @@ import (
 
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/exectest"
 	"ralph/workers/exec/supervise"
 )
 
@@ -173,7 +174,7 @@ func TestProgramsOfTheTreeAreNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(dir, "node_modules", ".bin")
-	if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\ntouch ran\n"), 0o700); err != nil {
+	if err := exectest.WriteProgram(filepath.Join(bin, "codex"), []byte("#!/bin/sh\ntouch ran\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	link := filepath.Join(t.TempDir(), "link")
@@ -198,7 +199,7 @@ func TestProgramsOfTheTreeAreNotRun(t *testing.T) {
 
 func TestMissingInterpreter(t *testing.T) {
 	a := standIn(t, formatCodex, "")
-	if err := os.WriteFile(a.Argv[0], []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+	if err := exectest.WriteProgram(a.Argv[0], []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if res, _ := play(t, a, nil); !errors.Is(res.Err, ErrMissing) || res.Kind != KindDependency {

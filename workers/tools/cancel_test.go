@@ -19,6 +19,7 @@ import (
 
 	"ralph/workers/agent"
 	"ralph/workers/exec"
+	"ralph/workers/exec/exectest"
 	"ralph/workers/git"
 )
 
@@ -184,7 +185,7 @@ func sparseFile(b *bench) {
 func slowGit(b *bench) {
 	madeRepository(b)
 	bin := b.t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 60\n"), 0o755); err != nil {
+	if err := exectest.WriteProgram(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 60\n"), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
 	b.useGit()

@@ -14,6 +14,7 @@ import (
 
 	"ralph/coordinator/plan/beads"
 	"ralph/workers/exec"
+	"ralph/workers/exec/exectest"
 	"ralph/workers/exec/supervise"
 )
 
@@ -37,7 +38,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+	if err := exectest.WriteProgram(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
 }

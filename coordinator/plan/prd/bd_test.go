@@ -13,6 +13,7 @@ import (
 	"ralph/coordinator/plan/beads"
 	"ralph/coordinator/plan/prd"
 	"ralph/workers/exec"
+	"ralph/workers/exec/exectest"
 )
 
 const forBeads = `## EPIC-1: Shop
@@ -128,7 +129,7 @@ export) shift; while [ $# -gt 0 ]; do [ "$1" = -o ] && : > "$2"; shift; done;;
 create) ` + create + `;;
 esac
 `
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := exectest.WriteProgram(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	m := bench(t, path)
