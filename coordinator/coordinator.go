@@ -23,6 +23,7 @@ import (
 	"ralph/memory/redact"
 	"ralph/memory/session/folder"
 	"ralph/workers"
+	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/git"
@@ -52,7 +53,8 @@ type Coordinator struct {
 	gate     *gate
 	station  *station // where the coordinator itself works
 	stations *stations
-	filling  sync.Mutex // held while the caches of checks are filled
+	granted  *accesspolicy.Grants // to the tools of children; the host's
+	filling  sync.Mutex           // held while the caches of checks are filled
 	proposal proposal
 	// detection is of the project's own tests, which are the check where none is named.
 	detection detection
@@ -137,7 +139,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.Proc != nil {
 		o.Proc.Bound(exec.Bounds{Memory: o.Config.SessionMemory, Output: o.Config.SessionOutput})
 	}
-	c := &Coordinator{own: exec.New(exec.Options{Method: method, Project: o.Root}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}}
+	c := &Coordinator{own: exec.New(exec.Options{Method: method, Project: o.Root}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}, granted: &accesspolicy.Grants{}}
 	c.totals.Started = o.Now()
 	c.userState = sync.OnceValue(o.userState)
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })
@@ -220,6 +222,7 @@ func (c *Coordinator) openTree() error {
 	if c.loc != nil {
 		c.trees = trees.OpenTrees(c.own, *c.loc, c.stateDir(), c.sign())
 		c.trees.OnWrite = c.writes.writing
+		c.trees.Refuse = c.refuses
 		c.changes.trees = c.trees
 	}
 	return nil

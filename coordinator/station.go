@@ -136,6 +136,7 @@ func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) access
 	if root == c.opt.Root {
 		o.Writes = c.writes
 	}
+	o.Granted = c.granted
 	o.Filling = func() {
 		c.events.emit(agent.Event{Type: agent.EventDecision, Status: "cache", Text: "a command fills the sandbox's build cache, which was empty",
 			Reason: "the first build takes longer; yours is not shared with what a model runs"})

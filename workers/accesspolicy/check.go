@@ -72,8 +72,12 @@ func markOf(path string) mark {
 }
 
 // guardedDirs are the directories of the tree and of its repository with
-// protected names, also those that are not there yet.
+// protected names, also those that are not there yet. An agent's own tree has none: what
+// it made is judged when its work is taken over.
 func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
+	if s.child() {
+		return nil
+	}
 	root := s.o.Root
 	dirs := []dir{{root, rootName, true}}
 	for _, parent := range acts.Parents() {
@@ -88,7 +92,7 @@ func (s *Sandbox) guardedDirs(loc *git.Location) []dir {
 		}, true})
 	}
 	dirs = append(dirs, s.guardedHome()...)
-	if loc == nil || s.child() || s.overlaid() {
+	if loc == nil || s.overlaid() {
 		return dirs
 	}
 	dirs = append(dirs, dir{loc.GitDir, guardedRepo, false}, dir{filepath.Join(loc.CommonDir, "objects", "info"), func(name string) string {
@@ -216,11 +220,13 @@ func actingNames(loc *git.Location) []string {
 	return out
 }
 
-// Grant says that what is now at a path, relative to the tree, was put there with
-// the user's yes, by a tool of Ralph's: commands that run at the time are not
-// taken to have made it.
-func (s *Sandbox) Grant(name string) {
+// Grant says that content was put at a path, relative to the tree, by a tool of Ralph's
+// that was permitted to: commands that run at the time are not taken to have made it.
+func (s *Sandbox) Grant(name string, content []byte) {
 	path := filepath.Join(s.o.Root, filepath.FromSlash(name))
+	if s.o.Granted != nil {
+		s.o.Granted.note(s.o.Agent, name, content)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := range s.watches {

@@ -63,7 +63,6 @@ func (s *Sandbox) confinement(temp string, cache *buildcache.Cache, o Call) (*sa
 	switch {
 	case s.child():
 		c.Write = append(c.Write, s.clone()...)
-		c.Protect = append(c.Protect, s.hooks()...)
 	case loc != nil:
 		s.confineGit(c, loc, o)
 		if loc.GitDir != loc.CommonDir {

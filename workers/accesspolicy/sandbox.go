@@ -69,6 +69,8 @@ type Options struct {
 	Caches *buildcache.Store
 	// Writes is told what commands write below Root; nil is not.
 	Writes Writes
+	// Granted is told what tools of Ralph write below Root; nil is not.
+	Granted *Grants
 	// Filling is called once, when a command has begun to fill build caches that were
 	// empty; nil is not called.
 	Filling func()

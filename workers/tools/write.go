@@ -57,7 +57,7 @@ func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
 func (b *box) put(ctx context.Context, op string, c content, data []byte) error {
 	err := b.Files.store(ctx, op, c, data)
 	if err == nil && b.Sandbox != nil {
-		b.Sandbox.Grant(c.path)
+		b.Sandbox.Grant(c.path, data)
 	}
 	return err
 }

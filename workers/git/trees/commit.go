@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -438,6 +439,10 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 	if err != nil {
 		return nil, err
 	}
+	repos, err := t.repositories(ctx, r.Base, list)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range list {
 		target := ""
 		if c.newMode == modeLink {
@@ -450,11 +455,24 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 		if w == "" && c.newMode != modeGitlink && slices.Contains(filtered, c.path) {
 			w = whyFilter
 		}
+		if w == "" && t.Refuse != nil {
+			w = t.Refuse(Proposed{Agent: r.Agent, Path: c.path, Exists: c.oldMode != modeNone, Repository: repos.at(c.path),
+				Content: func() ([]byte, error) { return t.blob(ctx, p, c, sizes[c.newHash]) }})
+		}
 		if w != "" {
 			why[c.path] = w
 		}
 	}
 	return why, nil
+}
+
+// blob reads what a change made of a file.
+func (t *Trees) blob(ctx context.Context, p git.Plumbing, c change, size int64) ([]byte, error) {
+	if !isFile(c.newMode) || size > maxFileBytes {
+		return nil, fmt.Errorf("read %q: %w", c.path, fs.ErrNotExist)
+	}
+	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "blob", c.newHash}})
+	return out, err
 }
 
 // linkTargets reads where symlinks lead; one that is too long leads out of the tree.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -184,6 +185,9 @@ func (t *Trees) tainted(ctx context.Context, g *merging) (bool, error) {
 		return false, err
 	}
 	return slices.ContainsFunc(fields(out), func(p string) bool {
+		if t.Refuse != nil && t.Refuse(Proposed{Agent: g.r.Agent, Path: p, Content: func() ([]byte, error) { return nil, fs.ErrNotExist }}) != "" {
+			return true
+		}
 		return t.own(p) || secret(p) || slices.ContainsFunc(g.r.Links, func(l link) bool { return string(l.Path) == p })
 	}), nil
 }

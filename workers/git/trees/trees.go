@@ -39,6 +39,10 @@ type Trees struct {
 	// the Trees are used.
 	OnWrite func(path string) (done func(ok bool))
 
+	// Refuse returns why a change that an agent made is not taken over, "" for one that
+	// is; nil refuses none. It is set before the Trees are used.
+	Refuse func(Proposed) string
+
 	// step is told what comes next in a landing; tests set it.
 	step func(name string)
 

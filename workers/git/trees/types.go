@@ -88,6 +88,20 @@ type Work struct {
 	Unrecorded []string
 }
 
+// Proposed is a change that an agent made to one file.
+type Proposed struct {
+	Agent string
+	// Path is relative to the root of the repository.
+	Path string
+	// Exists reports whether the file was there when the agent began.
+	Exists bool
+	// Repository is the directory that git takes for a repository of its own when
+	// the work is taken over, with Path in it; "" for none.
+	Repository string
+	// Content returns what the file holds now; of one that was removed an error.
+	Content func() ([]byte, error)
+}
+
 // Conflict is a file that two sides changed differently.
 type Conflict struct {
 	Path string

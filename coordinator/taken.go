@@ -1,0 +1,50 @@
+package coordinator
+
+import (
+	"path/filepath"
+	"strings"
+
+	"ralph/coordinator/policy"
+	"ralph/workers/exec/acts"
+	"ralph/workers/git/trees"
+)
+
+// refuses returns why a change of an agent is not taken over: it makes or changes a name
+// that acts, no rule allows that, and no tool of Ralph's was permitted to write it.
+func (c *Coordinator) refuses(p trees.Proposed) string {
+	if c.cfg.Sandbox == string(policy.SandboxOff) {
+		return ""
+	}
+	name, inside := c.inProject(p.Path)
+	why, class := "", ""
+	switch n, ok := (acts.Rules{}).Match(p.Path); {
+	case p.Repository != "":
+		why, class = "makes "+p.Repository+" a git repository, or is part of one", acts.Git
+	case inside:
+		why, class, _ = c.station.cage.Guarded(name)
+		why = strings.TrimPrefix(why, name+" ")
+	case ok:
+		why, class = acts.Why(n.Class), n.Class
+	}
+	if why == "" {
+		return ""
+	}
+	d := c.gate.policy.Decide(policy.Request{Tool: "write", Path: name, Writes: true, Guarded: why, Acts: class, Exists: p.Exists})
+	if d.Effect == policy.Allow {
+		return ""
+	}
+	if content, err := p.Content(); err == nil && inside && c.granted.Has(p.Agent, name, content) {
+		return ""
+	}
+	return strings.Replace(d.Rule, ", which always asks", "", 1)
+}
+
+// inProject makes a path of the repository one of the project, and reports whether it
+// lies there.
+func (c *Coordinator) inProject(path string) (name string, inside bool) {
+	rel, err := filepath.Rel(c.opt.Root, filepath.Join(c.loc.Root, filepath.FromSlash(path)))
+	if err != nil || !filepath.IsLocal(rel) {
+		return path, false
+	}
+	return filepath.ToSlash(rel), true
+}
