@@ -221,13 +221,10 @@ func (c *creation) unnamed() outcome {
 	return outcome{fd: fd}
 }
 
-// inode tells files apart.
-type inode struct{ dev, ino uint64 }
-
 // shared are the names, relative to the root, of files that have several, as a survey found
 // them.
 type shared struct {
-	names map[inode][]string
+	names map[fileID][]string
 	stale bool // names were made since
 	began time.Time
 	spent time.Duration
@@ -237,7 +234,7 @@ type shared struct {
 // name is made or moved for the command meanwhile.
 func (m *Maker) within(st *unix.Stat_t) bool {
 	s := &m.shared
-	of := inode{uint64(st.Dev), st.Ino}
+	of := identify(st)
 	root, err := unix.Open(m.guard.Root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
@@ -252,7 +249,7 @@ func (m *Maker) within(st *unix.Stat_t) bool {
 				continue
 			}
 			var now unix.Stat_t
-			if unix.Fstat(fd, &now) == nil && (inode{uint64(now.Dev), now.Ino}) == of {
+			if unix.Fstat(fd, &now) == nil && identify(&now) == of {
 				found++
 			}
 			_ = unix.Close(fd)
@@ -276,7 +273,7 @@ func (m *Maker) survey() {
 	if s.names == nil {
 		s.began = began
 	}
-	s.names, s.stale = map[inode][]string{}, false
+	s.names, s.stale = map[fileID][]string{}, false
 	left := maxSurveyed
 	_ = filepath.WalkDir(m.guard.Root, func(path string, d os.DirEntry, err error) error {
 		if left--; left < 0 {
@@ -291,7 +288,7 @@ func (m *Maker) survey() {
 		}
 		var st unix.Stat_t
 		if d.Type().IsRegular() && unix.Lstat(path, &st) == nil && st.Nlink > 1 {
-			of := inode{uint64(st.Dev), st.Ino}
+			of := identify(&st)
 			s.names[of] = append(s.names[of], rel)
 		}
 		return nil
@@ -329,7 +326,7 @@ func (c *creation) separate(p resolved, f int, st *unix.Stat_t) (copied int, err
 	}
 	if err = c.fill(to, f, st); err == nil {
 		var now unix.Stat_t
-		if err = unix.Fstatat(p.fd, p.base, &now, unix.AT_SYMLINK_NOFOLLOW); err == nil && (now.Ino != st.Ino || now.Dev != st.Dev) {
+		if err = unix.Fstatat(p.fd, p.base, &now, unix.AT_SYMLINK_NOFOLLOW); err == nil && identify(&now) != identify(st) {
 			err = unix.EBUSY // another command replaced it
 		}
 	}

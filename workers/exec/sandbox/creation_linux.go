@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/binary"
 	"strconv"
 	"strings"
@@ -82,7 +81,7 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 			return c, false
 		}
 	}
-	return c, m.become(proc, c.task)
+	return c, m.become(proc, int(c.thread))
 }
 
 // opens reports whether the call opens a file.
@@ -132,48 +131,19 @@ func ownFile(name string) string {
 }
 
 // become gives the thread of the Maker the owner and the mask of a thread.
-func (m *Maker) become(proc int, task string) bool {
+func (m *Maker) become(proc, thread int) bool {
 	now := time.Now()
-	if m.last.task == task && now.Sub(m.last.read) < ownerTime {
+	if m.last.task == thread && now.Sub(m.last.read) < ownerTime {
 		return true
 	}
-	o := owner{task: task, read: now}
-	fd, err := unix.Openat(proc, task+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	m.last = owner{}
+	s := statusOf(proc, thread)
+	if !s.whole {
 		return false
 	}
-	defer func() { _ = unix.Close(fd) }()
-	buf := make([]byte, 4096)
-	n, err := unix.Read(fd, buf)
-	if err != nil {
-		return false
-	}
-	found := 0
-	for line := range bytes.Lines(buf[:max(n, 0)]) {
-		f := strings.Fields(string(line))
-		switch {
-		case len(f) == 2 && f[0] == "Umask:":
-			v, err := strconv.ParseInt(f[1], 8, 32)
-			if o.umask = int(v); err == nil {
-				found++
-			}
-		case len(f) == 5 && f[0] == "Uid:": // real, effective, saved, of the file system
-			if o.uid, err = strconv.Atoi(f[4]); err == nil {
-				found++
-			}
-		case len(f) == 5 && f[0] == "Gid:":
-			if o.gid, err = strconv.Atoi(f[4]); err == nil {
-				found++
-			}
-		}
-		if found == 3 {
-			break
-		}
-	}
-	if m.last = o; found < 3 {
-		m.last = owner{}
-		return false
-	}
+	o := s.owner
+	o.task, o.read = thread, now
+	m.last = o
 	unix.Umask(o.umask)
 	// What cannot be set is the same already: a command has no more rights.
 	_, _, _ = unix.RawSyscall(unix.SYS_SETFSGID, uintptr(o.gid), 0, 0)

@@ -35,7 +35,7 @@ type Maker struct {
 
 // owner is for whom a file is made, and with which mask.
 type owner struct {
-	task            string // the number of the thread
+	task            int // the number of the thread
 	read            time.Time
 	umask, uid, gid int
 }

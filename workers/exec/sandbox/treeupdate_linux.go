@@ -3,7 +3,6 @@ package sandbox
 import (
 	"bytes"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -38,13 +37,13 @@ type earlier struct {
 	path string
 	own  bool // a place of the command's own, where nobody else makes names
 	// of what was there; zero for nothing
-	was    file
+	was    fileID
 	mode   uint32
 	times  [2]unix.Timespec
 	open   int          // descriptor of it, or of a copy of what it had; -1 for none
 	copied bool         // see open
 	target string       // of a link
-	made   file         // what the update made there last
+	made   fileID       // what the update made there last
 	done   contentState // what the update left there
 }
 
@@ -56,8 +55,10 @@ type contentState struct {
 
 func stateOf(st *unix.Stat_t) contentState { return contentState{st.Ctim, st.Mtim, st.Size} }
 
-// file is the identity of a file.
-type file struct{ dev, ino uint64 }
+// fileID identifies a file as long as it exists.
+type fileID struct{ dev, ino uint64 }
+
+func identify(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), st.Ino} }
 
 // maxCopied bounds the size of files that are copied before they are written in place:
 // git does that with logs and messages.
@@ -165,8 +166,11 @@ func (t *treeUpdate) alive() bool {
 type status struct {
 	name            string // of the program, 15 bytes of it
 	process, parent int
+	owner           owner // without task and read
+	whole           bool
 }
 
+// statusOf reads status from a descriptor of /proc.
 func statusOf(proc, thread int) (s status) {
 	fd, err := unix.Openat(proc, strconv.Itoa(thread)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -177,13 +181,22 @@ func statusOf(proc, thread int) (s status) {
 	n, _ := unix.Read(fd, buf) // what is gone has no status
 	for line := range bytes.Lines(buf[:max(n, 0)]) {
 		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), ":\t")
+		ofFiles := value[strings.LastIndexByte(value, '\t')+1:] // after the real, effective and saved one
 		switch key {
 		case "Name":
 			s.name = value
+		case "Umask":
+			umask, _ := strconv.ParseInt(value, 8, 32) // the kernel writes numbers
+			s.owner.umask = int(umask)
 		case "Tgid":
-			s.process, _ = strconv.Atoi(value) // the kernel writes numbers
+			s.process, _ = strconv.Atoi(value)
 		case "PPid":
 			s.parent, _ = strconv.Atoi(value)
+		case "Uid":
+			s.owner.uid, _ = strconv.Atoi(ofFiles)
+		case "Gid":
+			s.owner.gid, _ = strconv.Atoi(ofFiles)
+			s.whole = true
 			return s
 		}
 	}
@@ -226,7 +239,7 @@ func (t *treeUpdate) touches(p resolved, inPlace bool) {
 	e := &earlier{path: p.path, own: p.own, open: -1}
 	var st unix.Stat_t
 	if unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		e.was, e.mode, e.times = file{st.Dev, st.Ino}, st.Mode, [2]unix.Timespec{st.Atim, st.Mtim}
+		e.was, e.mode, e.times = identify(&st), st.Mode, [2]unix.Timespec{st.Atim, st.Mtim}
 	}
 	switch e.mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -267,7 +280,7 @@ func (e *earlier) copy(size int64) {
 	if err != nil {
 		return
 	}
-	if _, err := io.Copy(descriptor(to), io.NewSectionReader(descriptor(from), 0, maxCopied)); err != nil {
+	if copyData(to, from) != nil {
 		_ = unix.Close(to)
 		return
 	}
@@ -278,7 +291,7 @@ func (e *earlier) copy(size int64) {
 func (t *treeUpdate) madeAt(p resolved) {
 	var st unix.Stat_t
 	if t != nil && t.paths[p.path] != nil && unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		t.paths[p.path].made = file{st.Dev, st.Ino}
+		t.paths[p.path].made, t.paths[p.path].done = identify(&st), contentState{}
 	}
 }
 
@@ -298,9 +311,9 @@ func (t *treeUpdate) takeBack() (left []string) {
 
 func (e *earlier) putBack() error {
 	dir, base := path.Split(e.path)
-	fd, err := openBelow(path.Clean(dir), e.was != file{})
+	fd, err := openBelow(path.Clean(dir), e.was != fileID{})
 	if err != nil {
-		if err == unix.ENOENT && e.was == (file{}) {
+		if err == unix.ENOENT && e.was == (fileID{}) {
 			return nil
 		}
 		return err
@@ -313,12 +326,12 @@ func (e *earlier) putBack() error {
 		return err
 	case e.done != contentState{} && e.done != stateOf(&st):
 		return unix.EEXIST // somebody wrote to it since
-	case e.was == file{st.Dev, st.Ino} && e.was != e.made:
+	case e.was == identify(&st) && e.was != e.made:
 		if !e.copied {
 			return nil // it was not removed
 		}
 		return e.fill(fd, base, unix.O_TRUNC)
-	case !e.own && e.made != file{st.Dev, st.Ino}:
+	case !e.own && e.made != identify(&st):
 		return nil // somebody else's
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		if err := unix.Unlinkat(fd, base, unix.AT_REMOVEDIR); err == unix.ENOTEMPTY {
@@ -332,7 +345,7 @@ func (e *earlier) putBack() error {
 		}
 	}
 	switch {
-	case e.was == file{}:
+	case e.was == fileID{}:
 		return nil
 	case e.target != "":
 		return unix.Symlinkat(e.target, fd, base)
@@ -350,12 +363,13 @@ func (e *earlier) fill(dir int, base string, flags int) error {
 	if err != nil {
 		return err
 	}
-	to := os.NewFile(uintptr(fd), base)
-	_, err = io.Copy(to, io.NewSectionReader(descriptor(e.open), 0, 1<<62))
+	if _, err = unix.Seek(e.open, 0, io.SeekStart); err == nil {
+		err = copyData(fd, e.open)
+	}
 	if err == nil {
 		err = unix.Fchmod(fd, mode)
 	}
-	if cerr := to.Close(); err == nil {
+	if cerr := unix.Close(fd); err == nil {
 		err = cerr
 	}
 	if err == nil {
@@ -381,20 +395,4 @@ func openBelow(dir string, parents bool) (int, error) {
 		return -1, err
 	}
 	return unix.Openat2(unix.AT_FDCWD, dir, &how)
-}
-
-// descriptor reads and writes a file.
-type descriptor int
-
-func (d descriptor) ReadAt(p []byte, off int64) (int, error) {
-	n, err := unix.Pread(int(d), p, off)
-	if n == 0 && err == nil {
-		err = io.EOF
-	}
-	return max(n, 0), err
-}
-
-func (d descriptor) Write(p []byte) (int, error) {
-	n, err := unix.Write(int(d), p)
-	return max(n, 0), err
 }
