@@ -296,8 +296,12 @@ func (d *doctor) limits(runner *exec.Runner) {
 	}
 	runner.Bound(exec.Bounds{Memory: c.SessionMemory, Output: c.SessionOutput})
 	b := runner.Bounds()
-	d.add("limits", checkOK, "", "each process %s of data (command_memory); a command %d processes and threads, files of at most %s; a session %s of memory, looked at every %v (session_memory), and %s of output in files (session_output)",
-		size(c.CommandMemory, "any amount"), sandbox.DefaultProcesses, size(accesspolicy.MaxFileBytes, ""), size(b.Memory, "any amount"), exec.MeterEvery, size(b.Output, "any amount"))
+	by := fmt.Sprintf("looked at every %v", exec.MeterEvery)
+	if runner.InGroup() {
+		by = "by a control group"
+	}
+	d.add("limits", checkOK, "", "each process %s of data (command_memory); a command %d processes and threads, files of at most %s, %s in /dev/shm; a session %s of memory, %s (session_memory), and %s of output in files (session_output)",
+		size(c.CommandMemory, "any amount"), sandbox.DefaultProcesses, size(accesspolicy.MaxFileBytes, ""), size(sandbox.SharedMemory, ""), size(b.Memory, "any amount"), by, size(b.Output, "any amount"))
 }
 
 // undo tries whether what commands write is recorded.

@@ -151,7 +151,7 @@ func (s *Sandbox) denied(res exec.Result, refused exec.Refusals, o Call, backgro
 func bounded(res exec.Result) []string {
 	switch res.Limit {
 	case exec.KeyMemory:
-		return []string{"the command was ended: all commands together used more memory than session_memory allows, and it the most; the user can raise it with --session-memory SIZE"}
+		return []string{"all commands together used more memory than session_memory allows, and the largest was ended; the user can raise it with --session-memory SIZE"}
 	case exec.KeyOutput:
 		return []string{"no more of the output was kept: the files with output of this session have reached session_output; the user can raise it with --session-output SIZE"}
 	}

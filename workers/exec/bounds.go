@@ -2,6 +2,7 @@ package exec
 
 import (
 	"cmp"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +20,10 @@ const MeterEvery = 250 * time.Millisecond
 
 // Bounds limit what all commands of a Runner use together.
 type Bounds struct {
-	// Memory is how many bytes of memory they may use, as supervise.Memory counts; 0 is half
-	// of what there is. When they use more, the command that uses the most is ended.
+	// Memory is how many bytes of memory they may use; 0 is half of what there is. A control
+	// group keeps to that where one is granted: the kernel ends their largest process.
+	// Elsewhere they are looked at each MeterEvery, as supervise.Memory counts, and the
+	// command that uses the most is ended.
 	Memory int64
 	// Output is how many bytes of output are kept in files; 0 is no bound. What comes later
 	// is counted but not written.
@@ -31,7 +34,9 @@ type Bounds struct {
 func (r *Runner) Bound(b Bounds) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.memory, r.kept = cmp.Or(b.Memory, supervise.HalfOfMemory()), nil
+	most := cmp.Or(b.Memory, supervise.HalfOfMemory())
+	r.memory, r.kept = most, nil
+	r.group = &lazyGroup{most: most}
 	if b.Output > 0 {
 		r.kept = &allowance{}
 		r.kept.left.Store(b.Output)
@@ -47,6 +52,42 @@ func (r *Runner) Bounds() Bounds {
 		b.Output = r.kept.left.Load()
 	}
 	return b
+}
+
+// InGroup reports whether a control group bounds the memory of the commands. The first call
+// tries to make one.
+func (r *Runner) InGroup() bool { return r.lazyGroup().get() != nil }
+
+func (r *Runner) lazyGroup() *lazyGroup {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.group
+}
+
+// lazyGroup is a control group that is made when it is needed. It is safe for concurrent
+// use; nil makes none.
+type lazyGroup struct {
+	most  int64 // bytes; 0 makes none
+	once  sync.Once
+	group *supervise.MemoryGroup
+}
+
+// get returns the group, nil where none is granted.
+func (l *lazyGroup) get() *supervise.MemoryGroup {
+	if l == nil || l.most <= 0 {
+		return nil
+	}
+	l.once.Do(func() { l.group, _ = supervise.NewMemoryGroup(l.most) }) // without one, commands are looked at
+	return l.group
+}
+
+// close removes the group if it was made; none is made afterwards.
+func (l *lazyGroup) close() {
+	if l == nil {
+		return
+	}
+	l.once.Do(func() {})
+	_ = l.group.Close() // the next Ralph removes it
 }
 
 func isClosed(c chan struct{}) bool {
@@ -76,12 +117,13 @@ func (a *allowance) take(n int64) int64 {
 	}
 }
 
-// meter has the memory of commands looked at, as long as any run. c is started.
+// meter has the memory of commands looked at, as long as any run, where no control group
+// bounds it. c is started.
 func (r *Runner) meter(c *command) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.running = !c.spec.Tool
-	if r.memory <= 0 || r.metering || !c.running {
+	if r.memory <= 0 || r.metering || !c.running || c.memory != nil {
 		return
 	}
 	r.metering = true

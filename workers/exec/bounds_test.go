@@ -4,6 +4,7 @@ package exec
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,14 +17,16 @@ import (
 	"ralph/workers/exec/supervise"
 )
 
-// TestMemoryOfAll has two commands use memory together: the one that uses more is ended,
-// however it is spread over processes, and the other goes on.
+// TestMemoryOfAll has two commands use memory together: where nothing but Ralph looks at
+// them the one that uses more is ended, however it is spread over processes, and the other
+// goes on.
 func TestMemoryOfAll(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("no python3")
 	}
 	r := newRunner(t)
 	r.Bound(Bounds{Memory: 400 << 20})
+	r.group.close()
 	y := newYard(t)
 	start := func(script string) *Job {
 		j, err := r.Start(t.Context(), Spec{Argv: []string{"python3", "-c", script}, Dir: filepath.Join(y.base, "proj"), Env: y.env, Confine: &y.held, Timeout: time.Minute})
@@ -41,6 +44,49 @@ func TestMemoryOfAll(t *testing.T) {
 	<-small.Done()
 	if res, _ := small.Result(); res.Limit != "" || res.ExitCode != 0 {
 		t.Errorf("%q %d %s", res.Limit, res.ExitCode, res.Stdout)
+	}
+}
+
+// TestMemoryOfAllInAGroup has commands use memory together that no process uses by itself:
+// files in memory, and pipes. The kernel ends the largest process, and the group goes with
+// the Runner.
+func TestMemoryOfAllInAGroup(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("no python3")
+	}
+	for _, method := range []string{"", supervise.MethodSession} {
+		t.Run("method "+method, func(t *testing.T) {
+			r := New(Options{Init: Self(), Method: method})
+			defer func() { _ = r.Close(context.WithoutCancel(t.Context())) }()
+			r.Bound(Bounds{Memory: 300 << 20})
+			if !r.InGroup() {
+				t.Skip("no control group is granted")
+			}
+			y := newYard(t)
+			run := func(script string) Result {
+				res, err := r.Run(t.Context(), Spec{Argv: []string{"python3", "-c", script}, Dir: filepath.Join(y.base, "proj"), Env: y.env, Confine: &y.held, Timeout: time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return res
+			}
+			if res := run("x = bytearray(b'x') * (20 << 20)"); res.Limit != "" || res.ExitCode != 0 {
+				t.Errorf("%q %d %s", res.Limit, res.ExitCode, res.Stdout.Head)
+			}
+			for name, script := range map[string]string{
+				"data":  "x = bytearray(b'x') * (600 << 20)",
+				"memfd": "import os\nf = os.memfd_create('x')\nfor i in range(600): os.write(f, bytes(1 << 20))",
+				"spread": "import os, time\nfor i in range(8):\n if os.fork() == 0:\n  x = bytearray(b'x') * (80 << 20)\n  time.sleep(1)\n  os._exit(0)\n" +
+					"for i in range(8): os.wait()",
+			} {
+				if res := run(script); res.Limit != KeyMemory {
+					t.Errorf("%s: %q %d %s", name, res.Limit, res.ExitCode, res.Stdout.Head)
+				}
+			}
+			if res := run("pass"); res.Limit != "" || res.ExitCode != 0 {
+				t.Errorf("afterwards: %q %d %s", res.Limit, res.ExitCode, res.Stdout.Head)
+			}
+		})
 	}
 }
 

@@ -51,8 +51,10 @@ type command struct {
 	ended     chan struct{}
 	finished  chan struct{}
 
-	running bool        // guarded by the Runner; group is set
-	tooMuch atomic.Bool // a meter has ended it; see Result.Limit
+	memory  *supervise.MemoryGroup // nil is none
+	full    int                    // processes that had been ended because it was full, at the start
+	running bool                   // guarded by the Runner; group is set
+	tooMuch atomic.Bool            // a meter has ended it; see Result.Limit
 }
 
 // end is what brought a command to its end.
@@ -111,6 +113,7 @@ func (c *command) start(supervisor *supervise.Supervisor, project string) error 
 	if s.Serve != nil {
 		cmd.Serve = c.serve
 	}
+	cmd.Memory, c.full = c.memory, c.memory.Ended()
 	c.began = time.Now()
 	c.group, err = supervisor.Start(cmd)
 	if err != nil {
@@ -309,7 +312,7 @@ func (c *command) wait(ctx context.Context) (Result, error) {
 	}
 	var err error
 	switch {
-	case c.tooMuch.Load():
+	case c.tooMuch.Load(), c.memory.Ended() > c.full:
 		res.Limit = KeyMemory
 	case c.rec.full():
 		res.Limit = KeyOutput

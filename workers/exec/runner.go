@@ -50,7 +50,8 @@ type Runner struct {
 	stoppedAt time.Time             // of the first of them
 	jobs      []*Job
 	nextJob   int
-	memory    int64 // see Bounds; 0 is none
+	memory    int64      // see Bounds; 0 is none
+	group     *lazyGroup // nil before Bound
 	metering  bool
 	kept      *allowance // nil is none
 }
@@ -68,7 +69,7 @@ func (r *Runner) Layers() []supervise.Layer { return r.supervisor.Layers() }
 
 // Ready makes in the background what the next confined command would wait for. It
 // does not block and may be called often.
-func (r *Runner) Ready() { r.supervisor.Ready() }
+func (r *Runner) Ready() { r.supervisor.Ready(r.lazyGroup().get) }
 
 // Run runs a command to its end. A non-zero exit and a timeout are no errors.
 //
@@ -112,6 +113,9 @@ func (r *Runner) launch(s Spec) (*command, error) {
 	if closed {
 		return nil, fmt.Errorf("run %q: %w", s.name(), ErrClosed)
 	}
+	if !s.Tool {
+		c.memory = r.lazyGroup().get()
+	}
 	if err := c.start(r.supervisor, r.project); err != nil {
 		c.neverStarted()
 		r.forget(c)
@@ -149,6 +153,7 @@ func (r *Runner) Close(ctx context.Context) error {
 		}
 	}
 	r.supervisor.Close()
+	r.lazyGroup().close()
 	if len(left) > 0 {
 		return fmt.Errorf("close process runner: %w", &supervise.SurvivorError{Processes: left})
 	}

@@ -84,7 +84,8 @@ type Result struct {
 	// Watched reports that Spec.Record got everything that the command wrote below its
 	// directory.
 	Watched bool
-	// Limit is the key of a bound of the session that the command met: KeyMemory ended it,
+	// Limit is the key of a bound of the session that the command met: KeyMemory ended it, or
+	// some process that ran at the time,
 	// KeyOutput kept no more of its output in OutputFile. "" is none.
 	Limit string
 	// Killed lists what the command left running and had to be killed.

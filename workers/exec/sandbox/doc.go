@@ -108,6 +108,10 @@ type Overlay struct {
 	Work string
 }
 
+// SharedMemory is how many bytes the files of a command in /dev/shm hold together, which
+// count as the memory of no process.
+const SharedMemory = 1 << 30
+
 // DefaultProcesses is the bound of Limits.Processes when that is 0.
 const DefaultProcesses = 512
 

@@ -214,7 +214,7 @@ func (m *mounter) arrange(l Layout) {
 		m.attach(nodes[i], path)
 	}
 	if isDir("/dev/shm") {
-		m.mount("tmpfs", "/dev/shm", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size="+sharedMemory)
+		m.mount("tmpfs", "/dev/shm", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size="+strconv.Itoa(SharedMemory))
 	}
 	if isDir("/dev/pts") {
 		m.mount("devpts", "/dev/pts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")

@@ -43,10 +43,6 @@ func devices() []string {
 // the command's own when there is a mount namespace.
 func privateDevices() []string { return []string{"/dev/shm", "/dev/pts", "/dev/ptmx"} }
 
-// sharedMemory is how much the files in /dev/shm hold together, which count as the memory of
-// no process.
-const sharedMemory = "1g"
-
 // keptCapabilities are those that root keeps: package managers and archivers use
 // them to give files to other users, and they hold only where the command can write.
 const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |

@@ -41,6 +41,7 @@ type container struct {
 	// The goroutine that took the container from its pool owns what follows.
 	used   bool            // a command was started in it
 	limits *sandbox.Limits // set for good by the first confined command; nil before
+	memory *MemoryGroup    // it is in; nil is none
 
 	sendMu sync.Mutex // guards enc
 	enc    *gob.Encoder
@@ -252,6 +253,18 @@ func (c *container) reapInit() {
 	_ = c.control.Close()
 	_ = unix.Close(c.files)
 	close(c.gone)
+}
+
+// join moves the container into a group, which takes milliseconds the first time.
+func (c *container) join(g *MemoryGroup) error {
+	if g == nil || c.memory == g {
+		return nil
+	}
+	if err := g.add(c.PID); err != nil {
+		return err
+	}
+	c.memory = g
+	return nil
 }
 
 // end kills the container. It does not wait.

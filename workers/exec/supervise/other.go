@@ -22,7 +22,7 @@ type Supervisor struct{}
 func New(Options) *Supervisor { return &Supervisor{} }
 
 // Ready does nothing.
-func (*Supervisor) Ready() {}
+func (*Supervisor) Ready(func() *MemoryGroup) {}
 
 // Close does nothing.
 func (*Supervisor) Close() {}
@@ -53,6 +53,18 @@ func (g Tag) text() string { return g.s }
 
 // Processes returns one without a pid: this system does not show what has the tag.
 func (g Tag) Processes() []Process { return []Process{{Command: "a command that has not ended"}} }
+
+// MemoryGroup bounds nothing on this system.
+type MemoryGroup struct{}
+
+// NewMemoryGroup fails with an error that matches errors.ErrUnsupported.
+func NewMemoryGroup(int64) (*MemoryGroup, error) { return nil, missing("there are no control groups") }
+
+// Ended returns 0.
+func (*MemoryGroup) Ended() int { return 0 }
+
+// Close does nothing.
+func (*MemoryGroup) Close() error { return nil }
 
 // Waits returns "": this system does not show it.
 func (g Tag) Waits() string { return "" }

@@ -88,8 +88,8 @@ func (p *pool) put(c *container) {
 }
 
 // ready makes a container for confined commands in the background, unless one is
-// idle or on its way.
-func (p *pool) ready() {
+// idle or on its way. memory returns the group of its commands.
+func (p *pool) ready(memory func() *MemoryGroup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.coming || len(p.init) == 0 || slices.ContainsFunc(p.idle, func(c *container) bool { return !c.dead() }) {
@@ -101,6 +101,7 @@ func (p *pool) ready() {
 		defer p.starting.Done()
 		if f := p.features(); f.noContainer == nil { // the first call leaves its container here
 			if c, err := p.take(f.user, nil); err == nil { // the command that needs one reports an error
+				_ = c.join(memory()) // as above
 				p.put(c)
 			}
 		}
@@ -204,7 +205,10 @@ func (p *pool) startOne(user bool, r *runRequest, cmd Command) (*containerGroup,
 			c.limits = limits
 		}
 		children().begin(cmd.Tag)
-		inner, err := c.launch(r, files, cmd.Serve)
+		inner := 0
+		if err = c.join(cmd.Memory); err == nil {
+			inner, err = c.launch(r, files, cmd.Serve)
+		}
 		if err == nil {
 			g := &containerGroup{box: c, pool: p, tag: cmd.Tag, inner: inner, over: make(chan struct{}),
 				leader: Process{Command: shown(strings.Join(cmd.Argv, " "))}}

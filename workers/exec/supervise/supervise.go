@@ -53,6 +53,8 @@ type Command struct {
 	// view.
 	Watch  string
 	Record uintptr
+	// Memory bounds the memory of the command, with that of others; nil does not.
+	Memory *MemoryGroup
 	// Serve, if not nil, is given a listener at sandbox.ServiceAddr of the command's own
 	// network before the command starts, and closes it. Only a command with a Policy that
 	// has no network can have one.

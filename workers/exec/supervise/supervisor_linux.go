@@ -44,11 +44,11 @@ func (s *Supervisor) Start(c Command) (Group, error) {
 	return startTree(c)
 }
 
-// Ready makes a container for the next confined command in the background. It does
-// not block and may be called often.
-func (s *Supervisor) Ready() {
+// Ready makes a container for the next confined command in the background, whose memory the
+// group bounds that memory returns. It does not block and may be called often.
+func (s *Supervisor) Ready(memory func() *MemoryGroup) {
 	if !s.session {
-		s.pool.ready()
+		s.pool.ready(memory)
 	}
 }
 

@@ -137,7 +137,7 @@ func (t *processTree) start(c Command, layout *sandbox.Layout) error {
 	}
 	children().reapOrphans()
 	if attr.Sys.Ptrace {
-		err = t.release(layout)
+		err = t.release(c, layout)
 	}
 	t.Command = shown(strings.Join(c.Argv, " "))
 	return err
@@ -145,15 +145,15 @@ func (t *processTree) start(c Command, layout *sandbox.Layout) error {
 
 // release sets the limits of a leader that this thread traces and lets it run. A
 // leader that cannot be limited is ended.
-func (t *processTree) release(layout *sandbox.Layout) error {
+func (t *processTree) release(c Command, layout *sandbox.Layout) error {
 	for {
 		var ws syscall.WaitStatus
 		if _, err := syscall.Wait4(t.PID, &ws, syscall.WUNTRACED, nil); err != syscall.EINTR {
 			break
 		}
 	}
-	var err error
-	if layout != nil {
+	err := c.Memory.add(t.PID)
+	if layout != nil && err == nil {
 		endFirst(strconv.Itoa(t.PID))
 		err = layout.Limits.Shared().Apply(t.PID)
 	}
