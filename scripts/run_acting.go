@@ -10,9 +10,9 @@ import (
 	"ralph/workers/exec/acts"
 )
 
-// actingTasks names the open tasks of a plan that speak of files which programs run or
-// obey by themselves, and which no rule lets agents write; "" for none. It is for a
-// person to decide before the start, so a name that is meant otherwise does no harm.
+// actingTasks names the open tasks of a plan whose texts name files which programs run or
+// obey by themselves, and which no rule lets agents change; "" for none. A person decides
+// before the start, so a name that is meant otherwise does no harm.
 func (inv *invocation) actingTasks(tasks []plan.Task) string {
 	rules, err := policy.Compile(policy.Rules{Allow: inv.cfg.Allow, Deny: inv.cfg.Deny, Sandbox: policy.Sandbox(inv.cfg.Sandbox), Confined: true})
 	if err != nil {
@@ -23,16 +23,23 @@ func (inv *invocation) actingTasks(tasks []plan.Task) string {
 		if tasks[i].Status == plan.Done || tasks[i].Status == plan.Skipped {
 			continue
 		}
-		name, class := actingName(&tasks[i])
-		r := policy.Request{Tool: "write_file", Path: name, Writes: true, Guarded: acts.Why(class), Acts: class, Exists: true}
-		if class == "" || rules.Decide(r).Effect == policy.Allow {
-			continue
+		var names []string
+		for name, class := range actingNames(&tasks[i]) {
+			r := policy.Request{Tool: "write", Path: name, Writes: true, Guarded: acts.Why(class), Acts: class, Exists: true}
+			if rules.Decide(r).Effect == policy.Allow {
+				continue
+			}
+			names = append(names, name)
+			if !slices.Contains(classes, class) {
+				classes = append(classes, class)
+			}
 		}
-		told = append(told, fmt.Sprintf("%s (%s)", tasks[i].ID, name))
-		if !slices.Contains(classes, class) {
-			classes = append(classes, class)
+		if len(names) > 0 {
+			slices.Sort(names)
+			told = append(told, fmt.Sprintf("%s (%s)", tasks[i].ID, strings.Join(names, ", ")))
 		}
 	}
+	slices.Sort(classes)
 	if len(told) == 0 {
 		return ""
 	}
@@ -44,15 +51,16 @@ func (inv *invocation) actingTasks(tasks []plan.Task) string {
 	for i, class := range classes {
 		classes[i] = fmt.Sprintf("acts == %q", class)
 	}
-	return fmt.Sprintf("tasks about files that programs run or obey by themselves: %s%s. Agents' commands cannot write them; to let them: --allow '%s'", strings.Join(told, ", "), more, strings.Join(classes, " || "))
+	return fmt.Sprintf("tasks about files that programs run or obey by themselves: %s%s. What commands of agents make of such files is refused, or left out when it is merged; to allow it: --allow '%s'", strings.Join(told, ", "), more, strings.Join(classes, " || "))
 }
 
-// actingName returns the first name that acts in the texts of a task, with its class.
-func actingName(t *plan.Task) (name, class string) {
+// actingNames returns the names that act in the texts of a task, with their classes.
+func actingNames(t *plan.Task) map[string]string {
 	texts := append([]string{t.Title, t.Description, t.Prompt, t.Notes}, t.Outputs...)
 	for _, c := range t.Criteria {
 		texts = append(texts, c.Text)
 	}
+	found := map[string]string{}
 	for _, text := range texts {
 		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`()[]{}<>,;:|*!?", r) }) {
 			word = strings.TrimRight(strings.TrimPrefix(word, "./"), "./")
@@ -60,9 +68,9 @@ func actingName(t *plan.Task) (name, class string) {
 				continue // a word of the language
 			}
 			if n, ok := (acts.Rules{}).Match(word); ok {
-				return word, n.Class
+				found[word] = n.Class
 			}
 		}
 	}
-	return "", ""
+	return found
 }

@@ -166,7 +166,7 @@ func size(bytes int64) string {
 	return strconv.FormatFloat(float64(bytes)/(1<<20), 'f', -1, 64) + " MiB"
 }
 
-// hiddenPath finds the line that tells of a file that is there and that commands do not
+// hiddenPath finds the line that complains of a file that is there and that commands do not
 // see, and returns its path; "" without one.
 func (s *Sandbox) hiddenPath(text string) string {
 	for line := range strings.Lines(text) {

@@ -9,7 +9,7 @@ import (
 
 // This file knows which settings of git's configuration are harmless.
 
-// unreadable is told of what settings does not read.
+// unreadable stands for a setting that settings cannot read.
 const unreadable = "a line that cannot be read"
 
 // unsafeKey is the first key of a configuration that is not known to be

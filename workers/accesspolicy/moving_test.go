@@ -92,7 +92,7 @@ git checkout -q main
 				// What the command does outside, on a copy.
 				copied := filepath.Join(filepath.Dir(w.root), "copy")
 				w.shell(`cp -a "$1" "$2"; cd "$2"; git status > /dev/null; T=../temp; mkdir $T; T=$(realpath $T); `+command+` >&2 || true`, w.root, copied)
-				before, want := w.treeState(w.root), w.treeState(copied)
+				before, want, protected := w.treeState(w.root), w.treeState(copied), w.protectedState()
 				s := w.open(nil)
 				needGuard(t, w)
 				if strings.Contains(command, "../remote") {
@@ -111,6 +111,9 @@ git checkout -q main
 					half.Add(1)
 					t.Errorf("exit %d, half done:\nbefore %s\nafter  %s\nwhole  %s\n%s\n%q", o.code, before, got, want, o.out, o.rep)
 				}
+				if now := w.protectedState(); now != protected {
+					t.Errorf("protected names changed from\n%s\nto\n%s", protected, now)
+				}
 				if got != before || change == "new below" {
 					return
 				}
@@ -122,6 +125,11 @@ git checkout -q main
 			})
 		}
 	}
+}
+
+// protectedState returns the names that act in the tree, with their content.
+func (w *world) protectedState() string {
+	return w.shell(`find . -path ./.git -prune -o -path ./.ralph -prune -o -name remote.tmp -prune -o \( -name .envrc -o -path '*/.vscode*' -o -path '*/.idea*' -o -path '*/.husky*' \) -type f -print0 | sort -z | xargs -0 -r sha256sum`, w.root)
 }
 
 // treeState returns what the user sees of a repository's work tree and branch.

@@ -68,7 +68,7 @@ func (s *Sandbox) patrols() {
 
 // look looks until the sandbox is closed.
 func (s *Sandbox) look() {
-	every := lookEvery
+	every, settle := lookEvery, settleTime
 	for {
 		timer := time.NewTimer(every)
 		select {
@@ -78,13 +78,13 @@ func (s *Sandbox) look() {
 		case <-timer.C:
 			every = max(lookEvery, lookShare*s.lookOnce(false))
 		case <-s.patrol.noticed:
-			timer.Reset(settleTime)
+			timer.Reset(settle)
 			select {
 			case <-s.closing:
 				return
 			case <-timer.C:
 			}
-			s.lookOnce(true)
+			settle = max(settleTime, s.lookOnce(true)) // at most half of the time
 		}
 	}
 }
@@ -187,9 +187,10 @@ func (s *Sandbox) recoverRunning() []string {
 		if err == nil {
 			err = json.Unmarshal(text, &r)
 		}
-		_ = os.Remove(path) // one that stays is found again
+		done := func() { _ = os.Remove(path) } // one that stays is found again
 		if err != nil || r.Root != s.o.Root {
-			continue // it was being written: its command had not begun
+			done() // it was being written: its command had not begun
+			continue
 		}
 		s.nested.mu.Lock()
 		for _, repo := range s.nested.below(maxDirs) {
@@ -200,6 +201,7 @@ func (s *Sandbox) recoverRunning() []string {
 		s.nested.mu.Unlock()
 		s.checkRepos(true, false, w.say)
 		if r.Dirs == nil {
+			done()
 			continue
 		}
 		w.acting = map[string]bool{}
@@ -216,6 +218,7 @@ func (s *Sandbox) recoverRunning() []string {
 		}
 		s.takeNew(w, w.say)
 		s.takeActing(w, w.say)
+		done()
 	}
 	return w.said
 }

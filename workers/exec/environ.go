@@ -84,8 +84,8 @@ func holdsPassword(name, value string) bool {
 	return at && password != ""
 }
 
-// lookupEnv returns the last value of a name; "" for none.
-func lookupEnv(env []string, name string) string {
+// Getenv returns the last value of a name in an environment; "" for none.
+func Getenv(env []string, name string) string {
 	value := ""
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {

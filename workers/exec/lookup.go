@@ -52,7 +52,7 @@ func resolve(s Spec, env []string, project string) (string, error) {
 		}
 		return absolute(path), nil
 	}
-	return Search(s.Argv[0], lookupEnv(env, "PATH"), project)
+	return Search(s.Argv[0], Getenv(env, "PATH"), project)
 }
 
 // Search looks a program up in the absolute directories of path. Relative ones, which

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ralph/workers/accesspolicy"
+	"ralph/workers/exec"
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/external/home"
 	"ralph/workers/external/proxy"
@@ -39,8 +40,8 @@ func (a Adapter) Private(ctx context.Context, environ []string, dir string, conf
 	if err := a.check(); err != nil {
 		return nil, wrong(err)
 	}
-	user := valueIn(environ, "HOME")
-	h, told, err := home.New(home.Options{User: user, Environ: environ, Stores: a.State, Temp: valueIn(environ, "TMPDIR")})
+	user := exec.Getenv(environ, "HOME")
+	h, told, err := home.New(home.Options{User: user, Environ: environ, Stores: a.State, Temp: exec.Getenv(environ, "TMPDIR")})
 	if err != nil {
 		return nil, wrong(err)
 	}
@@ -121,7 +122,7 @@ func expand(hosts, environ []string) (out []string) {
 	for _, host := range hosts {
 		before, rest, found := strings.Cut(host, "{")
 		if name, after, ok := strings.Cut(rest, "}"); found && ok {
-			value := valueIn(environ, name)
+			value := exec.Getenv(environ, name)
 			if host = before + value + after; value == "" || proxy.Check([]string{host}) != nil {
 				continue
 			}
@@ -155,7 +156,7 @@ func bases(env []string) (hosts []string) {
 
 // roots are the directories that the program itself is in, as far as they are no home.
 func (a Adapter) roots(environ []string, dir, user string) (out []string) {
-	path, err := find(a.Argv[0], valueIn(environ, "PATH"), dir)
+	path, err := find(a.Argv[0], exec.Getenv(environ, "PATH"), dir)
 	if err != nil {
 		return nil // Run says so
 	}
@@ -169,13 +170,4 @@ func (a Adapter) roots(environ []string, dir, user string) (out []string) {
 		}
 	}
 	return out
-}
-
-func valueIn(env []string, name string) (value string) {
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
-	return value
 }

@@ -5,7 +5,8 @@
 //
 //	h, told, err := home.New(home.Options{User: "/home/me", Environ: os.Environ(), Stores: stores})
 //	defer h.Close()
-//	go h.Sync(ctx) // and once more in Close
+//	// … the program runs; every now and then, and after it:
+//	h.Sync()
 //
 // A credential comes back value by value: of the user's file only the values that name a
 // token or its time are replaced, by such of the same kind, and only when the user's own
@@ -25,6 +26,7 @@ import (
 	"strings"
 	"syscall"
 
+	"ralph/workers/exec"
 	"ralph/workers/tempdir"
 )
 
@@ -124,19 +126,10 @@ func bases() map[string]string {
 	return map[string]string{".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME", ".local/state": "XDG_STATE_HOME", ".cache": "XDG_CACHE_HOME"}
 }
 
-func (m *maker) getenv(name string) (value string) {
-	for _, kv := range m.environ {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
-	return value
-}
-
 // place is where the user has a path of the home.
 func (m *maker) place(rel string) string {
 	for base, name := range bases() {
-		if dir := m.getenv(name); filepath.IsAbs(dir) && (rel == base || strings.HasPrefix(rel, base+"/")) {
+		if dir := exec.Getenv(m.environ, name); filepath.IsAbs(dir) && (rel == base || strings.HasPrefix(rel, base+"/")) {
 			return filepath.Join(dir, strings.TrimPrefix(rel, base))
 		}
 	}
@@ -147,12 +140,12 @@ func (m *maker) make(h *Home, stores []Store) error {
 	h.env = []string{"HOME=" + m.home}
 	m.dirs["."] = m.user
 	for base, name := range bases() {
-		if filepath.IsAbs(m.getenv(name)) && base != ".cache" { // caches are shared
+		if filepath.IsAbs(exec.Getenv(m.environ, name)) && base != ".cache" { // caches are shared
 			h.env = append(h.env, name+"="+filepath.Join(m.home, base))
 			m.ancestors(path.Join(base, "x"))
 		}
 	}
-	if m.getenv("GOPATH") == "" && m.user != os.DevNull { // by its real path: what is compiled is found by it
+	if exec.Getenv(m.environ, "GOPATH") == "" && m.user != os.DevNull { // by its real path: what is compiled is found by it
 		h.env = append(h.env, "GOPATH="+filepath.Join(m.user, "go"))
 	}
 	for _, s := range stores {
@@ -166,7 +159,7 @@ func (m *maker) make(h *Home, stores []Store) error {
 	for _, s := range stores {
 		rel := path.Clean(strings.TrimPrefix(s.Path, "~/"))
 		from := m.place(rel)
-		if dir := m.getenv(s.Env); s.Env != "" && filepath.IsAbs(dir) {
+		if dir := exec.Getenv(m.environ, s.Env); s.Env != "" && filepath.IsAbs(dir) {
 			from = filepath.Join(dir, s.Below)
 			h.env = append(h.env, s.Env+"="+strings.TrimSuffix(filepath.Join(m.home, rel), "/"+s.Below))
 		}
