@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"ralph/workers/exec/acts"
@@ -50,20 +51,40 @@ func (s *Sandbox) programsBelow() []string {
 	return list
 }
 
-// programFiles are what git's configuration for a repository names, as it was for the files
-// that say so.
+// programFiles are what git's configuration for a repository names, with the state of the
+// files that it depends on.
 type programFiles struct {
-	sources map[string]mark // and when they were changed
-	changed map[string]time.Time
+	sources map[string]version
 	list    []string
 }
 
+// version tells the content of a file, through links, from another one; zero where there is
+// no file.
+type version struct {
+	dev, ino uint64
+	changed  time.Time
+}
+
+func versionOf(path string) version {
+	info, err := os.Stat(path)
+	if err != nil {
+		return version{}
+	}
+	v := version{changed: ctime(info)}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		v.dev, v.ino = uint64(st.Dev), st.Ino
+	}
+	return v
+}
+
 // programs returns the files and directories below the root of a repository that git's
-// configuration has git run or read, absolute and without links; they need not exist.
+// configuration has git run or read, absolute and without links; they need not exist. When
+// git cannot be asked, they are those of the last time.
 func (s *Sandbox) programs(loc *git.Location) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.configured[loc.GitDir]; ok && known.current() {
+	known := s.configured[loc.GitDir]
+	if known.current() {
 		return slices.Clone(known.list)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -74,10 +95,13 @@ func (s *Sandbox) programs(loc *git.Location) []string {
 			env = append(env, name+"="+value)
 		}
 	}
-	found, err := git.Open(s.o.Own, *loc).Plumbing().Programs(ctx, s.o.Getenv("HOME"), env)
-	p := programFiles{sources: map[string]mark{}, changed: map[string]time.Time{}}
+	found, err := git.Open(s.o.Own, *loc).Plumbing().Programs(ctx, env)
+	if err != nil {
+		return slices.Clone(known.list)
+	}
+	p := programFiles{sources: map[string]version{}}
 	for _, path := range found.Sources {
-		p.sources[path], p.changed[path] = markOf(path), changeTime(path)
+		p.sources[path] = versionOf(path)
 	}
 	for _, path := range found.Paths {
 		for _, at := range []string{path, resolved(path)} {
@@ -96,19 +120,18 @@ func (s *Sandbox) programs(loc *git.Location) []string {
 	if s.configured == nil {
 		s.configured = map[string]programFiles{}
 	}
-	if err == nil {
-		s.configured[loc.GitDir] = p
-	}
+	s.configured[loc.GitDir] = p
 	return slices.Clone(p.list)
 }
 
+// current reports whether git would answer the same.
 func (p programFiles) current() bool {
 	for path, was := range p.sources {
-		if markOf(path) != was || !changeTime(path).Equal(p.changed[path]) {
+		if versionOf(path) != was {
 			return false
 		}
 	}
-	return true
+	return p.sources != nil
 }
 
 // resolved returns a path without links; of what does not exist those above it are
@@ -206,8 +229,8 @@ func (s *Sandbox) actingBelow(allowed []string) []string {
 	return out
 }
 
-// takeActing takes away the names that act and were not there before a command, where no
-// guard kept it from making them.
+// takeActing takes away the names that act and were not there before a command: where no
+// guard kept it from making them all, otherwise sockets, which a guard lets be made.
 func (s *Sandbox) takeActing(w *watch, say func(string, ...any)) {
 	if s.child() {
 		return

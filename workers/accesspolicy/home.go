@@ -187,7 +187,7 @@ func (s *Sandbox) made() map[string]string {
 	if real, err := filepath.EvalSymlinks(config); err == nil {
 		config = real
 	}
-	settings, ignore := git.UserSettings(context.TODO(), s.o.Own, s.o.Root, s.o.Environ)
+	settings, ignore := git.UserSettings(context.Background(), s.o.Own, s.o.Root, s.o.Environ)
 	put(filepath.Join(s.home, ".gitconfig"), settings)
 	put(filepath.Join(config, "git", "ignore"), readOwn(ignore))
 	mise, goenv := filepath.Join(config, "mise", "config.toml"), filepath.Join(config, "go", "env")

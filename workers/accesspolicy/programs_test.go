@@ -81,3 +81,31 @@ func TestProgramsOfGitsConfiguration(t *testing.T) {
 	}
 	t.Cleanup(func() { t.Logf("%d of %d were made or changed", made, tried) })
 }
+
+// What the user configures while Ralph runs counts for the next command, however the file
+// of the configuration is reached; one that git cannot read leaves what was known.
+func TestProgramsFollowTheConfiguration(t *testing.T) {
+	for name, c := range map[string]struct{ before, after string }{
+		"edited":            {`git config --global core.pager cat`, `git config --global core.hooksPath githooks`},
+		"a link":            {`mkdir -p "$HOME/dotfiles"; touch "$HOME/dotfiles/git"; rm -f "$HOME/.gitconfig"; ln -s dotfiles/git "$HOME/.gitconfig"`, `printf '[core]\n\thooksPath = githooks\n' >> "$HOME/dotfiles/git"`},
+		"a linked link":     {`mkdir -p "$HOME/d"; touch "$HOME/d/b"; ln -s b "$HOME/d/a"; rm -f "$HOME/.gitconfig"; ln -s d/a "$HOME/.gitconfig"`, `printf '[core]\n\thooksPath = githooks\n' > "$HOME/d/c"; ln -sf c "$HOME/d/a"`},
+		"XDG, not there":    {`true`, `mkdir -p "$HOME/.config/git"; git config -f "$HOME/.config/git/config" core.hooksPath githooks`},
+		"a linked include":  {`git config --global include.path "~/more"; touch "$HOME/m"; ln -s m "$HOME/more"`, `git config -f "$HOME/m" core.hooksPath githooks`},
+		"the repository's":  {`true`, `git config core.hooksPath githooks`},
+		"broken since then": {`git config core.hooksPath githooks`, `echo '[broken' >> "$HOME/.gitconfig"`},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, true)
+			w.shell(c.before, w.root)
+			s := w.open(nil)
+			needGuard(t, w)
+			w.works(s, "true")
+			w.shell(c.after, w.root)
+			o := w.run(s, w.root, "mkdir -p githooks; echo x > githooks/pre-commit", accesspolicy.Call{})
+			if got := w.shell("cat githooks/pre-commit 2>/dev/null || true", w.root); got != "" {
+				t.Errorf("it has %q\n%s%q", got, o.out, o.rep)
+			}
+		})
+	}
+}

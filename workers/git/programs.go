@@ -6,6 +6,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"ralph/workers/exec"
 )
 
 // Programs are the files of which git's effective configuration has it run programs or
@@ -19,12 +21,16 @@ type Programs struct {
 	Sources []string
 }
 
-// Programs asks git for them. Env is added to the environment, such as the user's HOME.
-func (p Plumbing) Programs(ctx context.Context, home string, env []string) (Programs, error) {
+// Programs asks git for them. Env is added to the environment: the user's HOME and what
+// names their configuration, see git-config(1).
+func (p Plumbing) Programs(ctx context.Context, env []string) (Programs, error) {
 	pl := &p.repo.place
+	home := exec.Getenv(env, "HOME")
 	found := Programs{Sources: []string{filepath.Join(pl.commonDir, "config"), filepath.Join(pl.gitDir, "config.worktree"), filepath.Join(pl.gitDir, "HEAD"), "/etc/gitconfig"}}
-	if home != "" {
-		found.Sources = append(found.Sources, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config", "git", "config"))
+	for _, path := range []string{exec.Getenv(env, "GIT_CONFIG_GLOBAL"), exec.Getenv(env, "GIT_CONFIG_SYSTEM"), expandHome("~/.gitconfig", home), filepath.Join(configHome(env), "git", "config")} {
+		if filepath.IsAbs(path) {
+			found.Sources = append(found.Sources, path)
+		}
 	}
 	if err := pl.checkOwner(ctx); err != nil {
 		return found, err
@@ -44,9 +50,7 @@ func (p Plumbing) Programs(ctx context.Context, home string, env []string) (Prog
 		}
 		key, value, _ := strings.Cut(fields[i+1], "\n")
 		section, name := keyOf(key)
-		if rest, below := strings.CutPrefix(value, "~/"); below {
-			value = filepath.Join(home, rest)
-		}
+		value = expandHome(value, home)
 		switch {
 		case value == "":
 		case section == "core" && name == "hookspath":
@@ -62,6 +66,23 @@ func (p Plumbing) Programs(ctx context.Context, home string, env []string) (Prog
 		}
 	}
 	return found, nil
+}
+
+// expandHome replaces the beginning ~/ of a path, as git does.
+func expandHome(path, home string) string {
+	if rest, below := strings.CutPrefix(path, "~/"); below {
+		return filepath.Join(home, rest)
+	}
+	return path
+}
+
+// configHome returns the directory of the user's configuration files, by the XDG Base
+// Directory Specification.
+func configHome(env []string) string {
+	if dir := exec.Getenv(env, "XDG_CONFIG_HOME"); dir != "" {
+		return dir
+	}
+	return filepath.Join(exec.Getenv(env, "HOME"), ".config")
 }
 
 func absolute(dir, name string) string {

@@ -79,10 +79,7 @@ func environ(set []setting, extra []string) []string {
 // gitEnviron adds to an environment what keeps git from running anything else, and extra,
 // which ranks above it.
 func gitEnviron(env []string, set []setting, extra []string) []string {
-	env = slices.DeleteFunc(env, func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return strings.HasPrefix(kv, "LC_") || name == "LANGUAGE" || slices.ContainsFunc(extra, func(x string) bool { return strings.HasPrefix(x, name+"=") })
-	})
+	env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANGUAGE=") })
 	env = append(env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_ATTR_NOSYSTEM=1", "GIT_PAGER=cat",
 		"GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "GIT_ASKPASS=true", "GIT_SSH_COMMAND=false", "GIT_ALLOW_PROTOCOL=none",
 		"GIT_NO_LAZY_FETCH=1", "GIT_MERGE_AUTOEDIT=no", "GIT_NO_REPLACE_OBJECTS=1")
@@ -90,7 +87,7 @@ func gitEnviron(env []string, set []setting, extra []string) []string {
 	for i, s := range set {
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s.key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s.value))
 	}
-	return append(env, extra...)
+	return exec.Last(append(env, extra...))
 }
 
 // run starts git and gives its output. Overrides go by the environment, as the

@@ -17,19 +17,7 @@ func UserSettings(ctx context.Context, p *exec.Runner, dir string, environ []str
 		Argv: []string{"git", "--no-pager", "config", "-z", "--show-scope", "--get-regexp", `^(user\.|core\.excludesfile$)`},
 		Dir:  dir, Env: gitEnviron(exec.Environ(environ), nil, nil), Split: true, MaxBytes: maxSmallFile, Timeout: timeout, Tool: true,
 	})
-	home, config := "", ""
-	for _, kv := range environ {
-		switch name, value, _ := strings.Cut(kv, "="); name {
-		case "HOME":
-			home = value
-		case "XDG_CONFIG_HOME":
-			config = value
-		}
-	}
-	if config == "" {
-		config = filepath.Join(home, ".config")
-	}
-	ignore = filepath.Join(config, "git", "ignore")
+	ignore = filepath.Join(configHome(environ), "git", "ignore")
 	if err != nil || res.ExitCode != 0 || res.Stdout.Truncated() {
 		return "", ignore
 	}
@@ -42,10 +30,7 @@ func UserSettings(ctx context.Context, p *exec.Runner, dir string, environ []str
 		switch {
 		case list[i] != "global":
 		case !ofUser:
-			if rest, found := strings.CutPrefix(value, "~/"); found {
-				value = filepath.Join(home, rest)
-			}
-			ignore = value
+			ignore = expandHome(value, exec.Getenv(environ, "HOME"))
 		case !strings.Contains(name, "."):
 			settings += "\t" + name + " = \"" + quote.Replace(value) + "\"\n"
 		}
