@@ -42,9 +42,26 @@ func toolchainEnv() []string {
 }
 
 // secretsOfRoot returns the names, some of them patterns, under which tools keep
-// credentials at the top of a directory of their own.
+// credentials in an installation of theirs. The source is each tool's manual: npmrc(5),
+// pip's and conda's on configuration, Maven's on settings, Gradle's on init scripts, gem's
+// on its environment, git-fetch(1), dotnet dev-certs.
 func secretsOfRoot() []string {
-	return strings.Fields(".npmrc .yarnrc.yml .netrc .env .envrc .pypirc .condarc .git-credentials .ssh .aws .gnupg credentials credentials.* auth.json auth.toml token tokens.json")
+	return strings.Fields(`.npmrc .yarnrc.yml .netrc .env .envrc .pypirc .git-credentials .ssh .aws .gnupg credentials credentials.* auth.json auth.toml token tokens.json
+ etc/npmrc lib/node_modules/npm/npmrc pip.conf .condarc condarc condarc.d conf/settings.xml gradle.properties init.d etc/gemrc .bundle/config .git/config .git/FETCH_HEAD .git/logs
+ corefx/cryptography`)
+}
+
+// installations returns a directory that a command sees of a toolchain with those below it in
+// which version managers and package managers keep installations, each with its own
+// configuration.
+func installations(root string) []string {
+	list := []string{root}
+	for _, pattern := range strings.Fields(`* versions/* versions/*/* versions/*/envs/* installs/*/* candidates/*/* envs/* venvs/* plugins/* node-versions/*/installation
+ tools/image/*/* global/* dists/* dists/*/* dists/*/*/* Library/Taps/*/*`) {
+		found, _ := filepath.Glob(filepath.Join(root, pattern)) // as for hide
+		list = append(list, slices.DeleteFunc(found, func(p string) bool { return !isDir(p) })...)
+	}
+	return list
 }
 
 func binNames() []string { return []string{"bin", "sbin", "shims", "cmd", "libexec", ".bin"} }
@@ -322,17 +339,19 @@ func (f *search) show(path string) {
 func (f *search) whole(path string) {
 	secret := secretNames()
 	f.shown = append(f.shown, path)
-	hide := func(name string) {
-		found, _ := filepath.Glob(filepath.Join(path, name)) // the patterns are ours; a path that looks like one matches nothing
+	hide := func(dir, name string) {
+		found, _ := filepath.Glob(filepath.Join(dir, name)) // the patterns are ours; a path that looks like one matches nothing
 		f.secrets = append(f.secrets, found...)
 	}
-	for _, name := range secretsOfRoot() {
-		hide(name)
+	for _, dir := range installations(path) {
+		for _, name := range secretsOfRoot() {
+			hide(dir, name)
+		}
 	}
 	for _, name := range secret {
 		for i, c := range name {
 			if c == '/' && endsIn(path, name[:i]) {
-				hide(name[i+1:])
+				hide(path, name[i+1:])
 			}
 		}
 	}
