@@ -143,7 +143,7 @@ func (c *creation) change(p resolved, f int) outcome {
 		if copied >= 0 {
 			defer func() { _ = unix.Close(copied) }()
 			f = copied
-			c.update.madeAt(p)
+			c.update.madeAt(p, nil)
 		}
 	}
 	switch c.op {

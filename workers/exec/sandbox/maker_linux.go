@@ -237,7 +237,7 @@ func (c *creation) make() outcome {
 	case makesSymlink:
 		err = unix.Symlinkat(c.target, p.fd, p.base)
 	}
-	c.update.madeAt(p)
+	c.update.madeAt(p, err)
 	return failed(err)
 }
 
@@ -265,8 +265,8 @@ func (c *creation) open() outcome {
 			}
 			if o = failed(err); err == nil {
 				o.fd = fd
-				c.update.madeAt(p)
 			}
+			c.update.madeAt(p, err)
 		case c.exclusive():
 			o = failed(unix.EEXIST)
 		default:
@@ -293,7 +293,10 @@ func (c *creation) move() outcome {
 		if c.refuse(to, false) {
 			return failed(unix.EACCES)
 		}
-		return failed(unix.Linkat(unix.AT_FDCWD, link(c.paths[0].dir), to.fd, to.base, unix.AT_SYMLINK_FOLLOW))
+		c.update.touches(to, false)
+		err := unix.Linkat(unix.AT_FDCWD, link(c.paths[0].dir), to.fd, to.base, unix.AT_SYMLINK_FOLLOW)
+		c.update.madeAt(to, err)
+		return failed(err)
 	}
 	from, inside := c.locate(c.paths[0])
 	if to.err != 0 {
@@ -315,13 +318,15 @@ func (c *creation) move() outcome {
 		return failed(unix.EACCES)
 	}
 	if c.op == makesLink {
-		return failed(unix.Linkat(from.fd, from.base, to.fd, to.base, c.flags))
+		err := unix.Linkat(from.fd, from.base, to.fd, to.base, c.flags)
+		c.update.madeAt(to, err)
+		return failed(err)
 	}
 	if ok && c.brings(from, to) && !isFile || exchange && inside && c.brings(to, from) && notFile(to) {
 		return failed(unix.EXDEV) // programs copy then, name by name
 	}
 	err := unix.Renameat2(from.fd, from.base, to.fd, to.base, uint(c.flags))
-	c.update.madeAt(to)
+	c.update.madeAt(to, err)
 	return failed(err)
 }
 

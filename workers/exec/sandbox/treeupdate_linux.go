@@ -287,10 +287,10 @@ func (e *earlier) copy(size int64) {
 	e.open = to
 }
 
-// madeAt notes what the Maker made at a place.
-func (t *treeUpdate) madeAt(p resolved) {
+// madeAt notes what the Maker made at a place, unless that failed.
+func (t *treeUpdate) madeAt(p resolved, err error) {
 	var st unix.Stat_t
-	if t != nil && t.paths[p.path] != nil && unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+	if t != nil && err == nil && t.paths[p.path] != nil && unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		t.paths[p.path].made, t.paths[p.path].done = identify(&st), contentState{}
 	}
 }
