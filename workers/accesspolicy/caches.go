@@ -208,7 +208,8 @@ func (s *Sandbox) cacheEnviron(cache *buildcache.Cache, temp string, network boo
 	at := func(name string) string { return filepath.Join(dir, name) }
 	env := []string{
 		"XDG_CACHE_HOME=" + at("xdg"), "GOCACHE=" + at("go-build"), "GOTELEMETRY=off",
-		"npm_config_cache=" + at("npm"), "npm_config_update_notifier=false", "YARN_CACHE_FOLDER=" + at("yarn"), "npm_config_store_dir=" + at("pnpm"),
+		"npm_config_cache=" + at("npm"), "npm_config_update_notifier=false", "YARN_CACHE_FOLDER=" + at("yarn"), "YARN_GLOBAL_FOLDER=" + at("yarn-global"),
+		"npm_config_store_dir=" + at("pnpm"),
 		"BUN_INSTALL_CACHE_DIR=" + at("bun"), "PIP_CACHE_DIR=" + at("pip"), "PIP_DISABLE_PIP_VERSION_CHECK=1", "UV_CACHE_DIR=" + at("uv"),
 		"POETRY_CACHE_DIR=" + at("poetry"), "PIPENV_CACHE_DIR=" + at("pipenv"), "GRADLE_USER_HOME=" + at("gradle"), "DOTNET_CLI_HOME=" + at("dotnet"),
 		"DOTNET_CLI_TELEMETRY_OPTOUT=1", "DOTNET_NOLOGO=1", "COMPOSER_CACHE_DIR=" + at("composer"), "CCACHE_DIR=" + at("ccache"),
@@ -217,19 +218,38 @@ func (s *Sandbox) cacheEnviron(cache *buildcache.Cache, temp string, network boo
 	if cache == nil {
 		return env
 	}
-	for name, set := range map[string]string{"go-mod": "GOMODCACHE=", "cargo": "CARGO_HOME="} {
-		if network {
-			// Without the directory the next command, offline, would not know of it.
-			_ = cache.Make(name) // the tool itself says what it cannot write
-		}
-		if cache.Has(name) {
-			env = append(env, set+at(name))
-		}
+	if network {
+		// Without the directories the next command, offline, would not know of them.
+		_ = cache.Make("cargo") // the tools themselves say what they cannot write
+		_ = s.makeGoPath(cache)
 	}
-	if cache.Has("go-mod") {
-		env = append(env, "GOPROXY="+s.goProxy(network))
+	if cache.Has("cargo") {
+		env = append(env, "CARGO_HOME="+at("cargo"))
+	}
+	if cache.Has("go") {
+		paths := append([]string{at("go")}, s.goPaths()[1:]...)
+		env = append(env, "GOPATH="+strings.Join(paths, string(filepath.ListSeparator)), "GOMODCACHE="+at("go/pkg/mod"), "GOPROXY="+s.goProxy(network))
 	}
 	return env
+}
+
+// goPaths returns the directories of GOPATH, of which there is one at least.
+func (s *Sandbox) goPaths() []string {
+	if paths := filepath.SplitList(s.o.Getenv("GOPATH")); len(paths) > 0 {
+		return paths
+	}
+	return []string{filepath.Join(s.home, "go")}
+}
+
+// makeGoPath makes the directory that takes the place of the first one of GOPATH when a
+// command has the network: go writes there, besides modules, what it has seen of the
+// checksum database, without which it takes no new module. The user's programs stay in sight.
+func (s *Sandbox) makeGoPath(cache *buildcache.Cache) error {
+	bin := filepath.Join(s.goPaths()[0], "bin")
+	if cache.Has("go") || !isDir(bin) {
+		return cache.Make("go")
+	}
+	return cache.Make("go", buildcache.Link{Name: "bin", To: bin})
 }
 
 // goProxy takes modules from what the user has downloaded, then from where the
@@ -238,11 +258,7 @@ func (s *Sandbox) goProxy(network bool) string {
 	getenv := s.o.Getenv
 	user := getenv("GOMODCACHE")
 	if user == "" {
-		gopath, _, _ := strings.Cut(getenv("GOPATH"), string(filepath.ListSeparator))
-		if gopath == "" {
-			gopath = filepath.Join(s.home, "go")
-		}
-		user = filepath.Join(gopath, "pkg", "mod")
+		user = filepath.Join(s.goPaths()[0], "pkg", "mod")
 	}
 	rest := "off"
 	if network {

@@ -32,9 +32,12 @@ func (s *Sandbox) environ(temp string, cache *buildcache.Cache, o Call) []string
 }
 
 // gitSettings keep git from what cannot work inside: keys to sign with, helpers
-// that know passwords, and background work that outlives the command.
+// that know passwords, and background work that outlives the command. husky, which many
+// projects run with each `npm install`, fails where it may not write hooks, but for HUSKY=0,
+// with which its hooks do nothing.
 func gitSettings() []string {
 	return []string{
+		"HUSKY=0",
 		"GIT_CONFIG_COUNT=6",
 		"GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0",
 		"GIT_CONFIG_KEY_1=maintenance.auto", "GIT_CONFIG_VALUE_1=false",

@@ -270,7 +270,13 @@ func TestToolchains(t *testing.T) {
 		if o := w.run(s, w.root, "GOFLAGS=-mod=mod GONOSUMDB='*' GONOSUMCHECK=1 GOPROXY=${GOPROXY%%,*} go mod download golang.org/x/sys", accesspolicy.Call{Network: true}); o.code != 0 {
 			t.Errorf("download from the user's store: %+v", o)
 		}
-		w.works(s, build+" && go env GOMODCACHE | grep go-mod")
+		w.works(s, build+" && go env GOMODCACHE | grep go/pkg/mod")
+		// go writes there what it has seen of the checksum database; programs stay where scripts look for them.
+		bin := w.works(s, `at=$(go env GOPATH) && mkdir -p "$at/pkg/sumdb/sum.golang.org" && echo x > "$at/pkg/sumdb/sum.golang.org/latest" && readlink "$at/bin" || true`)
+		home := filepath.Join(w.env["HOME"], "go", "bin")
+		if _, err := os.Stat(home); err == nil && w.env["GOPATH"] == "" && !strings.Contains(bin, home) {
+			t.Errorf("GOPATH/bin leads to %q", bin)
+		}
 	})
 	t.Run("npm", func(t *testing.T) {
 		w, s := start(t, "npm --version")
@@ -278,6 +284,18 @@ func TestToolchains(t *testing.T) {
 		if out := w.works(s, "npm test && npm install --offline --no-audit"); !strings.Contains(out, "42") {
 			t.Error(out)
 		}
+	})
+	t.Run("yarn", func(t *testing.T) {
+		w := newWorld(t, true)
+		s := w.open(nil)
+		w.works(s, `mkdir "$YARN_GLOBAL_FOLDER" && echo x > "$YARN_GLOBAL_FOLDER/x" && echo x > .pnp.cjs && echo x > .pnp.loader.mjs`)
+	})
+	t.Run("husky", func(t *testing.T) {
+		w := newWorld(t, true)
+		w.file(filepath.Join(w.root, ".husky", "_", "husky.sh"), "")
+		s := w.open(nil)
+		// As its manual has it, with which it fails otherwise.
+		w.works(s, `test "$HUSKY" = 0 || rm .husky/_/husky.sh`)
 	})
 	t.Run("python", func(t *testing.T) {
 		w, s := start(t, "python3 --version")

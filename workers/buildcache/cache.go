@@ -98,12 +98,20 @@ func (c *Cache) Has(name string) bool {
 	return false
 }
 
-// Make makes a directory in it. It must not be mounted then.
-func (c *Cache) Make(name string) error {
+// Link is a symbolic link in a directory.
+type Link struct{ Name, To string }
+
+// Make makes a directory in it, with links, unless it is there. It must not be mounted then.
+func (c *Cache) Make(name string, links ...Link) error {
 	if c.Has(name) {
 		return nil
 	}
-	return os.Mkdir(filepath.Join(c.own(), name), 0o700)
+	dir := filepath.Join(c.own(), name)
+	err := os.Mkdir(dir, 0o700)
+	for i := 0; i < len(links) && err == nil; i++ {
+		err = os.Symlink(links[i].To, filepath.Join(dir, links[i].Name))
+	}
+	return err
 }
 
 // Written is how many bytes it holds besides the layer; what cannot be read is not

@@ -62,8 +62,9 @@ var all = sync.OnceValue(func() table {
  .jules .zencoder .codeium .tabnine .cody .codegpt .agents .agent .pi .warp .copilot .github/copilot-instructions.md .github/copilot .github/prompts .github/instructions .github/chatmodes .github/agents .github/hooks .firebender .rovodev
  .codebuddy .plandex-v2 .serena .taskmaster .superclaude .swe-agent`)
 	// npmrc(5), yarnpkg.com, pnpm.io, bun.sh, cargo config, rustup overrides, maven.apache.org, bazel.build, buck, bundler, rubygems, irb, pry, byebug, R Startup, ghc, ocaml(1), erl(1), iex(1), perldebug(1),
-	// prove(1), valgrind(1), latexmk(1), octave, sbt, pdb, pypi, pip, composer, jvm options
-	add(Name{Class: Build}, `.npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .yarn/sdks .pnpmfile.cjs .pnpmfile.mjs pnpmfile.js pnpmfile.cjs .pnp.cjs .pnp.loader.mjs bunfig.toml .bunfig.toml .cargo/config .cargo/config.toml rust-toolchain
+	// prove(1), valgrind(1), latexmk(1), octave, sbt, pdb, pypi, pip, composer, jvm options. Not .pnp.cjs and .pnp.loader.mjs: each `yarn install` writes them, and what loads them loads
+	// the packages in node_modules elsewhere.
+	add(Name{Class: Build}, `.npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .yarn/sdks .pnpmfile.cjs .pnpmfile.mjs pnpmfile.js pnpmfile.cjs bunfig.toml .bunfig.toml .cargo/config .cargo/config.toml rust-toolchain
  rust-toolchain.toml .mvn .bazelrc .bazeliskrc .bazelversion user.bazelrc tools/bazel .buckconfig .buckconfig.local .bundle/config .gemrc .irbrc .pryrc .byebugrc .rprofile .renviron .rdata .ghci .ocamlinit .utoprc .erlang .iex.exs .perldb
  .proverc .valgrindrc .latexmkrc latexmkrc .octaverc .sbtopts .jvmopts .sbtrc .pdbrc .pdbrc.py .pypirc .user.ini .ctags.d .npm-init.js .juliarc.jl .config/cargo-nextest.toml
                 `)
