@@ -215,16 +215,24 @@ func (s *Sandbox) cacheEnviron(cache *buildcache.Cache, temp string, network boo
 		"DOTNET_CLI_TELEMETRY_OPTOUT=1", "DOTNET_NOLOGO=1", "COMPOSER_CACHE_DIR=" + at("composer"), "CCACHE_DIR=" + at("ccache"),
 		"ELECTRON_CACHE=" + at("electron"), "CYPRESS_CACHE_FOLDER=" + at("cypress"),
 	}
+	if dir := filepath.Join(s.home, ".cache", "node", "corepack"); s.o.Getenv("COREPACK_HOME") == "" && isDir(dir) {
+		env = append(env, "COREPACK_HOME="+dir) // which it would look for in XDG_CACHE_HOME
+	}
 	if cache == nil {
 		return env
 	}
 	if network {
-		// Without the directories the next command, offline, would not know of them.
-		_ = cache.Make("cargo") // the tools themselves say what they cannot write
-		_ = s.makeGoPath(cache)
+		_ = s.makeGoPath(cache) // the tools themselves say what they cannot write
 	}
-	if cache.Has("cargo") {
-		env = append(env, "CARGO_HOME="+at("cargo"))
+	// Crates, and versions of pnpm and other package managers that a project asks for.
+	for _, store := range [][2]string{{"cargo", "CARGO_HOME"}, {"pnpm-home", "PNPM_HOME"}, {"corepack", "COREPACK_HOME"}} {
+		if network {
+			// Without the directory the next command, offline, would not know of it.
+			_ = cache.Make(store[0])
+		}
+		if cache.Has(store[0]) {
+			env = append(env, store[1]+"="+at(store[0]))
+		}
 	}
 	if cache.Has("go") {
 		paths := append([]string{at("go")}, s.goPaths()[1:]...)

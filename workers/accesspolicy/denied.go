@@ -110,7 +110,7 @@ func (s *Sandbox) denied(res exec.Result, refused exec.Refusals, o Call, backgro
 		out = append(out, "hidden by the sandbox: "+s.tilde(path)+"; the user can show it with --sandbox-read "+s.tilde(path)+" or sandbox_read in the user's configuration")
 	}
 	path, protected, found := s.deniedPath(text)
-	if slices.ContainsFunc(refused.Names, func(r exec.Refusal) bool { return below(r.Path, path) }) {
+	if slices.ContainsFunc(refused.Names, func(r exec.Refusal) bool { return below(r.Path, path) || strings.HasSuffix(r.Path, "/"+s.rel(path)) }) {
 		found = false // it is named already
 	}
 	repository := s.readOnlyGit(path, background)

@@ -46,6 +46,7 @@ Android/Sdk               -                  .
 .config/yarn/global       -                  node_modules
 .config/yarn              -                  global/node_modules
 .local/share/pnpm         PNPM_HOME          .
+.cache/node/corepack      COREPACK_HOME      .
 .pyenv                    PYENV_ROOT         .
 .virtualenvs              -                  .
 .local/share/virtualenvs  -                  .

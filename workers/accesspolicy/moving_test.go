@@ -178,3 +178,19 @@ func TestCloneIsTakenBack(t *testing.T) {
 	}
 	w.works(s, "git clone -q . fine && cd fine && git log --oneline && git worktree add -q ../tree HEAD && cat ../tree/a.txt")
 }
+
+// The result of a command of git that was refused names all the classes that it needs.
+func TestAllClassesAreNamed(t *testing.T) {
+	w := newWorld(t, true)
+	w.shell(`git config commit.gpgSign false; mkdir .vscode; echo a | tee .envrc > .vscode/x; git add -A; git commit -qm one
+git checkout -q -b other; echo b | tee .envrc > .vscode/x; echo c | tee .gitlab-ci.yml > z; git add -A; git commit -qm two; git checkout -q main`, w.root)
+	s := w.open(nil)
+	needGuard(t, w)
+	o := w.run(s, w.root, "git switch -q other", accesspolicy.Call{})
+	said := strings.Join(o.rep.Denied, "\n")
+	for _, class := range []string{acts.Shell, acts.Editor, acts.CI} {
+		if !strings.Contains(said, `acts == "`+class+`"`) {
+			t.Errorf("%s is not named: %s\n%s", class, said, o.out)
+		}
+	}
+}

@@ -290,6 +290,20 @@ func TestToolchains(t *testing.T) {
 		s := w.open(nil)
 		w.works(s, `mkdir "$YARN_GLOBAL_FOLDER" && echo x > "$YARN_GLOBAL_FOLDER/x" && echo x > .pnp.cjs && echo x > .pnp.loader.mjs`)
 	})
+	t.Run("package managers of projects", func(t *testing.T) {
+		w := newWorld(t, true)
+		corepack := filepath.Join(w.home, ".cache", "node", "corepack")
+		w.file(filepath.Join(corepack, "v1", "pnpm", "9.15.0", "x"), "data\n")
+		w.file(filepath.Join(w.home, ".local", "share", "pnpm", ".tools", "pnpm", "9.15.0", "x"), "data\n")
+		s := w.open(nil)
+		w.works(s, `cat "$COREPACK_HOME/v1/pnpm/9.15.0/x" ~/.local/share/pnpm/.tools/pnpm/9.15.0/x`)
+		// What a project asks for is installed by the tool itself.
+		for _, network := range []bool{true, false} {
+			if o := w.run(s, w.root, `mkdir -p "$COREPACK_HOME/v1/yarn/4.0.0" "$PNPM_HOME/.tools/pnpm/10.0.0"`, accesspolicy.Call{Network: network}); o.code != 0 {
+				t.Errorf("network %v: %+v", network, o)
+			}
+		}
+	})
 	t.Run("husky", func(t *testing.T) {
 		w := newWorld(t, true)
 		w.file(filepath.Join(w.root, ".husky", "_", "husky.sh"), "")

@@ -339,13 +339,21 @@ func (c *creation) begins(p resolved) {
 }
 
 // ofRefused reports whether a call changes the tree or a git directory, after the update that
-// it is part of was taken back.
+// it is part of was taken back. The names that the Guard has are told, so that the user
+// learns of all that the update needs.
 func (c *creation) ofRefused() bool {
 	for _, at := range c.paths {
 		p, _ := c.locate(at)
 		var st unix.Stat_t
 		gone := c.op == removes && p.fd >= 0 && unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT
 		p.close()
+		if n, found := c.m.guard.Match(p.rel); found && p.rel != "" {
+			// A directory that was taken back has no such path any more.
+			if fd, err := openBelow(path.Dir(path.Join(c.m.guard.Root, p.rel)), false); err == nil {
+				_ = unix.Close(fd)
+				c.m.refused(path.Join(c.m.guard.Root, p.rel), n)
+			}
+		}
 		if !gone && (p.rel != "" || strings.Contains(p.path, "/.git/")) {
 			return true // not the removal of a lock that is gone already
 		}
