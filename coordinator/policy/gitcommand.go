@@ -19,7 +19,7 @@ func (c call) gitRisk(inside bool) string {
 	if len(c.argv) == 0 {
 		return "a git command that cannot be read"
 	}
-	g, ok := readGit(c.argv[1:])
+	g, ok := readGit(c.elsewhere())
 	switch {
 	case !ok && (!inside || mentions("git "+joined(c.words)) || strings.Contains(strings.ToLower(joined(c.words)), "alias.")):
 		return "git with a configuration of its own"
@@ -33,6 +33,23 @@ func (c call) gitRisk(inside bool) string {
 		return "git " + g.sub + ", which may be an alias or push,"
 	}
 	return g.risk(c.exact, inside)
+}
+
+// elsewhere returns the arguments that are known, where a directory that is not known,
+// as in `git -C "$dir" status`, stands for the current one.
+func (c call) elsewhere() []string {
+	args := slices.Clone(c.argv[1:])
+	for _, w := range c.words[min(len(c.argv), len(c.words)):] {
+		switch {
+		case w.known:
+			args = append(args, w.text)
+		case w.quoted && len(args) == 1 && args[0] == "-C":
+			args = append(args, ".")
+		default:
+			return args
+		}
+	}
+	return args
 }
 
 // sendsLike says that a command which is not git's own, or not for people, is

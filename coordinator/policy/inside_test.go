@@ -54,7 +54,8 @@ func TestInsideTheSandbox(t *testing.T) {
 		`git push`, `git push --force`, `git reset --hard`, `git clean -fdx`, `git checkout -f x`, `git branch -D x`, `sh -c 'git push'`, `eval "git pu""sh"`, `git "$@"`, `git -c alias.x='!git push' x`, `git -c x.y=z push`, `git lfs push o`,
 		`git branch -f x HEAD`, `git branch -M a b`, `git switch -C x`, `git checkout -B x`, `git tag -f x`, `git stash drop`, `git reflog expire --all`, `git update-ref -d refs/x`, `git worktree remove --force x`, `git filter-branch`,
 		`git rebase -x 'git push' main`, `git rebase --exec "git reset --hard" main`, `git bisect run git clean -fdx`, `git bisect run sh -c 'git push'`, `git submodule foreach 'git clean -fdx'`, `git submodule foreach git push`, `git maintenance start`,
-		`git send-pack x`, `xargs git push`, `x=push; git $x`, `f() { git "$@"; }; f push`, `npm publish`, `GIT_DIR=x git push`, `python3 -c 'import os; os.system("git push")'`, `$(echo git) push`,
+		`git -C "$d" push`, `git -C $d status`, `git -C "$@" status`, `git -C "${a[@]}" status`, `git -C "$d" $x`, `git -C "$d" reset --hard`, `git -C "$d" -c alias.x='!git push' x`, `git -C "$d" -C "$@" log`, `git -C "$(git push)" log`, `git -c "$d" log`,
+		`git -C "$d"$e status`, `git -C "$d" "$x"`, `git -C "${!d}" status`, `git "-C" "$*" push`, `git send-pack x`, `xargs git push`, `x=push; git $x`, `f() { git "$@"; }; f push`, `npm publish`, `GIT_DIR=x git push`, `python3 -c 'import os; os.system("git push")'`, `$(echo git) push`,
 	} {
 		if d := p.Decide(shell(command)); d.Effect != policy.Ask || d.Rule == "" {
 			t.Errorf("%q: effect %v by %q", command, d.Effect, d.Rule)

@@ -54,6 +54,8 @@ type word struct {
 	process bool
 	// file says that, though it is not all known, it names a file by its place.
 	file bool
+	// quoted says that it is one word whatever its expansions are.
+	quoted bool
 }
 
 // variable is one that is set; known says that its value is literal.
@@ -334,7 +336,7 @@ func readCall(n *syntax.CallExpr, assigned []variable, printer *syntax.Printer) 
 			text = partly(w)
 		}
 		start, _, _ := strings.Cut(text, "\x00")
-		c.words = append(c.words, word{text: text, known: ok, option: strings.HasPrefix(start, "-") || strings.Contains(start, "="), process: readsProcess(w), file: ok && !special(text) || !ok && endsInFile(text)})
+		c.words = append(c.words, word{text: text, known: ok, option: strings.HasPrefix(start, "-") || strings.Contains(start, "="), process: readsProcess(w), file: ok && !special(text) || !ok && endsInFile(text), quoted: ok || staysOne(w)})
 		cut = cut || !ok
 		if !cut {
 			c.argv = append(c.argv, text)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -79,6 +80,19 @@ func unescape(text string, quoted bool) string {
 		}
 	}
 	return b.String()
+}
+
+// staysOne reports whether a word is in double quotes as a whole, and none of its
+// expansions is a list, which makes words of its own.
+func staysOne(w *syntax.Word) bool {
+	q, ok := w.Parts[0].(*syntax.DblQuoted)
+	if !ok || len(w.Parts) > 1 {
+		return false
+	}
+	return !slices.ContainsFunc(q.Parts, func(part syntax.WordPart) bool {
+		p, ok := part.(*syntax.ParamExp)
+		return ok && (p.Index != nil || p.Names != 0 || p.Exp != nil || p.Excl || !syntax.ValidName(p.Param.Value))
+	})
 }
 
 // partly is what of a word is literal, with a NUL for what is not.
