@@ -10,13 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/afero"
-
 	"ralph/coordinator/crew"
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
 	"ralph/memory/config"
+	"ralph/memory/durable"
 	"ralph/memory/history"
 	"ralph/memory/identity"
 	"ralph/memory/project"
@@ -127,7 +126,7 @@ type Coordinator struct {
 // written until a model has answered. Fail explains its errors.
 func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now

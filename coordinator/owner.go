@@ -114,7 +114,7 @@ func GrantedTo(getenv func(string) string, root string, s feature.Snapshot) (*lo
 	if err != nil || !found.Trusted() {
 		return nil, err
 	}
-	return loadGrant(afero.NewOsFs(), identity.Dir(home, found.Record.ID), s)
+	return loadGrant(durable.Disk(), identity.Dir(home, found.Record.ID), s)
 }
 
 func loadGrant(fsys afero.Fs, userDir string, s feature.Snapshot) (*loop.Granted, error) {

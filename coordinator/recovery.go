@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/afero"
-
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/identity"
@@ -114,7 +112,7 @@ func (s Situation) cut() bool { return s.Ended == endedCutOff || s.Run != "" }
 // is not there (session.ErrNotFound).
 func Assess(ctx context.Context, o Options) (Situation, error) {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -299,7 +297,7 @@ func readEnding(tail []byte) ending {
 	var open []agent.Call
 	for line := range bytes.Lines(tail) {
 		var l journalLine
-		if json.Unmarshal(line, &l) != nil {
+		if len(line) < len("{}") || json.Unmarshal(line, &l) != nil {
 			continue
 		}
 		e.at = l.Time

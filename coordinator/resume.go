@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/afero"
-
 	"ralph/memory"
+	"ralph/memory/durable"
 	"ralph/memory/feature"
 	"ralph/memory/identity"
 	"ralph/memory/markdown"
@@ -366,7 +365,7 @@ func displace(ctx context.Context, locked *memory.LockedError) error {
 // memory.ErrLocked; what could not be done is in the error too.
 func Recover(ctx context.Context, o Options, names []string, from string) (files []memory.FileState, told []string, err error) {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	r := newRecovering(ctx, o)
 	before, err := memory.Inspect(ctx, r.memory)

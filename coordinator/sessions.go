@@ -51,7 +51,7 @@ type Sessions struct {
 // sentences, on the caller's goroutine.
 func OpenSessions(o Options, warn func(string)) *Sessions {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/spf13/afero"
-
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
+	"ralph/memory/durable"
 	"ralph/memory/identity"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
@@ -161,7 +160,7 @@ func (o Options) stateHome() string {
 // be written, outside of the project.
 func (o Options) userState() string {
 	home, err := identity.Outside(o.stateHome(), o.Root)
-	if err != nil || identity.Writable(afero.NewOsFs(), home) != nil {
+	if err != nil || identity.Writable(durable.Disk(), home) != nil {
 		return ""
 	}
 	return home

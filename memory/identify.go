@@ -50,7 +50,7 @@ func Settle(ctx context.Context, o Options) (Recovery, error) {
 // Examine says whose the state of the project at root is. It changes nothing.
 func Examine(fsys afero.Fs, home, root string) (identity.Found, error) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	return identity.Examine(fsys, home, filepath.Join(root, ".ralph"))
 }
@@ -222,7 +222,7 @@ func Strange(root string, found identity.Found) ([]string, error) {
 	if !found.Trusted() || found.Record.ID == "" {
 		return nil, nil
 	}
-	return strangers(afero.NewOsFs(), filepath.Join(root, ".ralph"), found.Record.Key)
+	return strangers(durable.Disk(), filepath.Join(root, ".ralph"), found.Record.Key)
 }
 
 // strangers are what a holder of the key did not write: journals and snapshots.

@@ -32,7 +32,7 @@ type Part struct {
 // nothing; Make makes a part.
 func Plan(fsys afero.Fs, root string) ([]Part, error) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	dir := filepath.Join(root, ".ralph")
 	s := &Store{fs: fsys, root: root}

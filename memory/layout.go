@@ -70,7 +70,7 @@ func (s *Store) prepare(rec *Recovery, anew bool) error {
 
 // Unlinked refuses the state of the project at root when it, or a directory in it, is
 // a link: it would be read from elsewhere, and written to.
-func Unlinked(root string) error { return unlinked(afero.NewOsFs(), filepath.Join(root, ".ralph")) }
+func Unlinked(root string) error { return unlinked(durable.Disk(), filepath.Join(root, ".ralph")) }
 
 // unlinked refuses a state directory whose parts are links: a repository could
 // bring them along to have journals and outputs written elsewhere.

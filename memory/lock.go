@@ -367,7 +367,7 @@ func bootID() string {
 // proven. fsys nil means the real disk.
 func Locked(fsys afero.Fs, root string) (Holder, bool) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	note := filepath.Join(root, ".ralph", "lock")
 	paths := []string{note}

@@ -36,7 +36,7 @@ const (
 // is not known.
 func Measure(fsys afero.Fs, root string) (Space, error) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	sp, state := free(fsys, root), filepath.Join(root, ".ralph")
 	sp.Parts = map[string]int64{}
@@ -62,7 +62,7 @@ func Measure(fsys afero.Fs, root string) (Space, error) {
 func free(fsys afero.Fs, root string) Space {
 	sp := Space{FreeBytes: -1, FreeInodes: -1}
 	var st unix.Statfs_t
-	if _, real := fsys.(*afero.OsFs); !real || unix.Statfs(root, &st) != nil {
+	if !durable.OnDisk(fsys) || unix.Statfs(root, &st) != nil {
 		return sp
 	}
 	sp.FreeBytes = int64(st.Bavail) * int64(st.Bsize)

@@ -233,7 +233,7 @@ func newStore(o Options) (*Store, error) {
 		s.settle, s.loss = time.Microsecond, time.Microsecond
 	}
 	if s.fs == nil {
-		s.fs = afero.NewOsFs()
+		s.fs = durable.Disk()
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -259,8 +259,7 @@ func newStore(o Options) (*Store, error) {
 
 // real says that the project is on the real disk.
 func (s *Store) real() bool {
-	_, ok := s.fs.(*afero.OsFs)
-	return ok
+	return durable.OnDisk(s.fs)
 }
 
 // sweep removes the temporary files of a holder that was killed; the lock is

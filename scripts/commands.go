@@ -6,10 +6,10 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
+	"ralph/memory/durable"
 	"ralph/memory/session"
 )
 
@@ -27,7 +27,7 @@ func (inv *invocation) chat(ctx context.Context, c *cobra.Command, o ChatOptions
 		return usage("name the session: ralph chat --resume ID; ralph sessions lists them, --continue takes the newest",
 			"--resume without an ID asks which session, and there is no terminal to ask on")
 	case c.Flags().Changed("resume") && o.Session != "" && o.Session != "last":
-		list, err := session.List(afero.NewOsFs(), inv.stateDir())
+		list, err := session.List(durable.Disk(), inv.stateDir())
 		if err != nil {
 			return broken("io", "see that .ralph/sessions is a directory that you can read", err, "chat")
 		}

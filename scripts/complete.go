@@ -12,12 +12,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"ralph/coordinator/plan"
 	"ralph/memory/config"
+	"ralph/memory/durable"
 	"ralph/memory/exchange"
 	"ralph/memory/feature"
 	"ralph/memory/session"
@@ -233,7 +233,7 @@ func (inv *invocation) sessionIDs(c *cobra.Command, _ []string) []string {
 	if inv.lightly(c) != nil {
 		return nil
 	}
-	list, err := session.Newest(afero.NewOsFs(), inv.stateDir(), maxCompletions)
+	list, err := session.Newest(durable.Disk(), inv.stateDir(), maxCompletions)
 	if err != nil {
 		return nil
 	}

@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
 	"ralph/coordinator/desk"
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
+	"ralph/memory/durable"
 	"ralph/memory/visible"
 	"ralph/workers/exec"
 )
@@ -188,7 +188,7 @@ func (inv *invocation) saveConfig(c *cobra.Command, project bool, edits []config
 	if inv.cfg.DryRun {
 		return inv.tellConfig(path, false, edits)
 	}
-	changed, err := config.Save(afero.NewOsFs(), path, project, edits...)
+	changed, err := config.Save(durable.Disk(), path, project, edits...)
 	if err != nil {
 		hint := "see to the permissions of the file and its directory"
 		if errors.Is(err, config.ErrByHand) || strings.Contains(err.Error(), "YAML") {
@@ -263,7 +263,7 @@ func (inv *invocation) openConfig(c *cobra.Command, project bool) error {
 	if err != nil {
 		return broken("editor", desk.EditorHint, err, "open editor")
 	}
-	before, err := config.Text(afero.NewOsFs(), path, project)
+	before, err := config.Text(durable.Disk(), path, project)
 	if err != nil {
 		return inv.badConfig("see what stands there", err)
 	}
@@ -296,7 +296,7 @@ func (inv *invocation) openConfig(c *cobra.Command, project bool) error {
 	case same:
 		return inv.tellConfig(path, false, nil)
 	}
-	if err := config.Put(afero.NewOsFs(), path, project, before, after); err != nil {
+	if err := config.Put(durable.Disk(), path, project, before, after); err != nil {
 		return inv.badConfig(hint, errors.New(strings.ReplaceAll(err.Error(), path+":", draft+":")))
 	}
 	_ = os.RemoveAll(filepath.Dir(draft)) // it was saved

@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/memory"
+	"ralph/memory/durable"
 	"ralph/memory/project"
 	"ralph/memory/visible"
 )
@@ -44,7 +44,7 @@ func (inv *invocation) init(c *cobra.Command) error {
 		return err
 	}
 	inv.out.resultFile = "" // nothing is worked on
-	parts, err := memory.Plan(afero.NewOsFs(), inv.root)
+	parts, err := memory.Plan(durable.Disk(), inv.root)
 	if err != nil {
 		return broken("state", "ralph doctor looks at the state directory", err, "init")
 	}

@@ -10,11 +10,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator/policy/condition"
 	"ralph/interrupts"
+	"ralph/memory/durable"
 	"ralph/memory/session/folder"
 )
 
@@ -82,7 +82,7 @@ func (inv *invocation) logs(c *cobra.Command, args []string, f *logsFlags) error
 	if err != nil {
 		return err
 	}
-	r, err := folder.OpenLog(afero.NewOsFs(), w.dir)
+	r, err := folder.OpenLog(durable.Disk(), w.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		hint := "ralph sessions show " + orWord(w.ID, w.dir) + " shows what there is"
 		if !w.Deleted.IsZero() {

@@ -6,8 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/spf13/afero"
-
+	"ralph/memory/durable"
 	"ralph/memory/notice"
 	"ralph/memory/session/folder"
 )
@@ -74,7 +73,7 @@ func (l *logScan) readTwice(ctx context.Context) error {
 	if err := l.drain(ctx, func(logEntry) error { fit++; return nil }); err != nil {
 		return err
 	}
-	r, err := folder.OpenLog(afero.NewOsFs(), l.session.dir)
+	r, err := folder.OpenLog(durable.Disk(), l.session.dir)
 	if err != nil {
 		return broken("io", "", err, "%s", l.session.title())
 	}

@@ -8,12 +8,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
 	"ralph/interrupts"
 	"ralph/interrupts/control"
+	"ralph/memory/durable"
 	"ralph/memory/session/folder"
 	"ralph/workers/agent"
 )
@@ -270,7 +270,7 @@ func (m *monitor) lines(ctx context.Context) error {
 		return inv.out.print(statusReport(m.base, inv.Now()))
 	}
 	if m.caller == nil {
-		r, err := folder.OpenLog(afero.NewOsFs(), m.session.dir)
+		r, err := folder.OpenLog(durable.Disk(), m.session.dir)
 		if err != nil {
 			return broken("io", "", err, "%s", m.session.title())
 		}

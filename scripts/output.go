@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/afero"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
@@ -246,7 +245,7 @@ func (inv *invocation) keep(what, path string, data []byte) {
 	if info, serr := os.Stat(path); serr == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		err = passOn(path, data)
 	} else {
-		err = durable.Replace(afero.NewOsFs(), path, data, 0o644)
+		err = durable.Replace(durable.Disk(), path, data, 0o644)
 	}
 	if err == nil {
 		return

@@ -129,7 +129,7 @@ func (x *conversion) bytes(source string) ([]byte, error) {
 		}
 		return data, x.text(data)
 	}
-	data, err := durable.ReadFile(afero.NewOsFs(), x.inv.fromHere(source), maxPRD)
+	data, err := durable.ReadFile(durable.Disk(), x.inv.fromHere(source), maxPRD)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, usage("name a file in Markdown; ralph plan create makes one", "the PRD %q does not exist", source)
@@ -177,7 +177,7 @@ func (x *conversion) make(ctx context.Context, source string) error {
 	if x.out == "" || x.inv.cfg.DryRun || before != nil && bytes.Equal(before, x.content) {
 		return nil
 	}
-	if err := durable.Replace(afero.NewOsFs(), x.out, x.content, 0o644); err != nil {
+	if err := durable.Replace(durable.Disk(), x.out, x.content, 0o644); err != nil {
 		return broken("io", hintTarget, nil, "write %q: %s", x.shown, cause(err))
 	}
 	x.written = true
@@ -200,7 +200,7 @@ func (x *conversion) aim() {
 
 // present reads what is at the target; nil when nothing is.
 func (x *conversion) present() ([]byte, error) {
-	data, err := durable.ReadFile(afero.NewOsFs(), x.out, maxPlan)
+	data, err := durable.ReadFile(durable.Disk(), x.out, maxPlan)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if why := noTarget(x.out); why != "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator/plan/prd"
@@ -52,7 +51,7 @@ func (inv *invocation) createPlan(ctx context.Context, c *cobra.Command, f *plan
 
 // created reads what the conversation wrote, and says what a conversion would.
 func (inv *invocation) created(path, shown string) error {
-	data, err := durable.ReadFile(afero.NewOsFs(), path, maxPRD)
+	data, err := durable.ReadFile(durable.Disk(), path, maxPRD)
 	if err != nil {
 		inv.note(fmt.Sprintf("no PRD was written to %s: %s", shown, cause(err)))
 		return nil

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt/work"
+	"ralph/memory/durable"
 	"ralph/memory/near"
 	"ralph/memory/visible"
 )
@@ -38,7 +38,7 @@ func (inv *invocation) promptOf(c *cobra.Command, id string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return broken("io", "", err, "look at the project")
 	}
-	if w.Progress, w.Learned, err = work.Surroundings(afero.NewOsFs(), inv.root); err != nil {
+	if w.Progress, w.Learned, err = work.Surroundings(durable.Disk(), inv.root); err != nil {
 		inv.warning("state: " + err.Error()) // as a run does
 	}
 	path := inv.promptFlag()

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
 	"ralph/memory/config"
+	"ralph/memory/durable"
 	"ralph/memory/feature"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
@@ -62,7 +62,7 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 		return err
 	}
 	talk := isTerminal(inv.Stdin) && inv.form == outputText
-	list, err := session.List(afero.NewOsFs(), inv.stateDir())
+	list, err := session.List(durable.Disk(), inv.stateDir())
 	if err != nil {
 		return broken("io", "see that .ralph/sessions is a directory that you can read", err, "resume")
 	}
@@ -200,7 +200,7 @@ func situation(s coordinator.Situation) *coordinator.Situation {
 func (inv *invocation) takeUp(ctx context.Context, which string) (string, coordinator.Situation, error) {
 	id := ""
 	if which != "" && which != "last" && which != "new" {
-		list, err := session.List(afero.NewOsFs(), inv.stateDir())
+		list, err := session.List(durable.Disk(), inv.stateDir())
 		if err == nil {
 			var info session.Info
 			info, err = findSession(list, which, "")
@@ -281,7 +281,7 @@ func (inv *invocation) unfinished(list []session.Info) []session.Info {
 				continue // another tool's directory, or one that was never begun
 			}
 		}
-		if i.Err == nil && i.Meta.Status == session.InProgress && session.Empty(afero.NewOsFs(), filepath.Join(inv.stateDir(), "sessions", i.Dir)) {
+		if i.Err == nil && i.Meta.Status == session.InProgress && session.Empty(durable.Disk(), filepath.Join(inv.stateDir(), "sessions", i.Dir)) {
 			continue // there is nothing to go on with
 		}
 		if i.Err != nil || i.Meta.Status == session.Paused || i.Meta.Status == session.InProgress {

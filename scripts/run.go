@@ -8,13 +8,13 @@ import (
 	"os"
 	"slices"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
 	"ralph/memory"
 	"ralph/memory/config"
+	"ralph/memory/durable"
 	"ralph/memory/feature"
 	"ralph/memory/session"
 )
@@ -263,7 +263,7 @@ func (inv *invocation) noteOnce(text string) {
 
 // hasSession says that a session is there to go on in.
 func (inv *invocation) hasSession(id string) bool {
-	list, err := session.List(afero.NewOsFs(), inv.stateDir())
+	list, err := session.List(durable.Disk(), inv.stateDir())
 	return err != nil || slices.ContainsFunc(list, func(i session.Info) bool { return i.ID == id })
 }
 

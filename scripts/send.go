@@ -13,7 +13,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -23,6 +22,7 @@ import (
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory"
+	"ralph/memory/durable"
 	"ralph/memory/identity"
 	"ralph/memory/queue"
 	"ralph/memory/session"
@@ -244,7 +244,7 @@ func receiptText(class string, got receipt) string {
 // store keeps a message for the next Ralph.
 func (inv *invocation) store(ctx context.Context, r control.Request) error {
 	if r.Session != "" {
-		list, err := session.List(afero.NewOsFs(), inv.stateDir())
+		list, err := session.List(durable.Disk(), inv.stateDir())
 		if err != nil {
 			return broken("io", "see that .ralph/sessions is a directory that you can read", err, "send")
 		}
@@ -261,7 +261,7 @@ func (inv *invocation) store(ctx context.Context, r control.Request) error {
 	if err := inv.settle(ctx); err != nil {
 		return err
 	}
-	o := coordinator.QueueOf(inv.Getenv, afero.NewOsFs(), inv.root)
+	o := coordinator.QueueOf(inv.Getenv, durable.Disk(), inv.root)
 	if o.UserDir == "" {
 		return broken("io", "--state-dir DIR names another directory; a running Ralph takes messages without one", nil, "the message cannot be kept: your own state directory cannot be used")
 	}

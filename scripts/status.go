@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
@@ -281,7 +280,7 @@ func (inv *invocation) tasks(d *statusDocument) {
 	if d.Live {
 		return
 	}
-	data, err := durable.ReadFile(afero.NewOsFs(), filepath.Join(inv.root, memory.TasksFile), maxTasksBytes)
+	data, err := durable.ReadFile(durable.Disk(), filepath.Join(inv.root, memory.TasksFile), maxTasksBytes)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
 			inv.warning("the tasks cannot be read: " + err.Error())
@@ -384,7 +383,7 @@ const runTail = 4 << 20
 
 // lastRun reads the last document of runs.jsonl; nil when there is none.
 func (inv *invocation) lastRun() *lastRun {
-	tail, _, err := durable.ReadTail(afero.NewOsFs(), filepath.Join(inv.stateDir(), "runs.jsonl"), runTail)
+	tail, _, err := durable.ReadTail(durable.Disk(), filepath.Join(inv.stateDir(), "runs.jsonl"), runTail)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
 			inv.warning("the runs cannot be read: " + err.Error())

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/afero"
-
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/memory/durable"
 	"ralph/memory/feature"
 	"ralph/memory/retention"
 	"ralph/memory/session"
@@ -82,7 +81,7 @@ func (inv *invocation) filesStatus(ctx context.Context, w watched) (statusDocume
 		d.Holder = holderOf(w.holder)
 	}
 	sees := sessionEyes{alive: w.Live, names: map[string]string{}, agents: map[string]*crew.Agent{}}
-	data, err := folder.ReadEach(afero.NewOsFs(), w.dir, func(id string, e folder.Event) error {
+	data, err := folder.ReadEach(durable.Disk(), w.dir, func(id string, e folder.Event) error {
 		if sees.events%cancelEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -100,10 +99,10 @@ func (inv *invocation) filesStatus(ctx context.Context, w watched) (statusDocume
 			inv.warning(p.File + ": " + p.Err.Error())
 		}
 	}
-	if _, err := session.ReadRecords(afero.NewOsFs(), filepath.Join(w.dir, session.JournalFile), nil, sees.record); err != nil {
+	if _, err := session.ReadRecords(durable.Disk(), filepath.Join(w.dir, session.JournalFile), nil, sees.record); err != nil {
 		inv.warning("the journal cannot be read: " + err.Error())
 	}
-	spent, err := retention.Usage(afero.NewOsFs(), w.dir, maxSpentBytes)
+	spent, err := retention.Usage(durable.Disk(), w.dir, maxSpentBytes)
 	if err != nil {
 		inv.warning("what was used cannot be added up: " + err.Error())
 	}

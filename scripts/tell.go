@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
@@ -137,7 +136,7 @@ func (inv *invocation) told(c *cobra.Command, args []string, wants report.Wants)
 }
 
 func (inv *invocation) toldOf(ctx context.Context, w watched, wants report.Wants) (*report.Session, error) {
-	s, err := report.Read(ctx, afero.NewOsFs(), w.dir, wants)
+	s, err := report.Read(ctx, durable.Disk(), w.dir, wants)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
@@ -179,7 +178,7 @@ func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) err
 	if err != nil {
 		return err
 	}
-	fsys := afero.NewOsFs()
+	fsys := durable.Disk()
 	o := folder.ReportOptions{Lessons: s.Lessons(), Redact: redact.New(inv.cfg.Secrets()).String}
 	text := o.Of(s.Data)
 	own := w.root == inv.root && w.root != "" && !w.foreign
@@ -253,7 +252,7 @@ func (inv *invocation) writePage(s *report.Session, w watched, to string, own bo
 	if to == hereToo && own {
 		mode = 0o600 // as everything in there
 	}
-	if err := durable.Replace(afero.NewOsFs(), path, []byte(b.String()), mode); err != nil {
+	if err := durable.Replace(durable.Disk(), path, []byte(b.String()), mode); err != nil {
 		return "", broken("io", "name another file: --html=FILE", err, "write the page")
 	}
 	return path, nil

@@ -7,11 +7,11 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
 	"ralph/memory"
+	"ralph/memory/durable"
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
@@ -92,7 +92,7 @@ func (w *watched) fromFiles() {
 	if w.Status != "" {
 		return
 	}
-	m, err := folder.ReadMeta(afero.NewOsFs(), w.dir)
+	m, err := folder.ReadMeta(durable.Disk(), w.dir)
 	if err != nil {
 		w.Err = err // told when there is nothing else to tell
 	}
@@ -142,7 +142,7 @@ func samePlace(a, b string) bool {
 // over says that nothing of the session can change any more, and how it ended, in
 // a sentence. last is the last event of its log, "" for none.
 func (w watched) over(last folder.EventType) (string, bool) {
-	m, err := folder.ReadMeta(afero.NewOsFs(), w.dir)
+	m, err := folder.ReadMeta(durable.Disk(), w.dir)
 	if _, gone := os.Stat(w.dir); os.IsNotExist(gone) {
 		return w.title() + " is not there any more: " + w.dir, true
 	}

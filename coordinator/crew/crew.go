@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator/prompt"
+	"ralph/memory/durable"
 	"ralph/memory/identity"
 	"ralph/workers"
 	"ralph/workers/agent"
@@ -154,7 +155,7 @@ type member struct {
 // New makes a Crew in which nobody works.
 func New(o Options) *Crew {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now

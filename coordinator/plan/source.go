@@ -32,7 +32,7 @@ type place struct {
 func (o Options) place(path string) place {
 	p := place{fs: o.FS, root: filepath.Clean(o.Root)}
 	if p.fs == nil {
-		p.fs = afero.NewOsFs()
+		p.fs = durable.Disk()
 	}
 	if p.abs = path; !filepath.IsAbs(path) {
 		p.abs = filepath.Join(p.root, path)
@@ -52,7 +52,7 @@ var errOutside = errors.New("is outside the project by a symbolic link")
 // confined refuses a path in the project that a linked directory leads out of.
 // What the user names outside is the user's.
 func (p place) confined() error {
-	if _, real := p.fs.(*afero.OsFs); !real || p.rel == p.abs {
+	if !durable.OnDisk(p.fs) || p.rel == p.abs {
 		return nil
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(p.abs))

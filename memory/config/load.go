@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/afero"
+	"ralph/memory/durable"
 )
 
 // loader is the state of one Load.
@@ -29,7 +29,7 @@ type loader struct {
 // warning.
 func Load(s Sources) (*Config, error) {
 	if s.FS == nil {
-		s.FS = afero.NewOsFs()
+		s.FS = durable.Disk()
 	}
 	l := newLoader(s)
 	// From the weakest source to the strongest: each overrides what it sets.

@@ -22,10 +22,10 @@ const (
 // is not written twice. A filesystem that has no locks, or is none of the disk, is
 // not locked.
 func LockDir(fsys afero.Fs, dir string) (unlock func(), err error) {
-	if _, ok := fsys.(*afero.OsFs); !ok {
+	if !OnDisk(fsys) {
 		return func() {}, nil
 	}
-	d, err := os.Open(dir)
+	d, err := open(dir, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, fail("lock", dir, fsys, err)
 	}

@@ -150,27 +150,28 @@ func (l *Log) mend(o LogOptions) (Damage, error) {
 	if _, err := l.f.Seek(0, io.SeekEnd); err != nil {
 		return damage, err
 	}
-	l.end, l.torn = start, false
+	// Behind a part of a tail that was too long the next record needs a line of its own.
+	l.end, l.torn = start, start > 0 && damage.TornBytes >= maxRecordBytes
 	return damage, l.f.Sync()
 }
 
 // tail returns what stands behind the last line end, and where it begins. Of a
 // tail beyond maxRecordBytes only that much counts as the tail.
 func (l *Log) tail() (start int64, tail []byte, err error) {
-	const chunk = 64 << 10
+	buf := make([]byte, 64<<10)
 	for start = l.end; start > 0 && l.end-start < maxRecordBytes; {
-		n := min(int64(chunk), start)
-		buf := make([]byte, n, n+int64(len(tail)))
-		if _, err := l.f.ReadAt(buf, start-n); err != nil {
+		n := min(int64(len(buf)), start)
+		if _, err := l.f.ReadAt(buf[:n], start-n); err != nil {
 			return 0, nil, err
 		}
-		if i := bytes.LastIndexByte(buf, '\n'); i >= 0 {
-			return start - n + int64(i) + 1, append(buf[i+1:], tail...), nil
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			start += int64(i) + 1 - n
+			break
 		}
 		start -= n
-		tail = append(buf, tail...)
 	}
-	return start, tail, nil
+	tail, err = readAll(l.f, start, l.end)
+	return start, tail, err
 }
 
 // Append writes records, which must hold no line end, each on a line of its
@@ -337,6 +338,7 @@ func ReadLines(fsys afero.Fs, path string, each func(line []byte, whole bool) er
 	r := bufio.NewReaderSize(f, 64<<10)
 	var line []byte
 	for {
+		SkipLineEnds(r)
 		var whole bool
 		line, whole, err = readLine(r, line)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -350,6 +352,21 @@ func ReadLines(fsys afero.Fs, path string, each func(line []byte, whole bool) er
 		}
 		if err := each(line, whole); err != nil {
 			return err
+		}
+	}
+}
+
+// SkipLineEnds passes over empty lines at memory speed: a file may hold nothing else.
+func SkipLineEnds(r *bufio.Reader) {
+	for {
+		if _, err := r.Peek(1); err != nil {
+			return // the next read reports it
+		}
+		ahead, _ := r.Peek(r.Buffered()) // it is all there
+		n := len(ahead) - len(bytes.TrimLeft(ahead, "\n"))
+		_, _ = r.Discard(n) // as above
+		if n < len(ahead) {
+			return
 		}
 	}
 }

@@ -64,7 +64,7 @@ func exchanger(fsys afero.Fs) Exchanger {
 	if x, ok := fsys.(Exchanger); ok {
 		return x
 	}
-	if _, ok := fsys.(*afero.OsFs); ok {
+	if OnDisk(fsys) {
 		return realDisk{}
 	}
 	return nil

@@ -43,7 +43,7 @@ var loopFile = sync.OnceValue(func() *regexp.Regexp {
 // check of a folder.
 func Open(ctx context.Context, fsys afero.Fs, name string, format Format) (*Source, error) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	s := &Source{Path: name, Format: format, files: map[string][]byte{}}
 	if err := s.open(ctx, fsys, name); err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
 )
@@ -32,17 +31,12 @@ type holder struct {
 	AcquiredAt time.Time `json:"acquiredAt"`
 }
 
-func onDisk(fsys afero.Fs) bool {
-	_, ok := fsys.(*afero.OsFs)
-	return ok
-}
-
 // lockPath is beside the snapshot: that one is replaced, a lock stays.
 func (o Options) lockPath(name string) string { return filepath.Join(o.dir(), "."+name+".lock") }
 
 // take locks a feature. It returns nil where there are no processes to lock out.
 func take(o Options, name string) (*lock, error) {
-	if !onDisk(o.FS) {
+	if !durable.OnDisk(o.FS) {
 		return nil, nil
 	}
 	path := o.lockPath(name)
@@ -102,7 +96,7 @@ func inPlace(l *flock.Flock) bool {
 // held says that a process has the feature. It looks by taking a shared lock for
 // a moment.
 func held(o Options, name string) bool {
-	if !onDisk(o.FS) {
+	if !durable.OnDisk(o.FS) {
 		return false
 	}
 	path := o.lockPath(name)

@@ -188,7 +188,7 @@ func Examine(fsys afero.Fs, home, stateDir string) (Found, error) {
 
 // outside is Outside for the project of a state directory.
 func outside(fsys afero.Fs, home, stateDir string) (string, error) {
-	if home != "" && !onDisk(fsys) {
+	if home != "" && !durable.OnDisk(fsys) {
 		return home, nil
 	}
 	return Outside(home, filepath.Dir(stateDir))
@@ -368,19 +368,14 @@ func realPath(fsys afero.Fs, dir string) (string, error) {
 	if !info.IsDir() {
 		return "", fmt.Errorf("%s: not a directory", dir)
 	}
-	if !onDisk(fsys) {
+	if !durable.OnDisk(fsys) {
 		return filepath.Clean(dir), nil
 	}
 	return filepath.EvalSymlinks(dir)
 }
 
-func onDisk(fsys afero.Fs) bool {
-	_, ok := fsys.(*afero.OsFs)
-	return ok
-}
-
 func handleOf(fsys afero.Fs, dir string) string {
-	if !onDisk(fsys) {
+	if !durable.OnDisk(fsys) {
 		return ""
 	}
 	return fileHandle(dir)

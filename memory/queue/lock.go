@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/spf13/afero"
+
+	"ralph/memory/durable"
 )
 
 // lockPoll is how often a held lock is tried again.
@@ -27,7 +28,7 @@ type holder struct{ f *flock.Flock }
 
 // take takes the lock. It is nil, without an error, where nothing can be locked.
 func take(ctx context.Context, o Options) (*holder, error) {
-	if _, ok := o.FS.(*afero.OsFs); !ok {
+	if !durable.OnDisk(o.FS) {
 		return nil, nil
 	}
 	deadline := time.Now().Add(o.Wait)

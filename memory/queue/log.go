@@ -73,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Log, Found, error) {
 		return nil, Found{}, err
 	}
 	l := &Log{o: o, kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), lock: lock}
-	if _, ok := o.FS.(*afero.OsFs); ok && lock == nil {
+	if durable.OnDisk(o.FS) && lock == nil {
 		l.warn("the queue could not be locked: another Ralph may write to it")
 	}
 	found, err := l.start()

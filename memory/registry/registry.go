@@ -119,7 +119,7 @@ type Registry struct {
 // New returns a handle; it touches nothing.
 func New(o Options) *Registry {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -277,7 +277,7 @@ func (r *Registry) lock(ctx context.Context) (unlock func(), err error) {
 	if err := durable.MkdirAll(r.o.FS, filepath.Dir(r.o.Path), 0o700); err != nil {
 		return nil, err
 	}
-	if _, real := r.o.FS.(*afero.OsFs); !real {
+	if !durable.OnDisk(r.o.FS) {
 		return func() {}, nil
 	}
 	path := r.o.Path + ".lock"

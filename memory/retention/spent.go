@@ -97,6 +97,7 @@ func (m *meter) read(r io.Reader) error {
 	mark := []byte(`"usage"`)
 	b := bufio.NewReaderSize(r, 256<<10)
 	for {
+		durable.SkipLineEnds(b)
 		line, err := b.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			// Longer than any record of usage.

@@ -55,7 +55,7 @@ type Journal struct {
 // disk.
 func OpenJournal(fsys afero.Fs, path, quarantine string, key identity.Key) (*Journal, error) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	if err := durable.MkdirAll(fsys, filepath.Dir(path), 0o700); err != nil {
 		return nil, err

@@ -136,6 +136,9 @@ func recordsBetween(f io.ReaderAt, start, end int64, g seal, each func(Record) e
 	var line []byte
 	long := false
 	for {
+		if len(line) == 0 && !long {
+			durable.SkipLineEnds(r)
+		}
 		part, err := r.ReadSlice('\n')
 		if long = long || len(line)+len(part) > maxLineBytes; long {
 			line = nil

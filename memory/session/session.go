@@ -81,7 +81,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -72,7 +72,7 @@ func Read(ctx context.Context, fsys afero.Fs, dir string, w Wants) (*Session, er
 // read is Read that asks now and then whether the work is still wanted.
 func read(fsys afero.Fs, dir string, w Wants, wanted func() error) (*Session, error) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	config := settings(fsys, dir)
 	a := analysis.New()

@@ -105,7 +105,7 @@ type checker struct {
 // or that ctx ended; what of it cannot be read is a difference.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	c := &checker{o: o, times: map[string]int{}}
 	if err := c.run(ctx); err != nil {

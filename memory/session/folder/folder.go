@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+
+	"ralph/memory/durable"
 )
 
 // Options says which session's files a Folder writes.
@@ -50,7 +52,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -134,7 +134,7 @@ func ReadEach(fsys afero.Fs, dir string, each func(id string, e Event) error) (D
 func read(fsys afero.Fs, dir string, maxLog int64, each func(id string, e Event) error) (Data, error) {
 	d := Data{Dir: filepath.Base(dir), ids: map[string]string{}, lean: each != nil}
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	f, err := fsys.Open(dir)
 	if err != nil {

@@ -88,7 +88,7 @@ const (
 // that matches fs.ErrNotExist.
 func OpenLog(fsys afero.Fs, dir string) (*LogReader, error) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	r := &LogReader{fs: fsys, path: filepath.Join(dir, logFile)}
 	var err error

@@ -41,7 +41,7 @@ type ReportOptions struct {
 // nothing; a nil fsys is the real disk.
 func (o ReportOptions) Text(fsys afero.Fs, dir string) ([]byte, error) {
 	if fsys == nil {
-		fsys = afero.NewOsFs()
+		fsys = durable.Disk()
 	}
 	d, err := read(fsys, dir, o.MaxLogBytes, nil)
 	if err != nil {

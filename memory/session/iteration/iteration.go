@@ -140,7 +140,7 @@ func Name(number int, task string) string {
 // as with the other methods.
 func Begin(o Options, h Head) *Writer {
 	if o.FS == nil {
-		o.FS = afero.NewOsFs()
+		o.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
