@@ -23,6 +23,7 @@ import (
 	"ralph/workers/agent"
 	"ralph/workers/external"
 	"ralph/workers/model"
+	"ralph/workers/regular"
 )
 
 // planHands have the tasks of a plan worked by children.
@@ -252,7 +253,7 @@ func (e *errand) report(c *Coordinator, a, before crew.Agent) loop.Report {
 		r.Final = e.foreign.Final // with the promise, which is the evidence
 	}
 	r.Err = c.crew.Fault(a.ID)
-	e.blame(&r)
+	e.blame(&r, filepath.Join(c.stateDir(), "worktrees"))
 	return r
 }
 
@@ -261,8 +262,20 @@ func negative(u agent.Usage) agent.Usage {
 	return u
 }
 
-// blame says of what kind a failure is; mu is held.
-func (e *errand) blame(r *loop.Report) {
+// outsideTrees reports whether err is about a file that cannot be read and is in no agent's
+// tree: no other attempt fares better while it stands there.
+func outsideTrees(err error, trees string) bool {
+	var bad *regular.Error
+	if !errors.As(err, &bad) {
+		return false
+	}
+	rel, err := filepath.Rel(trees, bad.Path)
+	return err != nil || !filepath.IsLocal(rel) || strings.HasPrefix(rel, ".ralph"+string(filepath.Separator))
+}
+
+// blame says of what kind a failure is; trees is the directory of the agents' trees. mu is
+// held.
+func (e *errand) blame(r *loop.Report, trees string) {
 	if r.Status == string(crew.Done) {
 		return
 	}
@@ -283,6 +296,8 @@ func (e *errand) blame(r *loop.Report) {
 		if r.Futile = errors.Is(r.Err, external.ErrMissing) || errors.Is(r.Err, external.ErrMismatch); r.Futile {
 			r.Kind = string(kinds.Dependency)
 		}
+	case outsideTrees(r.Err, trees):
+		r.Kind, r.Futile = string(kinds.Dependency), true
 	case len(r.Weakened) > 0, slices.ContainsFunc(r.Checks, loop.CheckRun.Failed), errors.Is(r.Err, errUndeclared), errors.Is(r.Err, errUnsure):
 		r.Kind = string(kinds.Validation)
 	case r.Err != nil:

@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gofrs/flock"
 
+	"ralph/workers/regular"
 	"ralph/workers/tempdir"
 )
 
@@ -105,9 +107,17 @@ func (s *Store) Tried(commit string) error {
 	return s.change(func(st *state) { st.Filled, st.Stale = commit, false })
 }
 
+// maxStateBytes bounds the state of a store, a few hundred bytes.
+const maxStateBytes = 1 << 20
+
+// newLock is the lock of a file; its open does not wait for a named pipe.
+func newLock(path string) *flock.Flock {
+	return flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NONBLOCK))
+}
+
 func (s *Store) state() state {
 	var st state
-	data, err := os.ReadFile(filepath.Join(s.dir, stateFile))
+	data, err := regular.Read(filepath.Join(s.dir, stateFile), maxStateBytes)
 	if err == nil {
 		_ = json.Unmarshal(data, &st) // what cannot be read is as if nothing was known
 	}
@@ -116,7 +126,7 @@ func (s *Store) state() state {
 
 // change rewrites the state when f changes it.
 func (s *Store) change(f func(*state)) error {
-	lock := flock.New(filepath.Join(s.dir, stateFile+lockSuffix))
+	lock := newLock(filepath.Join(s.dir, stateFile+lockSuffix))
 	if err := lock.Lock(); err != nil {
 		return fmt.Errorf("lock build cache: %w", err)
 	}
@@ -148,7 +158,7 @@ func (s *Store) layer() (string, *flock.Flock, error) {
 		if path == "" {
 			return "", nil, nil
 		}
-		lock := flock.New(path + lockSuffix)
+		lock := newLock(path + lockSuffix)
 		if ok, err := lock.TryRLock(); err != nil || !ok {
 			_ = lock.Close() // nothing is held
 			continue         // it is being removed
@@ -197,7 +207,7 @@ func (s *Store) private() (dir string, lock *flock.Flock, err error) {
 			return "", nil, fmt.Errorf("make a build cache: %w", err)
 		}
 		_ = f.Close() // nothing was written
-		lock = flock.New(f.Name())
+		lock = newLock(f.Name())
 		if ok, err := lock.TryLock(); err != nil || !ok {
 			_ = lock.Close() // a sweep of another process has it and removes it
 			continue
@@ -221,7 +231,7 @@ func (s *Store) sweep() {
 			if of == newest {
 				continue
 			}
-			lock := flock.New(path)
+			lock := newLock(path)
 			if ok, err := lock.TryLock(); err == nil && ok {
 				_ = discard(of, lock) // what stays is tried again by the next
 				continue

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/exec/supervise"
+	"ralph/workers/regular"
 )
 
 // recordInterval bounds how long the report of a write comes after its beginning.
@@ -122,7 +124,7 @@ func LeftRecords(place string) []LeftRecord {
 			continue
 		}
 		left := LeftRecord{File: filepath.Join(place, e.Name())}
-		if f, err := os.Open(left.File); err == nil {
+		if f, err := regular.Open(left.File, syscall.O_NOFOLLOW); err == nil {
 			r := Record{file: f, tell: func(list []sandbox.Write) { left.Writes = list }}
 			r.read()
 			if info, err := f.Stat(); err == nil && (!r.begun || r.gap) {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ralph/workers/regular"
 )
 
 // oldRefs is where checkpoints were until they got a store of their own: in the
@@ -65,7 +67,7 @@ func hasOldRefs(gitDir string) bool {
 	if count(filepath.Join(gitDir, filepath.FromSlash(oldRefs))) > 0 {
 		return true
 	}
-	packed, err := readRegular(filepath.Join(gitDir, "packed-refs"), 64<<20)
+	packed, err := regular.Read(filepath.Join(gitDir, "packed-refs"), 64<<20)
 	return err == nil && bytes.Contains(packed, []byte(oldRefs))
 }
 

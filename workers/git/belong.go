@@ -101,7 +101,13 @@ func sound(root, gitDir string) error {
 			return fmt.Errorf("%q is neither a file nor a directory", path)
 		}
 		switch name {
-		case "index", "packed-refs", "shallow", "logs/HEAD": // they grow with the repository
+		case "index", "shallow", "logs/HEAD": // they grow with the repository
+		case "packed-refs": // as does this one, by lines
+			if info.Mode().IsRegular() && info.Size() > maxConfigBytes {
+				if err := refLines(path); err != nil {
+					return err
+				}
+			}
 		default:
 			if info.Mode().IsRegular() && info.Size() > maxConfigBytes {
 				return fmt.Errorf("%q has %d bytes, more than git is asked to read of it (%d): remove what does not belong there", path, info.Size(), maxConfigBytes)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ralph/workers/regular"
 )
 
 // Checkout makes a repository of its own in dir, which is empty or not there. It
@@ -34,7 +36,7 @@ func (r *Repo) Checkout(ctx context.Context, commit, dir string) (*Repo, error) 
 		"HEAD": commit + "\n", "shallow": commit + "\n",
 		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogallrefupdates = false\n" + coreSettings(config),
 	}
-	if text, err := readRegular(filepath.Join(r.commonDir, "info", "attributes"), maxSmallFile); err == nil { // mostly there are none
+	if text, err := regular.Read(filepath.Join(r.commonDir, "info", "attributes"), maxSmallFile); err == nil { // mostly there are none
 		files["info/attributes"] = string(text)
 	}
 	for name, text := range files {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"ralph/workers/exec"
+	"ralph/workers/regular"
 )
 
 // Commit records changes of the work tree on the current branch and gives the
@@ -237,7 +238,7 @@ func (r *Repo) ours(ctx context.Context, theirs index, old string, paths []strin
 // dropOwn takes files of .ralph/ out of an index that the last commit does not
 // have.
 func (r *Repo) dropOwn(ctx context.Context, x index, old string) error {
-	b, err := os.ReadFile(x.path)
+	b, err := regular.Read(x.path, maxIndexBytes)
 	if err != nil || !bytes.Contains(b, []byte(".ralph/")) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

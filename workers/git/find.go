@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ralph/workers/regular"
 )
 
 // Find looks for the work tree that dir is in, upwards, by reading .git entries;
@@ -130,6 +132,6 @@ func from(dir, path string) string {
 // readSmall reads a file of git that holds one line.
 func readSmall(path string) (string, error) {
 	const most = 64 << 10
-	b, err := readRegular(path, most)
+	b, err := regular.Read(path, most)
 	return string(b), err
 }

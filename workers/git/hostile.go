@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"ralph/workers/regular"
 )
 
 // hostile is what the configuration inside the repository wants to have run, and
@@ -46,7 +48,7 @@ func (p *place) hostile(ctx context.Context) (hostile, error) {
 	}
 	suspect, include, key := p.raw, false, ""
 	for _, path := range []string{filepath.Join(p.commonDir, "config"), filepath.Join(p.gitDir, "config.worktree"), filepath.Join(p.commonDir, "config.worktree")} {
-		b, err := readRegular(path, maxConfigBytes)
+		b, err := regular.Read(path, maxConfigBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"ralph/workers/exec"
+	"ralph/workers/regular"
 )
 
 // index is an index file of our own in a directory of its own, where git can
@@ -36,20 +36,19 @@ func newIndex(parent, from string) (index, error) {
 	return x, nil
 }
 
+// maxIndexBytes bounds an index that is read: 100 bytes and more for each file.
+const maxIndexBytes = 512 << 20
+
 // copyIndex keeps the time of the file: git takes a file that changed in the
 // same moment as its index for suspect, and with a younger index it would miss
 // the change.
 func copyIndex(from, to string) error {
-	// Not to wait on a FIFO that stands there.
-	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	in, err := regular.Open(from, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
 	info, err := in.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
 	if err != nil {
 		return err
 	}

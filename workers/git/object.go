@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ralph/workers/regular"
 )
 
 // head is the commit of HEAD, "" when there is none yet, and the branch, "" when
@@ -60,7 +62,7 @@ func (p *place) readRef(name string) (string, bool) {
 		b = strings.TrimSpace(b)
 		return b, isHash(b)
 	}
-	f, err := os.Open(filepath.Join(p.commonDir, "packed-refs"))
+	f, err := regular.Open(filepath.Join(p.commonDir, "packed-refs"), 0)
 	if err != nil {
 		return "", false
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/regular"
 )
 
 const (
@@ -106,6 +107,9 @@ func (p *place) run(ctx context.Context, c call) ([]byte, error) {
 
 // exec starts git with given overrides and gives output and exit code.
 func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) ([]byte, int, error) {
+	if err := p.inputs(c.args[0]); err != nil {
+		return nil, 0, &Error{Op: c.args[0], Path: p.workTree, Err: err}
+	}
 	argv := []string{"git", "--no-pager"}
 	if explicit {
 		// Explicit, so that core.worktree of the repository has no say.
@@ -144,7 +148,7 @@ func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) 
 		return nil, 0, fmt.Errorf("git %s in %q: %w", c.args[0], p.workTree, err)
 	}
 	if res.Waited != "" {
-		return nil, 0, &Error{Op: c.args[0], Path: p.workTree, Err: fmt.Errorf("git reads %q, which is a named pipe or device and has no end", res.Waited), Hint: "remove it, or put a file in its place"}
+		return nil, 0, &Error{Op: c.args[0], Path: p.workTree, Err: regular.Endless(res.Waited)}
 	}
 	if res.TimedOut {
 		return nil, 0, &Error{Op: c.args[0], Path: p.workTree, ExitCode: res.ExitCode, Err: fmt.Errorf("no end after %v", timeout)}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"syscall"
 
 	"ralph/workers/exec"
+	"ralph/workers/regular"
 )
 
 const (
@@ -111,7 +111,7 @@ func writable(dir string) bool {
 
 // userFormat is the object format of the user's repository: "sha1" or "sha256".
 func (c *Checkpoints) userFormat() string {
-	text, _ := readRegular(filepath.Join(c.user.commonDir, "config"), maxSmallFile) // what cannot be read is the usual one
+	text, _ := regular.Read(filepath.Join(c.user.commonDir, "config"), maxSmallFile) // what cannot be read is the usual one
 	for line := range strings.Lines(strings.ToLower(string(text))) {
 		key, value, _ := strings.Cut(line, "=")
 		if strings.TrimSpace(key) == "objectformat" && strings.Trim(strings.TrimSpace(value), `"`) == "sha256" {
@@ -123,7 +123,7 @@ func (c *Checkpoints) userFormat() string {
 
 // hashLen is the length of object names in the store.
 func (c *Checkpoints) hashLen() int {
-	text, _ := os.ReadFile(filepath.Join(c.gitDir, "config"))
+	text, _ := regular.Read(filepath.Join(c.gitDir, "config"), maxSmallFile)
 	if bytes.Contains(text, []byte("sha256")) {
 		return 64
 	}
@@ -139,7 +139,7 @@ func (c *Checkpoints) copyInfo() error {
 			return nil
 		}
 		for name := range texts {
-			text, err := readRegular(filepath.Join(c.user.commonDir, "info", name), maxSmallFile)
+			text, err := regular.Read(filepath.Join(c.user.commonDir, "info", name), maxSmallFile)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("read git's info/%s: %w", name, err)
 			}
@@ -149,7 +149,7 @@ func (c *Checkpoints) copyInfo() error {
 	dir := filepath.Join(c.gitDir, "info")
 	for name, text := range texts {
 		path := filepath.Join(dir, name)
-		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) || err != nil && len(text) == 0 {
+		if old, err := regular.Read(path, maxSmallFile); err == nil && bytes.Equal(old, text) || err != nil && len(text) == 0 {
 			continue
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -166,7 +166,7 @@ func (c *Checkpoints) copyInfo() error {
 // repository that is broken the last state stays in force.
 func (c *Checkpoints) configure(ctx context.Context) error {
 	if c.setup.Key == "" {
-		text, err := os.ReadFile(filepath.Join(c.gitDir, setupName))
+		text, err := regular.Read(filepath.Join(c.gitDir, setupName), maxConfigBytes)
 		if err == nil && json.Unmarshal(text, &c.setup) != nil {
 			c.setup = setup{}
 		}
@@ -213,7 +213,7 @@ func (c *Checkpoints) configure(ctx context.Context) error {
 func (c *Checkpoints) configKey() (key string, lasting bool) {
 	sum, lasting := sha256.New(), true
 	take := func(path string) {
-		text, err := readRegular(path, maxSmallFile)
+		text, err := regular.Read(path, maxSmallFile)
 		if err != nil {
 			return
 		}
@@ -225,10 +225,7 @@ func (c *Checkpoints) configKey() (key string, lasting bool) {
 			take(path)
 		}
 	}
-	home, config := os.Getenv("HOME"), os.Getenv("XDG_CONFIG_HOME")
-	if config == "" {
-		config = filepath.Join(home, ".config")
-	}
+	home, config := os.Getenv("HOME"), configHome(os.Environ())
 	for _, path := range []string{filepath.Join(home, ".gitconfig"), filepath.Join(config, "git", "config"), "/etc/gitconfig"} {
 		take(path)
 	}
@@ -303,21 +300,4 @@ func (c *Checkpoints) removeRef(id string) error {
 	for dir := filepath.Dir(path); dir != filepath.Clean(top) && os.Remove(dir) == nil; dir = filepath.Dir(dir) {
 	}
 	return nil
-}
-
-// readRegular reads a file that may be anything, without waiting for it.
-func readRegular(path string, most int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, fmt.Errorf("read %q: not a regular file of at most %d bytes", path, most)
-	}
-	return io.ReadAll(io.LimitReader(f, most))
 }

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,11 +14,16 @@ import (
 // for what is not configured, or cannot be asked for. dir is the tree by which
 // conditional includes are decided, environ the user's environment.
 func UserSettings(ctx context.Context, p *exec.Runner, dir string, environ []string) (settings, ignore string) {
+	ignore = filepath.Join(configHome(environ), "git", "ignore")
+	for _, path := range []string{filepath.Join(exec.Getenv(environ, "HOME"), ".gitconfig"), filepath.Join(configHome(environ), "git", "config")} {
+		if bounded(path, maxConfigBytes, os.Stat) != nil {
+			return "", ignore
+		}
+	}
 	res, err := p.Run(ctx, exec.Spec{
 		Argv: []string{"git", "--no-pager", "config", "-z", "--show-scope", "--get-regexp", `^(user\.|core\.excludesfile$)`},
 		Dir:  dir, Env: gitEnviron(exec.Environ(environ), nil, nil), Split: true, MaxBytes: maxSmallFile, Timeout: timeout, Tool: true,
 	})
-	ignore = filepath.Join(configHome(environ), "git", "ignore")
 	if err != nil || res.ExitCode != 0 || res.Stdout.Truncated() {
 		return "", ignore
 	}

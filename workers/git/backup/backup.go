@@ -17,10 +17,14 @@ import (
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/regular"
 )
 
 // maxBytes bounds the copy of a repository.
 const maxBytes = 8 << 30
+
+// maxManifestBytes bounds the list of the files of a copy.
+const maxManifestBytes = 256 << 20
 
 var (
 	// ErrTooLarge reports a repository of more than 8 GiB, which is not copied.
@@ -106,7 +110,7 @@ func Recover(ctx context.Context, proc *exec.Runner, dir string) ([]string, erro
 		return nil, nil
 	}
 	var m manifest
-	text, err := os.ReadFile(b.manifest())
+	text, err := regular.Read(b.manifest(), maxManifestBytes)
 	if err == nil {
 		err = json.Unmarshal(text, &m)
 	}
@@ -129,7 +133,7 @@ func (b *Backup) load() {
 		return
 	}
 	var m manifest
-	text, err := os.ReadFile(b.manifest())
+	text, err := regular.Read(b.manifest(), maxManifestBytes)
 	if err == nil && json.Unmarshal(text, &m) == nil {
 		b.files = m.Files
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"ralph/workers/git"
@@ -307,7 +308,7 @@ func (p *publication) logHead(pl *plan, t *treeChange) {
 		return
 	}
 	line := logLine{old, id, pl.who, "checkout: moving from " + from + " to " + to}
-	f, err := os.OpenFile(at, os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(at, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return
 	}

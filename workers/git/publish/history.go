@@ -15,12 +15,16 @@ import (
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/regular"
 	"ralph/workers/tempdir"
 )
 
 // ErrReadOnly is matched by the error of Open when commands can only see the
 // repository read-only.
 var ErrReadOnly = errors.New("commands see the git repository read-only")
+
+// maxRecord bounds what is on record of a command: the refs of the repository, and what it has changed.
+const maxRecord = 256 << 20
 
 const (
 	purpose     = "history" // of the names of layers
@@ -295,7 +299,7 @@ func leftovers(dir string) []string {
 
 func (h *History) recover(ctx context.Context, name string) Report {
 	c := &Command{h: h, dir: filepath.Join(h.o.Records, name)}
-	text, err := os.ReadFile(filepath.Join(c.dir, recordFile))
+	text, err := regular.Read(filepath.Join(c.dir, recordFile), maxRecord)
 	if err == nil {
 		err = json.Unmarshal(text, &c.before)
 	}
@@ -318,7 +322,7 @@ func (h *History) recover(ctx context.Context, name string) Report {
 		return Report{}
 	}
 	var j journal
-	if text, err := os.ReadFile(filepath.Join(c.dir, journalFile)); err == nil && json.Unmarshal(text, &j) == nil {
+	if text, err := regular.Read(filepath.Join(c.dir, journalFile), maxRecord); err == nil && json.Unmarshal(text, &j) == nil {
 		j.unlock()
 	}
 	if errors.Is(lerr, os.ErrNotExist) { // all but the record was removed, or memory is empty after a start of the system

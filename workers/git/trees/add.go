@@ -13,6 +13,7 @@ import (
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/regular"
 	"ralph/workers/tempdir"
 )
 
@@ -239,7 +240,7 @@ func (t *Trees) makeAdmin(r record) error {
 // write replaces a small file, whatever stands there.
 func write(path, text string) error {
 	if old, err := os.Lstat(path); err == nil && old.Mode().IsRegular() {
-		if b, err := os.ReadFile(path); err == nil && string(b) == text {
+		if b, err := regular.Read(path, int64(len(text))); err == nil && string(b) == text {
 			return nil
 		}
 	} else if err == nil {
@@ -308,7 +309,7 @@ func (t *Trees) fill(ctx context.Context, r record) (record, error) {
 
 // giveIndex gives the clone of an agent Ralph's index of its files.
 func (t *Trees) giveIndex(r record) error {
-	index, err := os.ReadFile(filepath.Join(t.admin(r.Admin), "index"))
+	index, err := regular.Read(filepath.Join(t.admin(r.Admin), "index"), maxIndexBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // an empty tree has none
 	}

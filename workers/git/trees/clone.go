@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"ralph/workers/git"
+	"ralph/workers/regular"
 	"ralph/workers/tempdir"
 )
 
@@ -25,9 +26,10 @@ import (
 // commits by importCommits.
 
 const (
-	maxSmallBytes = 64 << 10
-	maxIndexBytes = 512 << 20
-	maxRefsBytes  = 64 << 20
+	maxSmallBytes  = 64 << 10
+	maxIndexBytes  = 512 << 20
+	maxRefsBytes   = 64 << 20
+	maxSmallConfig = 4 << 20 // as git.Find takes it
 )
 
 // alternatesTo is the path of a snapshot's objects as objects/info/alternates of a
@@ -252,7 +254,7 @@ func (t *Trees) layClone(ctx context.Context, r record, head, snapshot string, f
 			files[name] = []byte(text + "\n")
 		}
 	}
-	if index, err := os.ReadFile(filepath.Join(t.admin(r.Admin), "index")); err == nil {
+	if index, err := regular.Read(filepath.Join(t.admin(r.Admin), "index"), maxIndexBytes); err == nil {
 		files["index"] = index
 	}
 	for name, data := range files {
@@ -302,7 +304,7 @@ func carriedKeys() *regexp.Regexp {
 // configOf is the configuration of a clone: an allow-list of what the repository of
 // the user has in a file.
 func (t *Trees) configOf(ctx context.Context, file string) ([]byte, error) {
-	text, err := os.ReadFile(file)
+	text, err := regular.Read(file, maxSmallConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ralph/workers/git"
+	"ralph/workers/regular"
 )
 
 // Commit records on the agent's branch all that it changed in its worktree:
@@ -224,7 +225,7 @@ func (t *Trees) followIndex(ctx context.Context, p git.Plumbing, r record, g *ga
 	if cerr := root.Close(); err != nil || cerr != nil {
 		return cerr
 	}
-	if mine, err := os.ReadFile(g.index); err == nil && bytes.Equal(mine, text) {
+	if mine, err := regular.Read(g.index, maxIndexBytes); err == nil && bytes.Equal(mine, text) {
 		return nil
 	}
 	path, remove, err := p.TempIndex(t.private(), "")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ralph/workers/exec"
+	"ralph/workers/regular"
 	"ralph/workers/tempdir"
 )
 
@@ -230,7 +231,7 @@ func (t *Trees) freshClone(ctx context.Context, r record, commit, index string) 
 		return err
 	}
 	defer func() { _ = root.Close() }() // files are closed one by one
-	text, err := os.ReadFile(index)
+	text, err := regular.Read(index, maxIndexBytes)
 	if err != nil {
 		return err
 	}

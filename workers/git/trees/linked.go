@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ralph/workers/regular"
 	"ralph/workers/tempdir"
 )
 
@@ -77,7 +78,7 @@ func (t *Trees) convert(ctx context.Context, agent, old string) error {
 		return err
 	}
 	admin := t.admin(r.Admin)
-	if index, err := os.ReadFile(filepath.Join(old, "index")); err == nil {
+	if index, err := regular.Read(filepath.Join(old, "index"), maxIndexBytes); err == nil {
 		if err := os.WriteFile(filepath.Join(admin, "index"), index, 0o600); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ralph/workers/git"
+	"ralph/workers/regular"
 	"ralph/workers/tempdir"
 )
 
@@ -123,7 +124,7 @@ func readSmall(path string) (string, bool) {
 	if err != nil || !info.Mode().IsRegular() || info.Size() > 64<<10 {
 		return "", false
 	}
-	b, err := os.ReadFile(path)
+	b, err := regular.Read(path, info.Size())
 	return strings.TrimSpace(string(b)), err == nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"ralph/workers/exec"
 	"ralph/workers/git"
+	"ralph/workers/regular"
 )
 
 // record is what is known of one agent's tree. It lies where no agent can write,
@@ -230,19 +231,19 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
+// maxRecordBytes bounds a record, which names the files that an agent changed.
+const maxRecordBytes = 64 << 20
+
 // load reads a file of ours; one that is missing leaves v as it is, as does one that
 // a repository or an archive brought along: its code is not that of the key.
 func (t *Trees) load(path string, v any) (found bool, err error) {
-	info, err := os.Lstat(path)
+	b, err := regular.Read(path, maxRecordBytes)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return false, nil
 	}
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	var b []byte
-	if err == nil {
-		b, err = os.ReadFile(path)
+	var bad *regular.Error
+	if errors.As(err, &bad) {
+		return false, err // it names the file
 	}
 	if err == nil {
 		b = bytes.TrimSuffix(b, []byte("\n"))
