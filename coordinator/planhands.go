@@ -270,7 +270,8 @@ func outsideTrees(err error, trees string) bool {
 		return false
 	}
 	rel, err := filepath.Rel(trees, bad.Path)
-	return err != nil || !filepath.IsLocal(rel) || strings.HasPrefix(rel, ".ralph"+string(filepath.Separator))
+	first, _, _ := strings.Cut(rel, string(filepath.Separator))
+	return err != nil || !filepath.IsLocal(rel) || first == ".ralph"
 }
 
 // blame says of what kind a failure is; trees is the directory of the agents' trees. mu is

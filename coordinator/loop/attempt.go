@@ -56,7 +56,7 @@ func (e *engine) begin(ctx context.Context, t *plan.Task) {
 	defer func() {
 		if probe && !began { // it was none after all
 			for _, trip := range e.breaker.Record(e.now(), breaker.Result{Task: t.ID, Void: true}, e.metrics(t.ID)) {
-				e.tripped(trip)
+				e.tripped(trip, "")
 			}
 		}
 	}()

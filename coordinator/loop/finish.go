@@ -29,7 +29,7 @@ func (e *engine) rest(ctx context.Context) {
 		}
 		// It is ready, and the breaker is against it.
 		if cause := e.breaker.State().Cause; e.breaker.Held() && cause != nil {
-			e.needHelp(*cause)
+			e.needHelp(*cause, "")
 		}
 		return
 	}

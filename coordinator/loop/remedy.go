@@ -114,7 +114,11 @@ func (e *engine) remember(w *worker, k *taskState, r Report, j judgement) (adjus
 	trips := e.breaker.Record(e.now(), breaker.Result{Task: w.task.ID, OK: j.end == endDone, Ended: j.end == endDone || j.end == endFailed && !again,
 		Void: void || again && j.kind == fault.Validation, Checked: checked}, e.metrics(w.task.ID))
 	for _, t := range trips {
-		e.tripped(t)
+		why := ""
+		if j.end == endFailed {
+			why = j.why
+		}
+		e.tripped(t, why)
 		adjust = adjust || t.Action == breaker.AdjustPromptAndRetry
 	}
 	e.closedAgain()
@@ -385,22 +389,29 @@ func (e *engine) escalate(w *worker, k *taskState, j judgement, does fault.Respo
 }
 
 // tripped does what a breaker that fired asks for.
-func (e *engine) tripped(t breaker.Trip) {
+func (e *engine) tripped(t breaker.Trip, why string) {
 	e.tellTrip(t)
 	if !t.Held || !e.breaker.Held() {
 		return
 	}
-	e.needHelp(t)
+	e.needHelp(t, why)
 }
 
-// needHelp asks the human to look at what the breaker stopped.
-func (e *engine) needHelp(t breaker.Trip) {
+// maxWhyBytes bounds the failure in a question, which names the file at fault.
+const maxWhyBytes = 500
+
+// needHelp asks the human to look at what the breaker stopped; why is what the last attempt
+// failed of, "" where it did not.
+func (e *engine) needHelp(t breaker.Trip, why string) {
 	what := "Go on?"
 	switch t.Action {
 	case breaker.PauseAndReview:
 		what = "Look at what was done, then say go."
 	case breaker.PauseAndReviewMethodology:
 		what = "Look at how the tasks are worked, then say go, or how to go on."
+	}
+	if why != "" {
+		what = "The last attempt failed: " + clip(strings.TrimSuffix(why, "."), maxWhyBytes) + ". " + what
 	}
 	e.raise(askBreaker, "", fmt.Sprintf("The breaker is open: %s. %s", strings.TrimSuffix(t.Reason, "."), what), []string{sayGo, sayStop}, func(_ context.Context, _, said string) {
 		e.breaker.Resume()

@@ -44,7 +44,7 @@ func (e *engine) weigh(ctx context.Context, t *plan.Task) (decide.Choice, bool) 
 		e.tellChoice(t, c, string(decide.Wait), why)
 		k.Refused = why
 		for _, trip := range e.breaker.Refused(e.now(), t.ID, e.metrics(t.ID)) {
-			e.tripped(trip)
+			e.tripped(trip, "")
 		}
 		return c, false
 	}

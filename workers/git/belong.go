@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ralph/workers/regular"
 )
 
 // ErrForeign is matched by the error of Find for a .git entry that leads out of
@@ -72,8 +74,9 @@ func coreWorktree(config string) string {
 // something that an open would wait on, or too large for what it is.
 func sound(root, gitDir string) error {
 	for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "gitdir", "index", "packed-refs", "shallow",
-		"info", "info/exclude", "info/attributes", "info/grafts", "objects", "objects/info", "objects/pack", "objects/info/alternates",
-		"refs", "refs/heads", "refs/ralph", "refs/ralph/checkpoints", "logs", "logs/HEAD", "logs/refs", "logs/refs/heads", "worktrees"} {
+		"info/", "info/exclude", "info/attributes", "info/grafts", "objects/", "objects/info/", "objects/pack/", "objects/info/alternates",
+		"refs/", "refs/heads/", "refs/ralph/", "refs/ralph/checkpoints/", "logs/", "logs/HEAD", "logs/refs/", "logs/refs/heads/", "worktrees/"} {
+		name, directory := strings.CutSuffix(name, "/")
 		path := filepath.Join(gitDir, filepath.FromSlash(name))
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -97,8 +100,13 @@ func sound(root, gitDir string) error {
 				return err
 			}
 		}
-		if !info.IsDir() && !info.Mode().IsRegular() {
-			return fmt.Errorf("%q is neither a file nor a directory", path)
+		switch {
+		case directory && !info.IsDir():
+			return &regular.Error{Path: path, Why: "is not a directory"}
+		case !directory && info.IsDir():
+			return &regular.Error{Path: path, Why: "is a directory"}
+		case !directory && !info.Mode().IsRegular():
+			return regular.Endless(path)
 		}
 		switch name {
 		case "index", "shallow", "logs/HEAD": // they grow with the repository
@@ -110,7 +118,7 @@ func sound(root, gitDir string) error {
 			}
 		default:
 			if info.Mode().IsRegular() && info.Size() > maxConfigBytes {
-				return fmt.Errorf("%q has %d bytes, more than git is asked to read of it (%d): remove what does not belong there", path, info.Size(), maxConfigBytes)
+				return regular.Large(path, info.Size(), maxConfigBytes)
 			}
 		}
 	}

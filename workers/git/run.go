@@ -107,7 +107,11 @@ func (p *place) run(ctx context.Context, c call) ([]byte, error) {
 
 // exec starts git with given overrides and gives output and exit code.
 func (p *place) exec(ctx context.Context, c call, set []setting, explicit bool) ([]byte, int, error) {
-	if err := p.inputs(c.args[0]); err != nil {
+	err := p.inputs(c.args[0])
+	if err == nil {
+		err = p.reflogs(c)
+	}
+	if err != nil {
 		return nil, 0, &Error{Op: c.args[0], Path: p.workTree, Err: err}
 	}
 	argv := []string{"git", "--no-pager"}

@@ -22,7 +22,7 @@ type Error struct {
 
 // Error names the file, the fault and the way out.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%q %s: remove it, or put a file in its place", e.Path, e.Why)
+	return fmt.Sprintf("%q %s: remove it, or put there what belongs there", e.Path, e.Why)
 }
 
 // Endless is the error of a file that a reader waits for.

@@ -148,10 +148,14 @@ func (t *Trees) lockFile(ctx context.Context) (func(), error) {
 		}
 		// A link could have come with the repository, to have Ralph write elsewhere.
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-			return nil, errors.Join(err, fmt.Errorf("%q is not a directory of its own", dir))
+			return nil, errors.Join(err, &regular.Error{Path: dir, Why: "is not a directory of its own"})
 		}
 	}
-	f, err := os.OpenFile(filepath.Join(t.private(), "lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	path := filepath.Join(t.private(), "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
+		return nil, &regular.Error{Path: path, Why: "is not a regular file"}
+	}
 	if err != nil {
 		return nil, err
 	}
