@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"unicode"
 
 	"ralph/coordinator/crew"
@@ -262,16 +264,24 @@ func negative(u agent.Usage) agent.Usage {
 	return u
 }
 
-// outsideTrees reports whether err is about a file that cannot be read and is in no agent's
-// tree: no other attempt fares better while it stands there.
+// outsideTrees reports whether err is about a file that cannot be read, or used for what it
+// is for, and that is in no agent's tree: no other attempt fares better while it is so.
 func outsideTrees(err error, trees string) bool {
 	var bad *regular.Error
-	if !errors.As(err, &bad) {
-		return false
+	var at *fs.PathError
+	path := ""
+	switch {
+	case errors.As(err, &bad):
+		path = bad.Path
+	case errors.As(err, &at) && slices.ContainsFunc([]error{fs.ErrPermission, syscall.EISDIR, syscall.ENOTDIR, syscall.ELOOP}, func(e error) bool { return errors.Is(at, e) }):
+		path = at.Path
 	}
-	rel, err := filepath.Rel(trees, bad.Path)
+	if !filepath.IsAbs(path) {
+		return false // below an agent's tree, or none
+	}
+	rel, err := filepath.Rel(trees, path)
 	first, _, _ := strings.Cut(rel, string(filepath.Separator))
-	return err != nil || !filepath.IsLocal(rel) || first == ".ralph"
+	return err != nil || !filepath.IsLocal(rel) || first == "." || first == ".ralph"
 }
 
 // blame says of what kind a failure is; trees is the directory of the agents' trees. mu is
