@@ -90,3 +90,10 @@ func FuzzUnsafeKey(f *testing.F) {
 		}
 	})
 }
+
+// What a command has removed with its directory, since it was found, is not reported.
+func TestGoneWithItsDirectory(t *testing.T) {
+	dir := t.TempDir()
+	s := &Sandbox{o: Options{Root: dir, Project: dir}}
+	s.takeAway(filepath.Join(dir, "gone", ".git"), "acts", func(format string, args ...any) { t.Errorf(format, args...) })
+}

@@ -38,6 +38,9 @@ func openDir(path string) (int, error) {
 func (s *Sandbox) takeAway(path, why string, say func(string, ...any)) {
 	name := s.rel(path)
 	fd, err := openDir(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return // it is gone with its directory
+	}
 	if err != nil {
 		say("%s %s and could not be taken away: %v", name, why, err)
 		return
