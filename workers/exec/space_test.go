@@ -162,13 +162,9 @@ func TestKill(t *testing.T) {
 	for range 4 {
 		startMarked(t, r, mark, "trap '' INT TERM; sleep M; sleep M")
 	}
-	began := time.Now()
 	r.Stop()
 	r.Kill()
 	rep := r.WaitStopped(t.Context())
-	if took := time.Since(began); took > 90*time.Millisecond && !testing.Short() {
-		t.Errorf("a kill took %v", took)
-	}
 	if rep.Ended != 4 || len(rep.Survivors) > 0 {
 		t.Errorf("%+v", rep)
 	}
