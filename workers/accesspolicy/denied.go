@@ -2,6 +2,7 @@ package accesspolicy
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -75,6 +76,13 @@ func (s *Sandbox) refusedNames(refused exec.Refusals) []string {
 		}
 		out = append(out, line)
 	}
+	if live := listening(refused.Sockets); len(live) > 0 {
+		var paths []string
+		for _, path := range live {
+			paths = append(paths, s.rel(path))
+		}
+		out = append(out, "no connection to "+listed(paths)+": a command without the network reaches only sockets that it has made itself; the user can allow it with --allow 'network'")
+	}
 	if refused.Undone {
 		out = append(out, "git would have changed that as well, so its whole change of the work tree was taken back: nothing is left half done")
 	}
@@ -86,6 +94,22 @@ func (s *Sandbox) refusedNames(refused exec.Refusals) []string {
 		out = append(out, "of it these could not be taken back: "+listed(left)+"; git checkout HEAD -- PATH gives what git has of them")
 	}
 	return out
+}
+
+// listening returns the paths of a list by whose names programs of the user listen, see
+// proc_pid_net(5).
+func listening(paths []string) []string {
+	text, err := os.ReadFile("/proc/net/unix")
+	if err != nil || len(paths) == 0 {
+		return nil
+	}
+	names := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 8 {
+			names[filepath.Base(f[7])] = true
+		}
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return !names[filepath.Base(path)] })
 }
 
 // listed names the first of a list.

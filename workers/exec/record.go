@@ -61,6 +61,8 @@ type Refusals struct {
 	// not be.
 	Undone bool
 	Left   []string
+	// Sockets are the paths of sockets of others that it was not connected to.
+	Sockets []string
 }
 
 // Refusal is one name.
@@ -80,7 +82,7 @@ func (r *Record) Refused() Refusals {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.refused
-	out.Names, out.Left = slices.Clone(out.Names), slices.Clone(out.Left)
+	out.Names, out.Left, out.Sockets = slices.Clone(out.Names), slices.Clone(out.Left), slices.Clone(out.Sockets)
 	return out
 }
 
@@ -218,6 +220,9 @@ func (r *Record) read() {
 		r.begun, r.gap = r.begun || s.Begun, r.gap || s.Gap || err != nil
 		if no := (Refusal{Path: string(s.Refused), Class: s.Class}); no.Path != "" && len(r.refused.Names) < maxRefusals && !slices.Contains(r.refused.Names, no) {
 			r.refused.Names = append(r.refused.Names, no)
+		}
+		if path := string(s.Foreign); path != "" && len(r.refused.Sockets) < maxRefusals && !slices.Contains(r.refused.Sockets, path) {
+			r.refused.Sockets = append(r.refused.Sockets, path)
 		}
 		r.refused.Undone = r.refused.Undone || s.Undone
 		for _, rel := range s.Left {

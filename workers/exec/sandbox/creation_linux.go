@@ -81,7 +81,7 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 			return c, false
 		}
 	}
-	return c, m.become(proc, int(c.thread))
+	return c, m.adopt(proc, int(c.thread))
 }
 
 // opens reports whether the call opens a file.
@@ -130,8 +130,9 @@ func ownFile(name string) string {
 	return ""
 }
 
-// become gives the thread of the Maker the owner and the mask of a thread.
-func (m *Maker) become(proc, thread int) bool {
+// adopt gives the thread of the Maker the owner and the mask of a thread, and reports whether
+// it could read them.
+func (m *Maker) adopt(proc, thread int) bool {
 	now := time.Now()
 	if m.last.task == thread && now.Sub(m.last.read) < ownerTime {
 		return true
@@ -141,14 +142,18 @@ func (m *Maker) become(proc, thread int) bool {
 	if !s.whole {
 		return false
 	}
-	o := s.owner
-	o.task, o.read = thread, now
+	s.owner.task, s.owner.read = thread, now
+	m.become(s.owner)
+	return true
+}
+
+// become gives the thread of the Maker an owner and a mask.
+func (m *Maker) become(o owner) {
 	m.last = o
 	unix.Umask(o.umask)
 	// What cannot be set is the same already: a command has no more rights.
 	_, _, _ = unix.RawSyscall(unix.SYS_SETFSGID, uintptr(o.gid), 0, 0)
 	_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(o.uid), 0, 0)
-	return true
 }
 
 // readMemory fills buf from the memory of a process.

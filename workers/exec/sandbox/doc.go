@@ -138,6 +138,9 @@ type Features struct {
 	Filter bool
 	// PIDs bounds the number of processes by their pid namespace.
 	PIDs bool
+	// Sockets has a supervisor connect the sockets of commands without a network. It needs
+	// what Guard needs, and Net.
+	Sockets bool
 	// Guard has a supervisor make names for the command; see Guard. It needs Mounts,
 	// Filter and version 2 of Landlock.
 	Guard bool

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/binary"
+	"maps"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -46,9 +47,9 @@ func (f *program) call(nr, n int) { f.equal(uint32(nr), 0, n) }
 
 // filter returns the program that decides about each system call; nil on a machine
 // that is not supported. spared is the id of a thread that gets no signals; 0 is
-// none. watched has the listener of the filter notified of the calls that name a file
-// to change.
-func filter(noInternet, noLocal bool, spared int, watched bool) program {
+// none. The listener of the filter is notified of calls; where connect(2) is among them,
+// there are no datagrams of the family unix, each of which can name its receiver.
+func filter(noInternet, noLocal bool, spared int, calls map[int]watchedCall) program {
 	if machine == 0 {
 		return nil
 	}
@@ -85,10 +86,9 @@ func filter(noInternet, noLocal bool, spared int, watched bool) program {
 			f.argumentIs(c[0], c[1], uint32(spared))
 		}
 	}
-	f.sockets(noInternet, noLocal)
-	if watched {
-		f.notify()
-	}
+	_, supervised := calls[unix.SYS_CONNECT]
+	f.sockets(noInternet, noLocal, supervised)
+	f.notify(calls)
 	f.end(unix.SECCOMP_RET_ALLOW)
 	return f
 }
@@ -102,10 +102,23 @@ func (f *program) argumentIs(nr, index int, value uint32) {
 	f.load(offNumber)
 }
 
-// notify has the listener notified of the calls that watchedCalls lists, of those with
-// flags only when they open for writing.
-func (f *program) notify() {
-	for nr, c := range watchedCalls() {
+// notifiedCalls returns the calls that a listener is notified of: those that name a file to
+// change, and those that connect a socket.
+func notifiedCalls(files, sockets bool) map[int]watchedCall {
+	calls := map[int]watchedCall{}
+	if files {
+		maps.Copy(calls, watchedCalls())
+	}
+	if sockets {
+		maps.Copy(calls, connectCall())
+	}
+	return calls
+}
+
+// notify has the listener notified of calls, of those with flags only when they open for
+// writing.
+func (f *program) notify(calls map[int]watchedCall) {
+	for nr, c := range calls {
 		if c.flags < 0 {
 			f.call(nr, 1)
 			f.end(unix.SECCOMP_RET_USER_NOTIF)
@@ -119,18 +132,21 @@ func (f *program) notify() {
 	}
 }
 
-// sockets refuses socket families that are not listed, and pairs of datagram sockets where
-// there are no others of that family: a connected pair leads nowhere else, but each
-// datagram names its receiver.
-func (f *program) sockets(noInternet, noLocal bool) {
+// sockets refuses socket families that are not listed, and datagrams of the family unix where
+// there are no others of that family, or where their connections are supervised: each
+// datagram names its receiver. A connected pair of streams leads nowhere else.
+func (f *program) sockets(noInternet, noLocal, supervised bool) {
+	const kind = 0xf // the type without its flags
 	for _, nr := range [...]int{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
 		allowed, errno := families(noInternet, noLocal && nr == unix.SYS_SOCKET)
-		if noLocal && nr == unix.SYS_SOCKETPAIR {
-			const kind = 0xf // the type without its flags
-			f.call(nr, 5)
+		if supervised || noLocal && nr == unix.SYS_SOCKETPAIR {
+			f.call(nr, 8)
+			f.load(offArgs)
+			f.equal(unix.AF_UNIX, 0, 5)
 			f.load(offArgs + argument)
 			f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, kind)
-			f.equal(unix.SOCK_DGRAM, 0, 1)
+			f.equal(unix.SOCK_DGRAM, 1, 0)
+			f.equal(unix.SOCK_RAW, 0, 1) // is the same
 			f.end(refuse(syscall.EACCES))
 			f.load(offNumber)
 		}

@@ -25,6 +25,10 @@ type Layout struct {
 // Guarded reports whether the command cannot make names of l.Guard.
 func (l Layout) Guarded() bool { return l.Guard != nil && l.Features.Guard }
 
+// Supervised reports whether the command connects only to unix sockets that listen in its
+// own network namespace.
+func (l Layout) Supervised() bool { return l.Features.Sockets && l.Features.Net && !l.Network }
+
 // around returns the writable places that the root of the Guard lies in, by all their
 // paths: what Landlock allows there it allows below the root, too.
 func (l Layout) around() []string {

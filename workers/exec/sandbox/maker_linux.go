@@ -15,14 +15,15 @@ import (
 )
 
 // Maker makes files, directories and links, and opens files for writing, for a command that
-// cannot do so itself below the root of a Guard, unless the Guard has their names. The kernel reads the path
+// cannot do so itself below the root of a Guard, unless the Guard has their names, and
+// connects the sockets of a command without a network. The kernel reads the path
 // of a call from the memory of the command, which may change it after it was judged, so
 // such a call is not let through: the Maker makes the call itself, with the path that was
 // judged, on a thread with the command's mounts and capabilities. Landlock does not hold for
 // that thread, which could not read the command's memory then; it makes names in
 // directories alone that it holds open and has found to lie below the root.
 type Maker struct {
-	guard   Guard
+	guard   Guard    // zero for none
 	own     []string // places below the root in which the command makes names itself
 	around  []string // places that the root lies in, where all names can be made
 	refused func(path string, n acts.Name)
@@ -31,6 +32,8 @@ type Maker struct {
 	work    chan func()
 	last    owner
 	shared  shared
+	diag    int               // lists the sockets of the command's network; -1 for none
+	foreign func(path string) // see NewMaker
 }
 
 // owner is for whom a file is made, and with which mask.
@@ -49,16 +52,27 @@ const ownerTime = 3 * time.Millisecond
 // made; undone after it, where git was to make it, and all that this command of git had
 // changed was taken back, with the paths of which that failed. The caller gives the Maker
 // to Watch, or closes it.
-func (l Layout) NewMaker(refused func(path string, n acts.Name), undone func(left []string)) (*Maker, error) {
+//
+// foreign is called with the path of each socket that was not connected to because it is
+// not the command's.
+func (l Layout) NewMaker(refused func(path string, n acts.Name), undone func(left []string), foreign func(path string)) (*Maker, error) {
 	mounts, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fault("open", "mount namespace", err)
 	}
 	defer func() { _ = unix.Close(mounts) }()
-	m := &Maker{guard: *l.Guard, around: l.around(), refused: refused, undone: undone, work: make(chan func())}
-	for _, p := range l.Places {
-		if kind(p.Kind) == written && p.Path != l.Guard.Root && within(p.Path, l.Guard.Root) {
-			m.own = append(m.own, p.Path)
+	m := &Maker{refused: refused, undone: undone, foreign: foreign, work: make(chan func()), diag: -1}
+	if l.Guarded() {
+		m.guard, m.around = *l.Guard, l.around()
+		for _, p := range l.Places {
+			if kind(p.Kind) == written && p.Path != l.Guard.Root && within(p.Path, l.Guard.Root) {
+				m.own = append(m.own, p.Path)
+			}
+		}
+	}
+	if l.Supervised() {
+		if m.diag, err = openDiag(); err != nil {
+			return nil, fault("list", "unix sockets", err)
 		}
 	}
 	ready := make(chan error)
@@ -75,8 +89,12 @@ func (m *Maker) do(f func()) {
 
 // Close ends the thread. A nil Maker has none.
 func (m *Maker) Close() {
-	if m != nil {
-		close(m.work)
+	if m == nil {
+		return
+	}
+	close(m.work)
+	if m.diag >= 0 {
+		_ = unix.Close(m.diag) // nothing was written
 	}
 }
 
@@ -139,6 +157,13 @@ func failed(err error) outcome {
 // serve makes what a notified call is to make, and answers it; false leaves the answer to
 // the caller, which lets the call go on.
 func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) bool {
+	if call.makes == connects {
+		m.connection(n, listener, proc).answer(n, listener, 0)
+		return true
+	}
+	if m.guard.Root == "" {
+		return false
+	}
 	c, ok := m.read(n, call, proc)
 	defer c.close()
 	// The pid names the caller only while its call waits.
@@ -149,20 +174,26 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 	if o.goOn {
 		return false
 	}
+	o.answer(n, listener, c.flags)
+	return true
+}
+
+// answer answers a notification, now or later; flags are those of open(2).
+func (o outcome) answer(n *notification, listener, flags int) {
 	if o.later == nil {
-		o.send(listener, n.id, c.flags)
-		return true
+		o.send(listener, n.id, flags)
+		return
 	}
 	own, err := unix.FcntlInt(uintptr(listener), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		failed(err).send(listener, n.id, c.flags)
-		return true
+		failed(err).send(listener, n.id, flags)
+		return
 	}
+	id := n.id
 	go func() {
 		defer func() { _ = unix.Close(own) }()
-		o.later(func() bool { return waits(own, n.id) }).send(own, n.id, c.flags)
+		o.later(func() bool { return waits(own, id) }).send(own, id, flags)
 	}()
-	return true
 }
 
 // waits reports whether the caller of a notification still waits for its answer.

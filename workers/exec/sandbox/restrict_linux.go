@@ -35,15 +35,17 @@ func Filters() bool {
 // spared is the id of the calling thread where there are no namespaces, else 0: what
 // the thread starts can then neither signal the thread nor read its memory.
 func (l Layout) Restrict(spared int) error {
-	_, err := l.restrict(spared, false)
+	_, err := l.restrict(spared, nil)
 	return err
 }
 
 // RestrictWatched is Restrict without a spared thread. It also returns a descriptor
-// for Watch, which must serve the calls that name a file to change until nothing
-// that the thread started is left. It returns -1 where the kernel or Features give
-// no such view.
-func (l Layout) RestrictWatched() (listener int, err error) { return l.restrict(0, true) }
+// for Watch, which must serve the calls that connect a socket and, with files, those that
+// name a file to change until nothing that the thread started is left. It returns -1 where
+// the kernel or Features give no such view.
+func (l Layout) RestrictWatched(files bool) (listener int, err error) {
+	return l.restrict(0, notifiedCalls(files, l.Supervised()))
+}
 
 // WatchAlone restricts nothing, and returns a descriptor for Watch as RestrictWatched
 // does. The thread needs CAP_SYS_ADMIN in its user namespace.
@@ -56,7 +58,7 @@ func WatchAlone() (listener int, err error) {
 	f.equal(machine, 1, 0)
 	f.end(unix.SECCOMP_RET_ALLOW) // the numbers of another machine's calls are others
 	f.load(offNumber)
-	f.notify()
+	f.notify(notifiedCalls(true, false))
 	f.end(unix.SECCOMP_RET_ALLOW)
 	return install(f, listening)
 }
@@ -64,7 +66,8 @@ func WatchAlone() (listener int, err error) {
 // listening gives a filter a listener, for which threads wait whatever signals come.
 const listening = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 
-func (l Layout) restrict(spared int, watched bool) (listener int, err error) {
+func (l Layout) restrict(spared int, calls map[int]watchedCall) (listener int, err error) {
+	watched := len(calls) > 0
 	guarded := watched && l.Guarded()
 	rules := -1
 	if l.Features.Landlock > 0 {
@@ -80,15 +83,15 @@ func (l Layout) restrict(spared int, watched bool) (listener int, err error) {
 		return -1, nil
 	}
 	if watched {
-		fd, err := install(l.filter(0, true), listening)
+		fd, err := install(l.filter(0, calls), listening)
 		if err == nil {
 			return fd, nil
 		} // before Linux 5.19, or where another process watches already
-		if guarded {
+		if guarded || l.Supervised() {
 			return -1, fault("watch", "system calls", err)
 		}
 	}
-	if _, err := install(l.filter(spared, false), 0); err != nil {
+	if _, err := install(l.filter(spared, nil), 0); err != nil {
 		return -1, fault("filter", "system calls", err)
 	}
 	return -1, nil
@@ -127,8 +130,8 @@ func (l Layout) drop(rules int) error {
 	return nil
 }
 
-func (l Layout) filter(spared int, watched bool) program {
-	return filter(!l.Network && !l.Features.Net, !l.Features.Mounts, spared, watched)
+func (l Layout) filter(spared int, calls map[int]watchedCall) program {
+	return filter(!l.Network && !l.Features.Net, !l.Features.Mounts, spared, calls)
 }
 
 // install makes a filter hold for the calling thread and what it starts.

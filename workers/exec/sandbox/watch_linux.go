@@ -44,6 +44,7 @@ const (
 	changesLength // truncate(2), whose length is the argument 1
 	changesMode   // by the path of a file
 	changesOwner  // of what the thread makes from then on
+	connects      // connect(2)
 )
 
 // watchedCalls lists, by number, the calls of Linux that take the path of a file and
@@ -110,7 +111,7 @@ const (
 //
 // m makes what the command cannot make itself, and is closed; nil makes nothing.
 func Watch(listener, proc int, root string, m *Maker, tell func(Write), full func()) {
-	w := watcher{proc: proc, root: root, calls: watchedCalls(), told: map[string]time.Time{}, real: map[string]string{}, tell: tell}
+	w := watcher{proc: proc, root: root, calls: notifiedCalls(true, true), told: map[string]time.Time{}, real: map[string]string{}, tell: tell}
 	if m == nil {
 		w.serve(listener, nil, full)
 		return
@@ -177,7 +178,7 @@ type watcher struct {
 
 func (w *watcher) see(n *notification, listener int) {
 	call := w.calls[int(n.nr)]
-	if call.makes == makesDir {
+	if call.makes == makesDir || call.makes == connects {
 		return // a directory stands for all that is in it, which others may have made
 	}
 	for _, p := range call.paths {

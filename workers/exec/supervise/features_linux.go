@@ -19,6 +19,7 @@ type features struct {
 	noLandlock  error
 	noFilter    error
 	noGuard     error
+	noSockets   error
 }
 
 // exhausted returns the error of a means that could not be tried out for lack of room; nil
@@ -74,7 +75,10 @@ func (p *pool) probe() features {
 	if together == nil {
 		f.Features = all
 		f.noGuard = c.tryGuard(all)
-		f.Guard = f.noGuard == nil
+		if f.Guard = f.noGuard == nil; f.Guard {
+			f.noSockets = sandbox.CanList()
+			f.Sockets = f.noSockets == nil
+		}
 		return f
 	}
 	// Find out which of them fail alone.

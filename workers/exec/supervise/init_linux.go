@@ -307,7 +307,8 @@ func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 		return watch, err
 	}
 	guarded := r.Layout != nil && r.Layout.Guarded()
-	if r.Watch == "" && !guarded {
+	supervised := guarded || r.Layout != nil && r.Layout.Supervised()
+	if r.Watch == "" && !supervised {
 		return watch, restrict(r.Layout)
 	}
 	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -316,14 +317,14 @@ func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 	}
 	notes := &notes{to: record}
 	var maker *sandbox.Maker
-	if guarded {
+	if supervised {
 		maker, err = r.Layout.NewMaker(func(path string, n acts.Name) { notes.add(Seen{Refused: []byte(path), Class: n.Class}) }, func(left []string) {
 			undone := Seen{Undone: true}
 			for _, rel := range left {
 				undone.Left = append(undone.Left, []byte(rel))
 			}
 			notes.add(undone)
-		})
+		}, func(path string) { notes.add(Seen{Foreign: []byte(path)}) })
 	}
 	listener := -1
 	switch {
@@ -334,7 +335,7 @@ func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 		}
 		err = restrict(nil)
 	default:
-		listener, err = r.Layout.RestrictWatched()
+		listener, err = r.Layout.RestrictWatched(r.Watch != "" || guarded)
 	}
 	if err != nil || listener < 0 {
 		_ = unix.Close(proc)

@@ -135,6 +135,13 @@ func (s *Supervisor) Layers() []Layer {
 	if names.Optional = true; !names.Active {
 		names.Detail += "; such a name is removed after the command, and a file with hard links outside the tree is written in place"
 	}
+	if f.noSockets == nil && !f.Sockets {
+		f.noSockets = errors.New("it needs the guard of names and a network namespace")
+	}
+	sockets := layer("guard of sockets", "a command without a network connects only to unix sockets of its own, wherever those of others lie, and has no unix datagrams", f.noSockets)
+	if sockets.Optional = true; !sockets.Active {
+		sockets.Detail += "; unix sockets in the project, in directories of toolchains and of the system can be reached, but for those that are hidden"
+	}
 	return []Layer{
 		layer("process namespace", "sees and signals only its own processes", f.noContainer),
 		mounts,
@@ -142,6 +149,7 @@ func (s *Supervisor) Layers() []Layer {
 		layer(landlock, holds, f.noLandlock),
 		layer("system call filter", "no namespaces, mounts, keyrings, bpf, perf, io_uring, userfaultfd, modules, vsock or terminal injection", f.noFilter),
 		names,
+		sockets,
 		{Name: "no new privileges", Active: true, Detail: "setuid programs and file capabilities give none"},
 		{Name: "capabilities dropped", Active: true, Detail: droppedCapabilities()},
 		{Name: "limits", Active: true, Detail: f.limits()},
