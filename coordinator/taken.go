@@ -21,20 +21,23 @@ func (c *Coordinator) refuses(p trees.Proposed) string {
 	case p.Repository != "":
 		why, class = "makes "+p.Repository+" a git repository, or is part of one", acts.Git
 	case inside:
-		why, class, _ = c.station.cage.Guarded(name)
-		why = strings.TrimPrefix(why, name+" ")
+		why, class = c.station.cage.Taken(name, p.Link != "")
 	case ok:
 		why, class = acts.Why(n.Class), n.Class
 	}
 	if why == "" {
 		return ""
 	}
-	d := c.gate.policy.Decide(policy.Request{Tool: "write", Path: name, Writes: true, Guarded: why, Acts: class, Exists: p.Exists})
+	// A rule for one tool is none for what an agent's commands have made.
+	d := c.gate.policy.Decide(policy.Request{Tool: "merge", Path: name, Writes: true, Guarded: why, Acts: class, Exists: p.Exists})
 	if d.Effect == policy.Allow {
 		return ""
 	}
-	if content, err := p.Content(); err == nil && inside && c.granted.Has(p.Agent, name, content) {
-		return ""
+	if content, err := p.Content(); err == nil && inside && p.Plain {
+		base, _ := p.Before() // nil where there was no file
+		if c.granted.Has(p.Agent, name, content, base) {
+			return ""
+		}
 	}
 	return strings.Replace(d.Rule, ", which always asks", "", 1)
 }

@@ -27,6 +27,15 @@ func TestNamesThatActAreNotMerged(t *testing.T) {
 			merged: "ok.txt web/.envrc"},
 		"another content": {answers: []string{"yes"}, steps: []any{[2]string{"web/.envrc", "export B=2\n"}, "echo evil >> web/.envrc; echo 1 > ok.txt"},
 			merged: "ok.txt", out: "web/.envrc"},
+		"an edit": {answers: []string{"yes"}, steps: []any{"mkdir web; echo evil > web/.envrc", [3]string{"web/.envrc", "evil", "evil # x"}, "echo 1 > ok.txt"},
+			merged: "ok.txt", out: "web/.envrc"},
+		"edits": {answers: []string{"yes", "yes"}, steps: []any{[2]string{"web/.envrc", "export B=2\n"}, [3]string{"web/.envrc", "B=2", "B=3"}, "echo 1 > ok.txt"}, merged: "ok.txt web/.envrc"},
+		"a link to the same": {answers: []string{"yes"}, steps: []any{[2]string{"web/.envrc", "x"}, "rm web/.envrc; ln -s x web/.envrc; echo 1 > ok.txt"},
+			merged: "ok.txt", out: "web/.envrc"},
+		"executable": {answers: []string{"yes"}, steps: []any{[2]string{".husky/pre-push", "x\n"}, "chmod +x .husky/pre-push; echo 1 > ok.txt"},
+			merged: "ok.txt", out: ".husky/pre-push"},
+		"a link for a directory": {steps: []any{"mkdir cc; echo x > cc/config.toml; ln -s cc .cargo; ln -s cc .config; echo 1 > ok.txt"}, merged: "ok.txt cc/config.toml", out: ".cargo .config"},
+		"a rule for a tool":      {allow: []string{`tool == "write"`}, steps: []any{makes}, merged: "ok.txt", out: ".github/workflows/ci.yml web/.envrc"},
 		"a repository": {steps: []any{"mkdir -p x/objects x/refs; touch x/objects/a x/refs/b; echo 'ref: refs/heads/main' > x/HEAD; printf '[core]\\nfsmonitor = ./evil\\n' > x/config; echo 1 > ok.txt"},
 			merged: "ok.txt", out: "x/HEAD x/objects/a x/refs/b"},
 	} {
@@ -47,6 +56,8 @@ func TestNamesThatActAreNotMerged(t *testing.T) {
 					k.part("one", calls(call("shell", m{"command": s})))
 				case [2]string:
 					k.part("one", put(s[0], s[1]))
+				case [3]string:
+					k.part("one", calls(call("edit", m{"path": s[0], "old": s[1], "new": s[2]})))
 				}
 			}
 			k.part("one", text("done"))

@@ -19,19 +19,72 @@ import (
 // acting returns which names act in the tree.
 func (s *Sandbox) acting() acts.Rules {
 	r := acts.Rules{Free: s.free()}
-	for _, rel := range s.programsBelow() {
-		parts := strings.Split(rel, "/")
-		for i, part := range parts {
-			parts[i] = acts.Fold(part)
-		}
-		r.Paths = append(r.Paths, strings.Join(parts, "/"))
-	}
-	for _, loc := range s.nestedRepos() {
-		if filepath.Base(loc.GitDir) == ".git" {
+	repos, _ := s.inTree()
+	for _, loc := range repos {
+		if _, err := os.Lstat(filepath.Join(loc.Root, ".git")); err == nil {
 			r.Roots = append(r.Roots, acts.Fold(s.rel(loc.Root)))
 		}
 	}
+	for _, n := range s.led(r) {
+		parts := strings.Split(s.rel(n.Path), "/")
+		for i, part := range parts {
+			parts[i] = acts.Fold(part)
+		}
+		r.Paths = append(r.Paths, acts.Name{Path: strings.Join(parts, "/"), Class: n.Class})
+	}
 	return r
+}
+
+// led returns the files and directories of the tree, absolute, that act by what leads to them:
+// git's configuration of each repository in it, hooks that are links, and links by names that
+// act by themselves. They need not exist.
+func (s *Sandbox) led(names acts.Rules) (list []acts.Name) {
+	add := func(path, class string) {
+		if path != s.o.Root && below(s.o.Root, path) && !slices.Contains(strings.Split(s.rel(path), "/"), ".git") {
+			list = append(list, acts.Name{Path: path, Class: class})
+		}
+	}
+	for _, rel := range s.programsBelow() {
+		add(filepath.Join(s.o.Root, rel), acts.Hook)
+	}
+	repos, configured := s.inTree()
+	for _, loc := range repos {
+		if configured[loc.GitDir] {
+			for _, path := range s.programs(&loc) {
+				add(path, acts.Hook)
+			}
+		}
+	}
+	if loc := s.repository(); loc != nil {
+		repos = append(repos, *loc)
+	}
+	for _, loc := range repos {
+		hooks := filepath.Join(loc.CommonDir, "hooks")
+		links := []string{hooks}
+		entries, _ := readDir(hooks) // there mostly are none
+		for _, e := range entries {
+			links = append(links, filepath.Join(hooks, e.Name()))
+		}
+		for _, path := range links {
+			if isLink(path) {
+				add(resolved(path), acts.Hook)
+			}
+		}
+	}
+	s.nested.mu.Lock()
+	candidates := slices.Clone(s.nested.candidates)
+	s.nested.mu.Unlock()
+	for _, path := range candidates {
+		if n, ok := names.Match(s.rel(path)); ok && isLink(path) {
+			add(resolved(path), n.Class)
+		}
+	}
+	return list
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
 // programsBelow returns the files and directories in the tree that git's configuration has
@@ -136,13 +189,21 @@ func (p programFiles) current() bool {
 
 // resolved returns a path without links; of what does not exist those above it are
 // resolved.
-func resolved(path string) string {
+func resolved(path string) string { return resolveLinks(path, 40) }
+
+func resolveLinks(path string, left int) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		return real
 	}
+	if target, err := os.Readlink(path); err == nil && left > 0 {
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		return resolveLinks(target, left-1)
+	}
 	if dir := filepath.Dir(path); dir != path {
-		return filepath.Join(resolved(dir), filepath.Base(path))
+		return filepath.Join(resolveLinks(dir, left), filepath.Base(path))
 	}
 	return path
 }
@@ -278,6 +339,11 @@ func (w *watch) grantActing(rel string) {
 // heldActing returns the names that act which mounts protect for a command.
 func (s *Sandbox) heldActing(o Call) ([]string, error) {
 	var out []string
+	for _, n := range s.led(acts.Rules{Free: s.free()}) {
+		if _, err := os.Lstat(n.Path); err == nil && !slices.Contains(o.Acts, n.Class) {
+			out = append(out, n.Path)
+		}
+	}
 	for _, rel := range s.actingBelow(o.Acts) {
 		path := filepath.Join(s.o.Root, rel)
 		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 {

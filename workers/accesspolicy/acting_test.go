@@ -323,3 +323,52 @@ func TestTooManyNamesThatAct(t *testing.T) {
 		t.Errorf("where a rule allows them: %v", err)
 	}
 }
+
+// ledTo are set-ups in which an ordinary path of the tree acts by what leads to it: each a
+// script in the tree's root, and the path.
+func ledTo() map[string][2]string {
+	return map[string][2]string{
+		"linked hook":               {`mkdir -p scripts .git/hooks; echo mine > scripts/pre-commit; ln -s ../../scripts/pre-commit .git/hooks/pre-commit`, "scripts/pre-commit"},
+		"linked hook, absent":       {`mkdir -p scripts .git/hooks; ln -s ../../scripts/post-co .git/hooks/post-checkout`, "scripts/post-co"},
+		"linked hooks":              {`rm -rf .git/hooks; mkdir githooks; ln -s ../githooks .git/hooks`, "githooks/pre-push"},
+		"linked hook by two links":  {`mkdir -p s .git/hooks; echo mine > s/real; ln -s real s/link; ln -s ../../s/link .git/hooks/pre-commit`, "s/real"},
+		"shell":                     {`mkdir env; echo mine > env/dev.sh; ln -s env/dev.sh .envrc`, "env/dev.sh"},
+		"editor's directory":        {`mkdir -p tools/vscode; ln -s tools/vscode .vscode`, "tools/vscode/tasks.json"},
+		"deep":                      {`mkdir -p a/b conf; echo mine > conf/x; ln -s ../../conf/x a/b/.envrc`, "conf/x"},
+		"absent directory":          {`mkdir conf; ln -s conf/idea .idea`, "conf/idea/workspace.xml"},
+		"absent file":               {`mkdir conf; ln -s conf/absent.yml .gitlab-ci.yml`, "conf/absent.yml"},
+		"nested, configured":        {`git init -q nested; mkdir nested/hk; git -C nested config core.hooksPath hk`, "nested/hk/pre-commit"},
+		"nested, linked":            {`git init -q nested; mkdir -p nested/s nested/.git/hooks; echo mine > nested/s/hook; ln -s ../../s/hook nested/.git/hooks/pre-commit`, "nested/s/hook"},
+		"nested, a filter":          {`git init -q nested; mkdir nested/t; git -C nested config filter.x.clean ./t/clean`, "nested/t/clean"},
+		"a submodule's CI":          {`git init -q ../sub; git -C ../sub commit -q --allow-empty -m x; git -c protocol.file.allow=always submodule --quiet add ../sub sub`, "sub/.github/workflows/x.yml"},
+		"a submodule's linked hook": {`git init -q ../sub; git -C ../sub commit -q --allow-empty -m x; git -c protocol.file.allow=always submodule --quiet add ../sub sub; mkdir -p sub/s .git/modules/sub/hooks; ln -s ../../../../sub/s/hook .git/modules/sub/hooks/pre-commit`, "sub/s/hook"},
+	}
+}
+
+// What acts by a link or by the configuration of a nested repository is neither made nor
+// changed.
+func TestWhatLinksLeadTo(t *testing.T) {
+	for name, c := range ledTo() {
+		t.Run(strings.NewReplacer(" ", "-", ",", "").Replace(name), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, true)
+			w.file(filepath.Join(w.home, ".gitconfig"), "[user]\n\tname = Ann\n\temail = ann@example.com\n")
+			w.shell(c[0], w.root)
+			state := func() string {
+				return w.shell(`cat "$1" 2>/dev/null || echo nothing`, w.root, filepath.Join(w.root, c[1]))
+			}
+			before := state()
+			s := w.open(nil)
+			needGuard(t, w)
+			for _, way := range []string{`mkdir -p "$(dirname F)"; echo evil > F`, `echo evil >> F`, `echo evil > new && mkdir -p "$(dirname F)" && mv new F`, `ln -f a.txt F`, `rm -f F; cp a.txt F`, `sed -i s/mine/evil/ F`} {
+				o := w.run(s, w.root, strings.ReplaceAll(way, "F", "'"+c[1]+"'"), accesspolicy.Call{})
+				if now := state(); now != before {
+					t.Fatalf("%s: it was %q and is %q\n%s%q", way, before, now, o.out, o.rep)
+				}
+			}
+			if why, _, _ := s.Guarded(c[1]); why == "" {
+				t.Error("a file tool does not ask")
+			}
+		})
+	}
+}

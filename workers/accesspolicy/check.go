@@ -220,12 +220,13 @@ func actingNames(loc *git.Location) []string {
 	return out
 }
 
-// Grant says that content was put at a path, relative to the tree, by a tool of Ralph's
-// that was permitted to: commands that run at the time are not taken to have made it.
-func (s *Sandbox) Grant(name string, content []byte) {
+// Grant says that a tool of Ralph's, which was permitted to, has written a file, relative to
+// the tree: commands that run at the time are not taken to have made it. before is what an
+// edit began with, nil where the tool wrote all of it.
+func (s *Sandbox) Grant(name string, before, after []byte) {
 	path := filepath.Join(s.o.Root, filepath.FromSlash(name))
 	if s.o.Granted != nil {
-		s.o.Granted.note(s.o.Agent, name, content)
+		s.o.Granted.note(s.o.Agent, name, before, after)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

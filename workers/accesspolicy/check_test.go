@@ -232,7 +232,7 @@ func TestGrantedNamesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.file(filepath.Join(w.root, ".github", "workflows", "ci.yml"), "on: push\n")
-	s.Grant(".github/workflows/ci.yml", nil)
+	s.Grant(".github/workflows/ci.yml", nil, nil)
 	if o := w.run(s, w.root, "mkdir .vscode && touch .vscode/x", accesspolicy.Call{Outside: true}); o.code != 0 || len(o.rep.Reverted) > 0 {
 		t.Errorf("%+v", o)
 	}

@@ -237,6 +237,29 @@ func (s *Sandbox) usersRepos() ([]string, error) {
 	return out, nil
 }
 
+// inTree returns the user's repositories in the tree besides its own, with those whose
+// directory lies elsewhere, such as submodules; configured are those whose configuration is
+// not known to be harmless.
+func (s *Sandbox) inTree() (repos []git.Location, configured map[string]bool) {
+	repos, configured = s.nestedRepos(), map[string]bool{}
+	n := s.nested
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for path, unsafe := range n.users {
+		gitDir := path
+		if isRegular(path) {
+			loc, err := git.Find(filepath.Dir(path))
+			if err != nil || loc.Root != filepath.Dir(path) {
+				continue
+			}
+			gitDir, repos = loc.GitDir, append(repos, loc)
+			unsafe = s.unsafeNames(gitDir)
+		}
+		configured[gitDir] = slices.Contains(unsafe, "config") || slices.Contains(unsafe, "config.worktree")
+	}
+	return repos, configured
+}
+
 // nestedRepos are the user's repositories in the tree besides its own, sorted.
 func (s *Sandbox) nestedRepos() []git.Location {
 	n := s.nested

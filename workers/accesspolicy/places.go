@@ -175,6 +175,22 @@ func (s *Sandbox) Guarded(name string) (why, class string, exists bool) {
 	return "", "", exists
 }
 
+// Taken says why a path that an agent made or changed, relative to the tree, is not taken over
+// into it without a yes, with the class of rules that allow it; "" for other paths.
+func (s *Sandbox) Taken(name string, link bool) (why, class string) {
+	rules := s.acting()
+	for dir := filepath.Dir(filepath.FromSlash(name)); dir != "."; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(s.o.Root, dir, ".git")); err == nil {
+			return "lies in the repository " + dir, acts.Git
+		}
+	}
+	if link && rules.Leads(name) {
+		return "is a link by the name of a directory that programs look into", rules.LeadsTo(name)
+	}
+	why, class, _ = s.Guarded(name)
+	return strings.TrimPrefix(why, name+" "), class
+}
+
 // repositoryWith returns the directory that git takes for a repository of its own once a
 // path is there, by gitrepository-layout(5); "" for none.
 func (s *Sandbox) repositoryWith(path string) string {

@@ -71,7 +71,7 @@ func (b *box) runEdit(ctx context.Context, a editArgs) (agent.Result, error) {
 	if err := b.free(file.path); err != nil {
 		return agent.Result{}, err
 	}
-	if err := b.put(ctx, "edit", file, []byte(after)); err != nil {
+	if err := b.put(ctx, "edit", file, []byte(before), []byte(after)); err != nil {
 		return agent.Result{}, err
 	}
 	if ctx.Err() != nil {

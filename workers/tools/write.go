@@ -38,7 +38,7 @@ func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
 	if err := b.free(old.path); err != nil {
 		return agent.Result{}, err
 	}
-	if err := b.put(ctx, "write", old, []byte(a.Content)); err != nil {
+	if err := b.put(ctx, "write", old, nil, []byte(a.Content)); err != nil {
 		return agent.Result{}, err
 	}
 	if ctx.Err() != nil {
@@ -53,11 +53,12 @@ func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
 	return agent.Result{Head: fmt.Sprintf("overwrote %s: %s (%s)", old.path, size, brief), Brief: brief}, nil
 }
 
-// put writes a file; a command that runs meanwhile is not taken to have done it.
-func (b *box) put(ctx context.Context, op string, c content, data []byte) error {
+// put writes a file; a command that runs meanwhile is not taken to have done it. before is
+// what an edit began with, nil where all of the file is given.
+func (b *box) put(ctx context.Context, op string, c content, before, data []byte) error {
 	err := b.Files.store(ctx, op, c, data)
 	if err == nil && b.Sandbox != nil {
-		b.Sandbox.Grant(c.path, data)
+		b.Sandbox.Grant(c.path, before, data)
 	}
 	return err
 }

@@ -72,9 +72,9 @@ type Rules struct {
 	// Free lists directories in which no names act but those of repositories: by their
 	// folded name at any depth, or relative to the root where it begins with a slash.
 	Free []string
-	// Paths lists files and directories, relative to the root and folded, that git's
-	// configuration has git run or read. They are of the class Hook.
-	Paths []string
+	// Paths lists files and directories, relative to the root and folded, that act by what
+	// leads to them: git's configuration, or a link by a name that acts.
+	Paths []Name
 }
 
 // Match returns the first name that a path, relative to the root of the project, lies at
@@ -82,11 +82,11 @@ type Rules struct {
 func (r Rules) Match(rel string) (Name, bool) {
 	parts := folded(rel)
 	free := r.freeAt(parts)
-	if len(r.Paths) > 0 && !slices.Contains(r.Allow, Hook) {
+	if len(r.Paths) > 0 {
 		at := strings.Join(parts, "/")
 		for _, p := range r.Paths {
-			if at == p || strings.HasPrefix(at, p+"/") {
-				return Name{Path: p, Class: Hook}, true
+			if (at == p.Path || strings.HasPrefix(at, p.Path+"/")) && !slices.Contains(r.Allow, p.Class) {
+				return p, true
 			}
 		}
 	}
@@ -145,6 +145,16 @@ func Parents() []string {
 // directory that comes there may bring them along.
 func (r Rules) Leads(rel string) bool {
 	return slices.ContainsFunc(all().first[Fold(path.Base(rel))], func(n Name) bool { return strings.Contains(n.Path, "/") })
+}
+
+// LeadsTo returns the class of the first of the names that Leads finds.
+func (r Rules) LeadsTo(rel string) string {
+	for _, n := range all().first[Fold(path.Base(rel))] {
+		if strings.Contains(n.Path, "/") {
+			return n.Class
+		}
+	}
+	return ""
 }
 
 // IsFree reports whether a path lies at or below a directory of Free.

@@ -134,6 +134,8 @@ func TestBareRepositoriesAreProposedAsSuch(t *testing.T) {
 		"existing":    {base: "x/HEAD x/objects/a x/refs/b", work: "x/config", repo: "x"},
 		"no refs":     {work: "x/HEAD x/objects/a"},
 		"the root":    {work: "HEAD objects/a refs/b"},
+		"as files":    {work: "x/HEAD x/objects x/refs", repo: "x"},
+		"on disk":     {work: "x/objects/a x/refs/b", repo: "x"},
 		"elsewhere":   {base: "x/HEAD x/objects/a x/refs/b", work: "y/config"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
@@ -143,6 +145,9 @@ func TestBareRepositoriesAreProposedAsSuch(t *testing.T) {
 				w.write(f, "the user's\n")
 			}
 			w.commitAll("one")
+			if name == "on disk" { // what git ignores is in no commit
+				w.write("x/HEAD", "the user's\n")
+			}
 			tr := w.trees()
 			repos := map[string]string{}
 			tr.Refuse = func(p Proposed) string { repos[p.Path] = p.Repository; return "" }
@@ -168,4 +173,36 @@ func sh(t *testing.T, dir, script string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", script, err, out)
 	}
+}
+
+// The parts of a repository that different agents bring are judged together; of a file that
+// is left out under its new name the old one stays.
+func TestWhatAgentsBringTogether(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("a.txt", "1\n")
+	w.write("script.sh", "echo\n")
+	w.commitAll("one")
+	tr := w.trees()
+	tr.Refuse = func(p Proposed) string {
+		if p.Repository != "" {
+			return "of a repository"
+		}
+		if n, ok := (acts.Rules{}).Match(p.Path); ok {
+			return acts.Why(n.Class)
+		}
+		return ""
+	}
+	one, two := w.add(tr, "one"), w.add(tr, "two")
+	w.write(filepath.Join(one.Dir, "b/HEAD"), "ref: refs/heads/main\n")
+	w.write(filepath.Join(one.Dir, "b/config"), "[core]\n")
+	w.write(filepath.Join(two.Dir, "b/objects/k"), "k\n")
+	w.write(filepath.Join(two.Dir, "b/refs/k"), "k\n")
+	w.write(filepath.Join(two.Dir, "ok.txt"), "k\n")
+	w.gitIn(two.Dir, "mv", "script.sh", ".envrc")
+	w.commit(tr, "one")
+	w.commit(tr, "two") // before the other is merged
+	w.merge(tr, "one")
+	w.merge(tr, "two")
+	equal(t, "tree", w.git("ls-files"), "a.txt\nb/HEAD\nb/config\nok.txt\nscript.sh")
 }

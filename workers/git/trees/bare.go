@@ -2,7 +2,10 @@ package trees
 
 import (
 	"context"
+	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -73,7 +76,7 @@ func foldPath(name string) string {
 }
 
 // repositories returns the directories that are repositories without a working tree once
-// changes are made to base.
+// changes are made to base, to the work that was merged before, or to the user's files.
 func (t *Trees) repositories(ctx context.Context, base string, list []change) (bareDirs, error) {
 	if !slices.ContainsFunc(list, func(c change) bool { return ofRepository(c.path) }) {
 		return nil, nil
@@ -84,12 +87,28 @@ func (t *Trees) repositories(ctx context.Context, base string, list []change) (b
 			dirs.add(c.path)
 		}
 	}
-	out, _, err := t.user().Run(ctx, git.Call{Args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", base}})
+	merged, err := t.tip(ctx, t.integrationRef())
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range fields(out) {
-		dirs.add(name)
+	for _, commit := range []string{base, merged} {
+		if commit == "" {
+			continue
+		}
+		out, _, err := t.user().Run(ctx, git.Call{Args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", commit}})
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range fields(out) {
+			dirs.add(name)
+		}
+	}
+	for dir := range maps.Clone(dirs) {
+		for _, name := range []string{"HEAD", "commondir", "objects", "refs"} {
+			if _, err := os.Lstat(filepath.Join(t.loc.Root, filepath.FromSlash(dir), name)); err == nil {
+				dirs.add(dir + "/" + name)
+			}
+		}
 	}
 	return dirs, nil
 }

@@ -81,6 +81,7 @@ func dependencies(dir string) bool {
 func reason(p, why string) string { return p + " (" + why + ")" }
 
 const (
+	whyMoved   = "its new name is left out"
 	whySecret  = "a secret by its name"
 	whyState   = "Ralph's own state"
 	whyNested  = "a repository of its own"

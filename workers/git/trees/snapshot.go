@@ -229,6 +229,7 @@ type change struct {
 
 const (
 	modeNone    = "000000"
+	modeFile    = "100644"
 	modeExec    = "100755"
 	modeLink    = "120000"
 	modeGitlink = "160000"

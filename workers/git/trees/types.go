@@ -98,8 +98,14 @@ type Proposed struct {
 	// Repository is the directory that git takes for a repository of its own when
 	// the work is taken over, with Path in it; "" for none.
 	Repository string
-	// Content returns what the file holds now; of one that was removed an error.
-	Content func() ([]byte, error)
+	// Link is the target of a symbolic link, "" for anything else.
+	Link string
+	// Plain reports whether it is a file that is not executable, or one whose mode is as
+	// it was.
+	Plain bool
+	// Content returns what the file holds now, Before what it held when the agent began;
+	// an error where there is no file.
+	Content, Before func() ([]byte, error)
 }
 
 // Conflict is a file that two sides changed differently.

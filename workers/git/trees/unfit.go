@@ -142,22 +142,29 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 			w = whyFilter
 		}
 		if w == "" && t.Refuse != nil {
-			w = t.Refuse(Proposed{Agent: r.Agent, Path: c.path, Exists: c.oldMode != modeNone, Repository: repos.at(c.path),
-				Content: func() ([]byte, error) { return t.blob(ctx, p, c, sizes[c.newHash]) }})
+			w = t.Refuse(Proposed{Agent: r.Agent, Path: c.path, Exists: c.oldMode != modeNone, Repository: repos.at(c.path), Link: target, Plain: c.newMode == modeFile || c.newMode == c.oldMode,
+				Content: func() ([]byte, error) { return t.blob(ctx, p, c.newMode, c.newHash, sizes[c.newHash]) },
+				Before:  func() ([]byte, error) { return t.blob(ctx, p, c.oldMode, c.oldHash, 0) }})
 		}
 		if w != "" {
 			why[c.path] = w
 		}
 	}
+	for _, gone := range list {
+		moved := func(c change) bool { return c.newHash == gone.oldHash && c.oldMode == modeNone && why[c.path] != "" }
+		if gone.newMode == modeNone && why[gone.path] == "" && slices.ContainsFunc(list, moved) {
+			why[gone.path] = whyMoved
+		}
+	}
 	return why, nil
 }
 
-// blob reads what a change made of a file.
-func (t *Trees) blob(ctx context.Context, p git.Plumbing, c change, size int64) ([]byte, error) {
-	if !isFile(c.newMode) || size > maxFileBytes {
-		return nil, fmt.Errorf("read %q: %w", c.path, fs.ErrNotExist)
+// blob reads what a file holds.
+func (t *Trees) blob(ctx context.Context, p git.Plumbing, mode, hash string, size int64) ([]byte, error) {
+	if !isFile(mode) || mode == modeLink || size > maxFileBytes {
+		return nil, fmt.Errorf("read %s: %w", hash, fs.ErrNotExist)
 	}
-	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "blob", c.newHash}})
+	out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "blob", hash}})
 	return out, err
 }
 
