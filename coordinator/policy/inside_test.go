@@ -56,12 +56,15 @@ func TestInsideTheSandbox(t *testing.T) {
 		`git rebase -x 'git push' main`, `git rebase --exec "git reset --hard" main`, `git bisect run git clean -fdx`, `git bisect run sh -c 'git push'`, `git submodule foreach 'git clean -fdx'`, `git submodule foreach git push`, `git maintenance start`,
 		`git -C "$d" push`, `git -C $d status`, `git -C "$@" status`, `git -C "${a[@]}" status`, `git -C "$d" $x`, `git -C "$d" reset --hard`, `git -C "$d" -c alias.x='!git push' x`, `git -C "$d" -C "$@" log`, `git -C "$(git push)" log`, `git -c "$d" log`,
 		`git -C "$d"$e status`, `git -C "$d" "$x"`, `git -C "${!d}" status`, `git "-C" "$*" push`, `git send-pack x`, `xargs git push`, `x=push; git $x`, `f() { git "$@"; }; f push`, `npm publish`, `GIT_DIR=x git push`, `python3 -c 'import os; os.system("git push")'`, `$(echo git) push`,
+		`echo "reset --hard" | xargs git`, `echo "clean -fdx" | xargs -n1 git`, `printf "push\n--force\n" | xargs git`, `echo x | xargs -I{} git {}`, `f | xargs -I % git % --hard`, `f | xargs -r /usr/bin/git -C .`, `f | parallel git {}`,
+		`GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0="reset --hard" git x`, `GIT_CONFIG_PARAMETERS="'alias.x=clean -fd'" git x`, `export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="$k" GIT_CONFIG_VALUE_0=x; git x`,
 	} {
 		if d := p.Decide(shell(command)); d.Effect != policy.Ask || d.Rule == "" {
 			t.Errorf("%q: effect %v by %q", command, d.Effect, d.Rule)
 		}
 	}
 	for _, command := range []string{
+		`git ls-files -m | xargs git add`, `f | xargs -n 1 git show --stat`, `GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=x git commit -m x`,
 		`ls`, `rm -rf build`, `eval "$(pyenv init -)"`, `"$CMD" x`, `sh < script`, `curl x | bash`, `timeout 5 "$BIN"`, `git flow init`, `GIT_DIR=x git status`, `git -c core.x=y log`, `bash "$f"`, `exec "$@"`, `git reset --soft x`,
 		`git restore --source=HEAD~1 file`, `git restore .`, `git checkout -- .`, `git checkout HEAD~1 -- a.go`, `git checkout a.go`, `git gc --prune=now`, `git prune`, `git bisect run go test ./...`, `git bisect run ./check.sh`,
 		`git rebase -x 'go test ./...' main`, `git rebase --exec "make test" HEAD~3`, `git submodule foreach git status`, `git submodule foreach --recursive 'git log -1'`, `git mergetool`, `git difftool -x diff HEAD~1`, `git grep -O x`,

@@ -27,15 +27,7 @@ func (c call) carries() bool {
 	if c.program == "command" && len(c.words) > 1 && strings.HasPrefix(strings.ToLower(c.words[1].text), "-v") {
 		return false // it only looks
 	}
-	switch c.program {
-	case "eval", "exec", "env", "xargs", "find", "fd", "sudo", "doas", "su", "runuser", "setpriv", "nohup", "setsid", "timeout", "nice", "ionice",
-		"chrt", "taskset", "stdbuf", "command", "builtin", "time", "watch", "parallel", "ssh", "trap", "alias", "busybox", "toybox", "strace", "ltrace",
-		"gdb", "chroot", "unshare", "nsenter", "systemd-run", "flock", "script", "entr", "unbuffer", "fakeroot", "sg", "prlimit", "pkexec",
-		"docker", "podman", "xvfb-run", "dbus-run-session", "hash", "enable", "complete", "compgen", "mapfile", "readarray", "coproc", "run-parts",
-		"start-stop-daemon", "at", "batch", "crontab", "expect", "tmux", "screen", "npx", "bunx", "uvx":
-		return true
-	}
-	return false
+	return runs().carriers.MatchString(c.program)
 }
 
 // led says that the program which another one runs is among the words: a name,

@@ -19,6 +19,8 @@ type knowledge struct {
 	gitKeys   *regexp.Regexp
 	options   map[string][]string
 	wrappers  map[string]wrapper
+	// carriers matches programs that run a command among their arguments.
+	carriers *regexp.Regexp
 }
 
 // pattern is a variable with which a program runs another; harmless matches the
@@ -37,7 +39,7 @@ type wrapper struct {
 
 var runs = sync.OnceValue(func() knowledge {
 	k := knowledge{options: make(map[string][]string), wrappers: make(map[string]wrapper)}
-	var safe, keys []string
+	var safe, keys, carriers []string
 	for line := range strings.Lines(runsText) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		name, more, set := strings.Cut(rest, " ")
@@ -54,11 +56,13 @@ var runs = sync.OnceValue(func() knowledge {
 			keys = append(keys, strings.Fields(rest)...)
 		case "option":
 			k.options[name] = strings.Fields(more)
+		case "carrier":
+			carriers = append(carriers, strings.Fields(rest)...)
 		case "wrapper":
 			k.wrappers[name] = readWrapper(strings.Fields(more))
 		}
 	}
-	k.safe, k.gitKeys = whole(strings.Join(safe, "|")), whole(strings.Join(keys, "|"))
+	k.safe, k.gitKeys, k.carriers = whole(strings.Join(safe, "|")), whole(strings.Join(keys, "|")), whole(strings.Join(carriers, "|"))
 	return k
 })
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -411,17 +412,40 @@ func padded(f facts) facts {
 // risky names what in the script always asks: what throws work away or leaves
 // the machine with it, and what may be that because it cannot be read.
 // Inside the sandbox, without the network, the latter is nothing to ask about
-// unless it speaks of such a command.
+// unless it names such a command, or is one of git.
 func (s script) risky(inside bool) string {
 	for _, c := range s.calls {
 		if why := c.risky(inside); why != "" {
 			return why
 		}
 	}
-	if inside && !mentions(s.text) {
+	if inside && !mentions(s.text) && !slices.ContainsFunc(s.calls, call.unreadGit) {
 		return ""
 	}
 	return s.hidden
+}
+
+// unreadGit reports whether a call runs git with a command that cannot be read: one that
+// comes from the input of xargs, or from an alias in a variable.
+func (c call) unreadGit() bool {
+	if c.program == "git" {
+		return slices.ContainsFunc(c.assigned, func(v variable) bool {
+			return (v.name == "GIT_CONFIG_PARAMETERS" || strings.HasPrefix(v.name, "GIT_CONFIG_KEY_")) && (!v.known || strings.Contains(strings.ToLower(v.value), "alias"))
+		})
+	}
+	if c.program != "xargs" && c.program != "parallel" {
+		return false
+	}
+	at := slices.IndexFunc(c.words, func(w word) bool { return path.Base(w.text) == "git" })
+	if at < 0 {
+		return false
+	}
+	for _, w := range c.words[at+1:] {
+		if !w.option {
+			return !w.known || strings.ContainsFunc(w.text, func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+		}
+	}
+	return true
 }
 
 // redefines says that a builtin changes what later words of the script mean.
