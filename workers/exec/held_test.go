@@ -417,3 +417,21 @@ func TestFirstProcessIsUnseen(t *testing.T) {
 		t.Errorf("it sees %q", out)
 	}
 }
+
+// No command leaves a file that others run with the rights of its owner, by any call that
+// gives a mode; other modes are given.
+func TestNoSetuidFiles(t *testing.T) {
+	y := newYard(t)
+	r := newRunner(t)
+	script := `cp /bin/true base; install -m 4755 /bin/true a; cp /bin/true b; chmod 4755 b; chmod u+s b; cp /bin/true c; chmod 6755 c
+command -v perl >/dev/null && perl -e 'use Fcntl; umask 0; sysopen(F, "d", O_CREAT|O_WRONLY, 04755); sysopen(F, "e", O_CREAT|O_WRONLY, 0755); chmod 04755, *F; syscall(85, "f", 04755); syscall(133, "g", 0104755, 0)'
+command -v python3 >/dev/null && python3 -c '
+import os
+os.umask(0)
+f = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755)
+os.link("/proc/self/fd/%d" % f, "h", src_dir_fd=0, follow_symlinks=True)'
+chmod 755 base && chmod 2755 base && mkdir -m 1777 dir && touch x && umask 077 && touch y && ls -d base dir x y >/dev/null && echo done; find . -perm -4000`
+	if res := y.run(t, r, script, &y.held); !strings.HasSuffix(res.Stdout.String(), "done\n") {
+		t.Errorf("%d %q", res.ExitCode, res.Stdout.String())
+	}
+}

@@ -60,6 +60,7 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 		}
 		c.flags, c.mode = int(binary.NativeEndian.Uint64(how[:])), uint32(binary.NativeEndian.Uint64(how[8:]))
 		c.resolve = binary.NativeEndian.Uint64(how[16:])
+		c.mode &^= unix.S_ISUID // see setuid
 	case makesDir, makesNode:
 		c.mode = uint32(n.args[call.mode])
 	case changesLength:

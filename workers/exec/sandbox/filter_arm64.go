@@ -12,3 +12,6 @@ const (
 func watchedHere() map[int]watchedCall { return nil }
 
 func refusedHere() []int { return []int{unix.SYS_KEXEC_FILE_LOAD} }
+
+// modesHere returns none: there are only the calls that take a directory.
+func modesHere() []modeCall { return nil }

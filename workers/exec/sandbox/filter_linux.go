@@ -86,6 +86,7 @@ func filter(noInternet, noLocal bool, spared int, calls map[int]watchedCall) pro
 			f.argumentIs(c[0], c[1], uint32(spared))
 		}
 	}
+	f.setuid()
 	_, supervised := calls[unix.SYS_CONNECT]
 	f.sockets(noInternet, noLocal, supervised)
 	f.notify(calls)
@@ -100,6 +101,29 @@ func (f *program) argumentIs(nr, index int, value uint32) {
 	f.equal(value, 0, 1)
 	f.end(refuse(syscall.EPERM))
 	f.load(offNumber)
+}
+
+// modeCall is a system call that gives a file a mode: the indexes of the mode and of the flags
+// of open(2) that have it count, -1 where it always does.
+type modeCall struct{ nr, mode, flags int }
+
+// setuid refuses the mode by which others run a file with the rights of its owner: outside the
+// sandbox, too. The mode of openat2(2) is in memory; see creation.
+func (f *program) setuid() {
+	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	for _, c := range append(modesHere(), modeCall{unix.SYS_FCHMOD, 1, -1}, modeCall{unix.SYS_FCHMODAT, 2, -1}, modeCall{sysFchmodat2, 2, -1}, modeCall{unix.SYS_MKNODAT, 2, -1}, modeCall{unix.SYS_OPENAT, 3, 2}) {
+		if c.flags < 0 {
+			f.call(c.nr, 4)
+		} else {
+			f.call(c.nr, 6)
+			f.load(offArgs + argument*c.flags)
+			f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 3, makes)
+		}
+		f.load(offArgs + argument*c.mode)
+		f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, unix.S_ISUID)
+		f.end(refuse(syscall.EPERM))
+		f.load(offNumber)
+	}
 }
 
 // notifiedCalls returns the calls that a listener is notified of: those that name a file to

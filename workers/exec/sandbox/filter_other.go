@@ -10,3 +10,5 @@ const (
 func watchedHere() map[int]watchedCall { return nil }
 
 func refusedHere() []int { return nil }
+
+func modesHere() []modeCall { return nil }
