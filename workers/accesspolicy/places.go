@@ -159,11 +159,15 @@ func (s *Sandbox) confineGit(c *sandbox.Policy, loc *git.Location, o Call) {
 // Guarded says why a path of the tree is not to be written without a yes, with the class
 // of rules that allow it; see the function of that name.
 func (s *Sandbox) Guarded(name string) (why, class string, exists bool) {
+	return s.guardedBy(s.acting(), name)
+}
+
+func (s *Sandbox) guardedBy(rules acts.Rules, name string) (why, class string, exists bool) {
 	full := filepath.Join(s.o.Root, filepath.FromSlash(name))
 	if _, err := os.Lstat(full); err == nil {
 		exists = true
 	}
-	if n, ok := s.acting().Match(name); ok {
+	if n, ok := rules.Match(name); ok {
 		return name + " " + acts.Why(n.Class), n.Class, exists
 	}
 	if why := ralphs(name); why != "" {
@@ -178,7 +182,7 @@ func (s *Sandbox) Guarded(name string) (why, class string, exists bool) {
 // Taken says why a path that an agent made or changed, relative to the tree, is not taken over
 // into it without a yes, with the class of rules that allow it; "" for other paths.
 func (s *Sandbox) Taken(name string, link bool) (why, class string) {
-	rules := s.acting()
+	rules := s.lately()
 	for dir := filepath.Dir(filepath.FromSlash(name)); dir != "."; dir = filepath.Dir(dir) {
 		if _, err := os.Lstat(filepath.Join(s.o.Root, dir, ".git")); err == nil {
 			return "lies in the repository " + dir, acts.Git
@@ -187,8 +191,24 @@ func (s *Sandbox) Taken(name string, link bool) (why, class string) {
 	if link && rules.Leads(name) {
 		return "is a link by the name of a directory that programs look into", rules.LeadsTo(name)
 	}
-	why, class, _ = s.Guarded(name)
+	why, class, _ = s.guardedBy(rules, name)
 	return strings.TrimPrefix(why, name+" "), class
+}
+
+// lately returns the names that act as they were at most lookEvery ago: a merge asks about
+// each of its files.
+func (s *Sandbox) lately() acts.Rules {
+	s.mu.Lock()
+	rules, at := s.rules, s.rulesAt
+	s.mu.Unlock()
+	if time.Since(at) < lookEvery {
+		return rules
+	}
+	rules = s.acting()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules, s.rulesAt = rules, time.Now()
+	return rules
 }
 
 // repositoryWith returns the directory that git takes for a repository of its own once a

@@ -17,6 +17,7 @@ import (
 
 	"ralph/workers/buildcache"
 	"ralph/workers/exec"
+	"ralph/workers/exec/acts"
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 	"ralph/workers/git/backup"
@@ -137,7 +138,9 @@ type Sandbox struct {
 	watches map[*watch]bool     // of commands that run
 	leased  []*buildcache.Cache // all that commands have or had
 	idle    []*buildcache.Cache // those of leased that no command has now
-	hidden  []string            // the places of secrets, as they were at hiddenAt
+	rules   acts.Rules          // as they were at rulesAt
+	rulesAt time.Time
+	hidden  []string // the places of secrets, as they were at hiddenAt
 
 	hiddenAt  time.Time
 	histories map[string]history // by git's common directory

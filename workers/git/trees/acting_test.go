@@ -206,3 +206,37 @@ func TestWhatAgentsBringTogether(t *testing.T) {
 	w.merge(tr, "two")
 	equal(t, "tree", w.git("ls-files"), "a.txt\nb/HEAD\nb/config\nok.txt\nscript.sh")
 }
+
+// What lands is judged as it lands: a merge follows the user's rename to a name that acts, and
+// work that waited meets the rules of the present.
+func TestLandingIsJudged(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.write("script.sh", strings.Repeat("a line of a script\n", 20))
+	w.write("a.txt", "1\n")
+	w.commitAll("one")
+	tr := w.trees()
+	allowed := false
+	tr.Refuse = func(p Proposed) string {
+		if n, ok := (acts.Rules{}).Match(p.Path); ok && !allowed {
+			return acts.Why(n.Class)
+		}
+		return ""
+	}
+	tree := w.add(tr, "renames")
+	w.write(filepath.Join(tree.Dir, "script.sh"), strings.Repeat("a line of a script\n", 20)+"evil\n")
+	w.commit(tr, "renames")
+	w.git("mv", "script.sh", ".envrc")
+	w.commitAll("two")
+	m := w.merge(tr, "renames")
+	equal(t, "held", m.Held, []string{".envrc"})
+	equal(t, "why", m.Why, ".envrc (is a start-up or access file)")
+	equal(t, "content", strings.Contains(w.read(".envrc"), "evil"), false)
+
+	allowed = true
+	m, err := tr.Land(t.Context())
+	if err != nil || !m.Landed {
+		t.Fatal(err, m)
+	}
+	equal(t, "with a rule", strings.Contains(w.read(".envrc"), "evil"), true)
+}

@@ -205,6 +205,9 @@ func (t *Trees) prepare(ctx context.Context, x target, now present, j *journal, 
 	if err != nil {
 		return false, err
 	}
+	if o.held, o.why, err = t.judge(ctx, x, writes, o.why); err != nil || len(o.held) > 0 {
+		return false, err
+	}
 	var paths []string
 	for _, c := range writes {
 		paths = append(paths, c.path)
@@ -262,6 +265,43 @@ func (t *Trees) prepare(ctx context.Context, x target, now present, j *journal, 
 		return false, nil
 	}
 	return true, nil
+}
+
+// judge asks Refuse once more, about the files as they land: a merge follows renames, and what
+// waited was judged when other rules held. Without a refusal why stays.
+func (t *Trees) judge(ctx context.Context, x target, writes []change, why string) (held []string, because string, err error) {
+	if t.Refuse == nil || len(writes) == 0 {
+		return nil, why, nil
+	}
+	p := t.user()
+	repos, err := t.repositories(ctx, x.from, writes)
+	if err != nil {
+		return nil, why, err
+	}
+	for _, c := range writes {
+		made := t.proposed(ctx, p, c, repos, 0)
+		if c.newMode == modeLink {
+			out, _, err := p.Run(ctx, git.Call{Args: []string{"cat-file", "blob", c.newHash}})
+			if err != nil {
+				return nil, why, err
+			}
+			made.Link = string(out)
+		}
+		refused := ""
+		for _, w := range x.took {
+			made.Agent = w.Agent
+			if refused = t.Refuse(made); refused == "" {
+				break
+			}
+		}
+		if refused != "" {
+			held, because = append(held, c.path), first(because, reason(c.path, refused))
+		}
+	}
+	if len(held) > 0 {
+		return held, because, nil
+	}
+	return nil, why, nil
 }
 
 // combine is what the user's tree has to be: mostly it is as the change began

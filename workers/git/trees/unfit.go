@@ -142,9 +142,9 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 			w = whyFilter
 		}
 		if w == "" && t.Refuse != nil {
-			w = t.Refuse(Proposed{Agent: r.Agent, Path: c.path, Exists: c.oldMode != modeNone, Repository: repos.at(c.path), Link: target, Plain: c.newMode == modeFile || c.newMode == c.oldMode,
-				Content: func() ([]byte, error) { return t.blob(ctx, p, c.newMode, c.newHash, sizes[c.newHash]) },
-				Before:  func() ([]byte, error) { return t.blob(ctx, p, c.oldMode, c.oldHash, 0) }})
+			made := t.proposed(ctx, p, c, repos, sizes[c.newHash])
+			made.Agent, made.Link = r.Agent, target
+			w = t.Refuse(made)
 		}
 		if w != "" {
 			why[c.path] = w
@@ -157,6 +157,13 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 		}
 	}
 	return why, nil
+}
+
+// proposed describes a change for Refuse, without agent and link; size is of its content.
+func (t *Trees) proposed(ctx context.Context, p git.Plumbing, c change, repos bareDirs, size int64) Proposed {
+	return Proposed{Path: c.path, Exists: c.oldMode != modeNone, Repository: repos.at(c.path), Plain: c.newMode == modeFile || c.newMode == c.oldMode,
+		Content: func() ([]byte, error) { return t.blob(ctx, p, c.newMode, c.newHash, size) },
+		Before:  func() ([]byte, error) { return t.blob(ctx, p, c.oldMode, c.oldHash, 0) }}
 }
 
 // blob reads what a file holds.
