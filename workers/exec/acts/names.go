@@ -42,6 +42,8 @@ var all = sync.OnceValue(func() table {
 	add(Name{Class: Hook}, `.husky lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json .lefthook .lefthook-local
  lefthook-local.yml .lefthook-local.yml .pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml .overcommit.yml .git-hooks .huskyrc .huskyrc.json .huskyrc.js .huskyrc.yml
  .simple-git-hooks.json .simple-git-hooks.js .simple-git-hooks.cjs captainhook.json .cargo-husky`)
+	// hgrc(5), sapling-scm.com
+	add(Name{Class: Hook}, ".hg/hgrc .sl/config")
 	// git-config(1). What .gitmodules of gitmodules(5) says is copied by "git submodule init" alone,
 	// which takes no command from it (since git 2.20).
 	add(Name{Class: Git}, ".gitconfig .config/git")
@@ -62,11 +64,11 @@ var all = sync.OnceValue(func() table {
  .jules .zencoder .codeium .tabnine .cody .codegpt .agents .agent .pi .warp .copilot .github/copilot-instructions.md .github/copilot .github/prompts .github/instructions .github/chatmodes .github/agents .github/hooks .firebender .rovodev
  .codebuddy .plandex-v2 .serena .taskmaster .superclaude .swe-agent`)
 	// npmrc(5), yarnpkg.com, pnpm.io, bun.sh, cargo config, rustup overrides, maven.apache.org, bazel.build, buck, bundler, rubygems, irb, pry, byebug, R Startup, ghc, ocaml(1), erl(1), iex(1), perldebug(1),
-	// prove(1), valgrind(1), latexmk(1), octave, sbt, pdb, pypi, pip, composer, jvm options. Not .pnp.cjs and .pnp.loader.mjs: each `yarn install` writes them, and what loads them loads
+	// docs.ansible.com (configuration settings), prove(1), valgrind(1), latexmk(1), octave, sbt, pdb, pypi, pip, composer, jvm options. Not .pnp.cjs and .pnp.loader.mjs: each `yarn install` writes them, and what loads them loads
 	// the packages in node_modules elsewhere.
 	add(Name{Class: Build}, `.npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .yarn/sdks .pnpmfile.cjs .pnpmfile.mjs pnpmfile.js pnpmfile.cjs bunfig.toml .bunfig.toml .cargo/config .cargo/config.toml rust-toolchain
  rust-toolchain.toml .mvn .bazelrc .bazeliskrc .bazelversion user.bazelrc tools/bazel .buckconfig .buckconfig.local .bundle/config .gemrc .irbrc .pryrc .byebugrc .rprofile .renviron .rdata .ghci .ocamlinit .utoprc .erlang .iex.exs .perldb
- .proverc .valgrindrc .latexmkrc latexmkrc .octaverc .sbtopts .jvmopts .sbtrc .pdbrc .pdbrc.py .pypirc .user.ini .ctags.d .npm-init.js .juliarc.jl .config/cargo-nextest.toml
+ ansible.cfg .proverc .valgrindrc .latexmkrc latexmkrc .octaverc .sbtopts .jvmopts .sbtrc .pdbrc .pdbrc.py .pypirc .user.ini .ctags.d .npm-init.js .juliarc.jl .config/cargo-nextest.toml
                 `)
 	// docs of GitHub, GitLab, CircleCI, Buildkite, Woodpecker, Forgejo, Gitea, TeamCity, Azure Pipelines, Jenkins, Bitbucket, Drone, Travis, AppVeyor, Cloud Build, Cirrus, Semaphore, Harness,
 	// sourcehut, Codefresh, CodeBuild, Tekton, Zuul, Screwdriver, OneDev, Read the Docs, Bitrise, Codemagic, Xcode Cloud, Wercker, Shippable, Scrutinizer, Netlify, Vercel, Render

@@ -142,8 +142,12 @@ func (s *Supervisor) Layers() []Layer {
 	if sockets.Optional = true; !sockets.Active {
 		sockets.Detail += "; unix sockets in the project, in directories of toolchains and of the system can be reached, but for those that are hidden"
 	}
+	processes := layer("process namespace", "sees and signals only its own processes", f.noContainer)
+	if processes.Active && !f.user && os.Geteuid() == 0 {
+		processes.Detail += "; no user namespace can be made: a command of root's is the machine's root, but for the capabilities that are dropped"
+	}
 	return []Layer{
-		layer("process namespace", "sees and signals only its own processes", f.noContainer),
+		processes,
 		mounts,
 		net,
 		layer(landlock, holds, f.noLandlock),
