@@ -172,7 +172,7 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 	defer cancel()
 	after, err := c.points.Take(ctx, c.id(afterMark))
 	if err != nil {
-		c.warn("the changes of this work are not listed: " + err.Error())
+		c.warn("the changes of this work are not listed (undo tries again, until other work begins): " + err.Error())
 		return nil, nil
 	}
 	c.made, err = c.attribute(ctx, c.before, after)

@@ -292,6 +292,21 @@ func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, erro
 	return fmt.Sprintf("since the turn that was cut off began, %s changed (%s): undo takes that back", count(len(paths), "file"), few(paths)), nil
 }
 
+// pairLast takes the checkpoint after the last turn where that could not be taken at its end.
+func (c *changes) pairLast(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, err := c.points.List(ctx)
+	before, ok := lone(list)
+	if err != nil || !ok || c.begun {
+		return err
+	}
+	if _, err := c.pair(ctx, before); err != nil {
+		return fmt.Errorf("list what the last turn changed, which is on record (%s): %w", before.ID, err)
+	}
+	return nil
+}
+
 // lone finds the turn that was cut off: the newest checkpoint, when it is one
 // before a turn. What came after an older one is not its alone.
 func lone(list []git.Checkpoint) (git.Checkpoint, bool) {

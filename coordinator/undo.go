@@ -95,6 +95,11 @@ func (c *changes) rename(ctx context.Context, t turn, name string) error {
 // that were taken back, and none after other work; it stops at the first that it cannot.
 // Before it does anything it tells what becomes of commits and branches.
 func (c *changes) step(ctx context.Context, n int, tell func([]string), redo bool) (all Undone, err error) {
+	if !redo {
+		if err := c.pairLast(ctx); err != nil {
+			return all, err
+		}
+	}
 	list, err := c.turns(ctx, redo)
 	if err != nil {
 		return all, err

@@ -183,3 +183,39 @@ func TestAHomeDirectoryIsTooWideForACheckpoint(t *testing.T) {
 		t.Errorf("warnings %q", out.Warnings)
 	}
 }
+
+// A command that keeps the checkpoint after its turn from being taken does not keep the turn
+// from being undone, once what hinders it is gone.
+func TestUndoOfATurnWithoutARecord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ hinders, remove string }{
+		"encoding":  {`printf '* working-tree-encoding=UTF-99\n' > .gitattributes`, ".gitattributes"},
+		"a pipe":    {"mkfifo .gitattributes", ".gitattributes"},
+		"very much": {"truncate -s 8M .gitignore", ".gitignore"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, calls(shell(c.hinders+"; echo ruined > b.txt")), text("done"))
+			p.write("b.txt", "not committed\n")
+			p.session = "new"
+			k := p.open()
+			defer p.shut(k)
+			p.want(k.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+			if !p.warned("not listed") {
+				t.Skip("it does not hinder the checkpoint")
+			}
+			if _, err := k.Undo(t.Context(), 1, nil); err == nil || errors.Is(err, coordinator.ErrNothingToUndo) {
+				t.Errorf("with the obstacle: %v", err)
+			}
+			if err := os.Remove(p.path(c.remove)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.Undo(t.Context(), 1, nil); err != nil {
+				t.Error(err)
+			}
+			if got := p.read("b.txt"); got != "not committed\n" {
+				t.Errorf("b.txt has %q", got)
+			}
+		})
+	}
+}
