@@ -1,0 +1,63 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ralph/workers/git"
+)
+
+// This file completes the record of a turn that has a checkpoint before it and none after it.
+
+// pair takes the checkpoint after a turn that was cut off, as late as that is,
+// and leaves what it changed in made. The caller holds mu.
+func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, error) {
+	name := strings.TrimSuffix(before.ID, beforeMark)
+	after, err := c.points.Take(ctx, name+afterMark)
+	if err != nil {
+		return "", err
+	}
+	tasks := c.writes.load()
+	defer c.writes.end()
+	if c.made, err = c.attribute(ctx, before, after); err != nil {
+		return "", err
+	}
+	if len(c.made) == 0 {
+		return "", c.points.Drop(ctx, before.ID, name+keptMark, after.ID)
+	}
+	c.keepTasks(ctx, after, tasks)
+	c.cutOff = name
+	paths := make([]string, len(c.made))
+	for i, f := range c.made {
+		paths[i] = f.Path
+	}
+	return fmt.Sprintf("since the turn that was cut off began, %s changed (%s): undo takes that back", count(len(paths), "file"), few(paths)), nil
+}
+
+// pairLast takes the checkpoint after the last turn where that could not be taken at its end.
+func (c *changes) pairLast(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, err := c.points.List(ctx)
+	before, ok := lone(list)
+	if err != nil || !ok || c.begun {
+		return err
+	}
+	if _, err := c.pair(ctx, before); err != nil {
+		return fmt.Errorf("list what the last turn changed, which is on record (%s): %w", before.ID, err)
+	}
+	return nil
+}
+
+// lone finds the turn that was cut off: the newest checkpoint, when it is one
+// before a turn. What came after an older one is not its alone.
+func lone(list []git.Checkpoint) (git.Checkpoint, bool) {
+	list = slices.DeleteFunc(slices.Clone(list), func(p git.Checkpoint) bool { return strings.HasPrefix(p.ID, undoneMark) })
+	if len(list) == 0 || !strings.HasSuffix(list[0].ID, beforeMark) {
+		return git.Checkpoint{}, false
+	}
+	after := strings.TrimSuffix(list[0].ID, beforeMark) + afterMark
+	return list[0], !slices.ContainsFunc(list, func(p git.Checkpoint) bool { return p.ID == after })
+}
