@@ -278,6 +278,10 @@ func (t *Trees) judge(ctx context.Context, x target, writes []change, why string
 	if err != nil {
 		return nil, why, err
 	}
+	agents := x.took
+	if len(agents) == 0 {
+		agents = []waiter{{}} // of no agent in particular
+	}
 	for _, c := range writes {
 		made := t.proposed(ctx, p, c, repos, 0)
 		if c.newMode == modeLink {
@@ -288,7 +292,7 @@ func (t *Trees) judge(ctx context.Context, x target, writes []change, why string
 			made.Link = string(out)
 		}
 		refused := ""
-		for _, w := range x.took {
+		for _, w := range agents {
 			made.Agent = w.Agent
 			if refused = t.Refuse(made); refused == "" {
 				break
