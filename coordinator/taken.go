@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"path/filepath"
-	"strings"
 
 	"ralph/coordinator/policy"
 	"ralph/workers/exec/acts"
@@ -29,7 +28,8 @@ func (c *Coordinator) refuses(p trees.Proposed) string {
 		return ""
 	}
 	// A rule for one tool is none for what an agent's commands have made.
-	d := c.gate.policy.Decide(policy.Request{Tool: "merge", Path: name, Writes: true, Guarded: why, Acts: class, Exists: p.Exists})
+	r := policy.Request{Tool: "merge", Path: name, Writes: true, Guarded: why, Acts: class, Exists: p.Exists}
+	d := c.gate.policy.Decide(r)
 	if d.Effect == policy.Allow {
 		return ""
 	}
@@ -39,7 +39,13 @@ func (c *Coordinator) refuses(p trees.Proposed) string {
 			return ""
 		}
 	}
-	return strings.Replace(d.Rule, ", which always asks", "", 1)
+	if d.Effect == policy.Deny {
+		return why + ", and the rule " + d.Rule + " denies it"
+	}
+	if rule := r.Opening(); rule != "" {
+		why += "; " + rule
+	}
+	return why
 }
 
 // inProject makes a path of the repository one of the project, and reports whether it

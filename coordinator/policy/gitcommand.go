@@ -35,8 +35,8 @@ func (c call) gitRisk(inside bool) string {
 	return g.risk(c.exact, inside)
 }
 
-// elsewhere returns the arguments that are known, where a directory that is not known,
-// as in `git -C "$dir" status`, stands for the current one.
+// elsewhere returns the arguments that are known. A directory that is not known, as in
+// `git -C "$dir" status`, is taken to be the current one.
 func (c call) elsewhere() []string {
 	args := slices.Clone(c.argv[1:])
 	for _, w := range c.words[min(len(c.argv), len(c.words)):] {

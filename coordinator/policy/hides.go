@@ -114,7 +114,7 @@ func (r *reader) assign(all []variable, a *syntax.Assign) []variable {
 	if !a.Naked {
 		r.sets(v)
 	}
-	if !v.tells() {
+	if !v.ordinary() {
 		r.s.plain, r.s.literal = false, false
 	}
 	return append(all, v)

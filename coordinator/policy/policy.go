@@ -85,6 +85,14 @@ func (r Request) acts() string {
 	return r.Acts
 }
 
+// Opening returns the rule that allows the request for what it acts as, "" where none does.
+func (r Request) Opening() string {
+	if class := r.acts(); class != "" {
+		return fmt.Sprintf("--allow 'acts == %q' allows it", class)
+	}
+	return ""
+}
+
 // Decision is the answer with what led to it.
 type Decision struct {
 	Effect Effect
@@ -210,8 +218,8 @@ func (p *Policy) decide(r Request, script script) Decision {
 	}
 	if r.Writes && r.Guarded != "" && p.sandbox != SandboxOff {
 		d := Decision{Effect: Ask, Rule: r.Guarded + ", which always asks"}
-		if class := r.acts(); class != "" {
-			d.Rule += fmt.Sprintf("; --allow 'acts == %q' allows it", class)
+		if rule := r.Opening(); rule != "" {
+			d.Rule += "; " + rule
 		}
 		return d
 	}

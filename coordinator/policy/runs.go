@@ -97,9 +97,9 @@ func (v variable) listed() bool {
 	return slices.ContainsFunc(runs().variables, func(p pattern) bool { return p.name.MatchString(v.name) })
 }
 
-// tells reports whether the variable is one of the programs' ordinary settings, so that a
+// ordinary reports whether the variable is one of the programs' ordinary settings, so that a
 // rule for the program covers it.
-func (v variable) tells() bool { return v.known && runs().safe.MatchString(v.name) }
+func (v variable) ordinary() bool { return v.known && runs().safe.MatchString(v.name) }
 
 // runsByOption reports whether a flag of the program names another one. A letter may be
 // one of several behind a dash, and a long name may be cut short.

@@ -23,7 +23,7 @@ func TestRunsTextIsRead(t *testing.T) {
 		t.Errorf("env: %+v", w)
 	}
 	for name, want := range map[string]bool{"NODE_ENV": true, "LC_ALL": true, "PATH": false, "BASH_ENV": false, "CC": false} {
-		if got := (variable{name: name, value: "x", known: true}).tells(); got != want {
+		if got := (variable{name: name, value: "x", known: true}).ordinary(); got != want {
 			t.Errorf("%s only tells: %v", name, got)
 		}
 	}

@@ -55,7 +55,7 @@ type word struct {
 	process bool
 	// file says that, though it is not all known, it names a file by its place.
 	file bool
-	// quoted says that it is one word whatever its expansions are.
+	// quoted marks a word that stays one, whatever its expansions are.
 	quoted bool
 }
 
@@ -328,7 +328,7 @@ func readCall(n *syntax.CallExpr, assigned []variable, printer *syntax.Printer) 
 		c.text = buf.String()
 	}
 	for _, v := range assigned {
-		c.exact = c.exact && v.tells() // another assignment can change what a program does
+		c.exact = c.exact && v.ordinary() // another assignment can change what a program does
 	}
 	cut := false
 	for _, w := range n.Args {

@@ -22,15 +22,11 @@ func (s *Sandbox) acting() acts.Rules {
 	repos, _ := s.inTree()
 	for _, loc := range repos {
 		if _, err := os.Lstat(filepath.Join(loc.Root, ".git")); err == nil {
-			r.Roots = append(r.Roots, acts.Fold(s.rel(loc.Root)))
+			r.Roots = append(r.Roots, acts.FoldPath(s.rel(loc.Root)))
 		}
 	}
 	for _, n := range s.led(r) {
-		parts := strings.Split(s.rel(n.Path), "/")
-		for i, part := range parts {
-			parts[i] = acts.Fold(part)
-		}
-		r.Paths = append(r.Paths, acts.Name{Path: strings.Join(parts, "/"), Class: n.Class})
+		r.Paths = append(r.Paths, acts.Name{Path: acts.FoldPath(s.rel(n.Path)), Class: n.Class})
 	}
 	return r
 }
@@ -111,8 +107,7 @@ type programFiles struct {
 	list    []string
 }
 
-// version tells the content of a file, through links, from another one; zero where there is
-// no file.
+// version identifies a file behind links with its content; zero where there is no file.
 type version struct {
 	dev, ino uint64
 	changed  time.Time

@@ -188,8 +188,8 @@ func (s *Sandbox) Taken(name string, link bool) (why, class string) {
 			return "lies in the repository " + dir, acts.Git
 		}
 	}
-	if link && rules.Leads(name) {
-		return "is a link by the name of a directory that programs look into", rules.LeadsTo(name)
+	if n, leads := rules.Leads(name); link && leads {
+		return "is a link by the name of a directory that programs look into", n.Class
 	}
 	why, class, _ = s.guardedBy(rules, name)
 	return strings.TrimPrefix(why, name+" "), class

@@ -141,20 +141,15 @@ func Parents() []string {
 	return out
 }
 
-// Leads reports whether names of more than one part begin with the last name of a path: a
-// directory that comes there may bring them along.
-func (r Rules) Leads(rel string) bool {
-	return slices.ContainsFunc(all().first[Fold(path.Base(rel))], func(n Name) bool { return strings.Contains(n.Path, "/") })
-}
-
-// LeadsTo returns the class of the first of the names that Leads finds.
-func (r Rules) LeadsTo(rel string) string {
+// Leads returns the first name of more than one part that begins with the last name of a
+// path: a directory that comes there may bring it along.
+func (r Rules) Leads(rel string) (Name, bool) {
 	for _, n := range all().first[Fold(path.Base(rel))] {
 		if strings.Contains(n.Path, "/") {
-			return n.Class
+			return n, true
 		}
 	}
-	return ""
+	return Name{}, false
 }
 
 // IsFree reports whether a path lies at or below a directory of Free.
@@ -185,6 +180,9 @@ func folded(rel string) []string {
 	}
 	return parts
 }
+
+// FoldPath folds each part of a path with slashes, which it takes as relative.
+func FoldPath(rel string) string { return strings.Join(folded(rel), "/") }
 
 // Fold maps the spellings that some filesystem takes for the same name to one:
 // case is dropped, and so are the code points that HFS+ and the casefold of ext4

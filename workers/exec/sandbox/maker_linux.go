@@ -327,7 +327,8 @@ func (c *creation) brings(from, to resolved) bool {
 	if to.rel == "" {
 		return false
 	}
-	return from.rel == "" || g.Leads(to.rel) || g.IsFree(from.rel) && !g.IsFree(to.rel)
+	_, leads := g.Leads(to.rel)
+	return from.rel == "" || leads || g.IsFree(from.rel) && !g.IsFree(to.rel)
 }
 
 // notFile reports whether there is something else than a file at a place.
@@ -423,7 +424,7 @@ func (c *creation) refuse(p resolved, link bool) bool {
 	}
 	n, found := c.m.guard.Match(p.rel)
 	if !found && link {
-		found = c.m.guard.Leads(p.rel)
+		n, found = c.m.guard.Leads(p.rel)
 	}
 	if found {
 		c.m.refused(path.Join(c.m.guard.Root, p.rel), n)

@@ -260,14 +260,13 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestUpstream: what the user's own proxy reaches is reached by way of it, with its
-// password; this machine without, as the user's other programs do.
-func TestUpstream(t *testing.T) {
-	_, host := origin(t)
-	var asked []string
+// upstream starts a proxy of the user's that leads every connection to one address, and calls
+// asked with each request.
+func upstream(t *testing.T, to string, asked func(*http.Request)) *httptest.Server {
+	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.RequestURI+" "+r.Header.Get("Proxy-Authorization"))
-		there, err := net.Dial("tcp", host)
+		asked(r)
+		there, err := net.Dial("tcp", to)
 		if err != nil {
 			t.Error(err)
 			return
@@ -283,6 +282,17 @@ func TestUpstream(t *testing.T) {
 		_ = here.Close()
 	}))
 	t.Cleanup(up.Close)
+	return up
+}
+
+// TestUpstream: what the user's own proxy reaches is reached by way of it, with its
+// password; this machine without, as the user's other programs do.
+func TestUpstream(t *testing.T) {
+	_, host := origin(t)
+	var asked []string
+	up := upstream(t, host, func(r *http.Request) {
+		asked = append(asked, r.Method+" "+r.RequestURI+" "+r.Header.Get("Proxy-Authorization"))
+	})
 	way := strings.Replace(up.URL, "http://", "http://me:pw@", 1)
 	p, addr := serve(t, Options{Named: []string{"api.example.com", host}, Environ: []string{"HTTPS_PROXY=" + way, "NO_PROXY=other.example"},
 		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("it was looked up here") }})
@@ -309,23 +319,7 @@ func TestUpstream(t *testing.T) {
 func TestAnotherNameInside(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "reached") }))
 	t.Cleanup(s.Close)
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		there, err := net.Dial("tcp", s.Listener.Addr().String())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		w.WriteHeader(http.StatusOK)
-		here, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
-		_, _ = io.Copy(here, there)
-		_ = here.Close()
-	}))
-	t.Cleanup(up.Close)
+	up := upstream(t, s.Listener.Addr().String(), func(*http.Request) {})
 	p, addr := serve(t, Options{Vendor: []string{"api.example.com"}, Environ: []string{"HTTPS_PROXY=" + up.URL}})
 	for name, want := range map[string]bool{"api.example.com": true, "API.example.com": true, "evil.example": false, "x.api.example.com": false, "": false} {
 		line, conn, _ := raw(t, addr, "CONNECT api.example.com:443 HTTP/1.1\r\n\r\n")

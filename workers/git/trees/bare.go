@@ -26,7 +26,7 @@ type bareDirs map[string]bareParts
 // at returns the directory, folded, above a path that is a repository; "" for none. The
 // root has .git, which git looks for first.
 func (b bareDirs) at(name string) string {
-	for dir := path.Dir(foldPath(name)); dir != "."; dir = path.Dir(dir) {
+	for dir := path.Dir(acts.FoldPath(name)); dir != "."; dir = path.Dir(dir) {
 		if b[dir].whole() {
 			return dir
 		}
@@ -36,7 +36,7 @@ func (b bareDirs) at(name string) string {
 
 // add notes what a path says of the directories above it.
 func (b bareDirs) add(name string) {
-	parts := strings.Split(foldPath(name), "/")
+	parts := strings.Split(acts.FoldPath(name), "/")
 	for i, p := range parts {
 		dir := path.Join(append([]string{"."}, parts[:i]...)...)
 		at, last := b[dir], i == len(parts)-1
@@ -58,21 +58,13 @@ func (b bareDirs) add(name string) {
 
 // ofRepository reports whether a path has a name that git gives a meaning in a repository.
 func ofRepository(name string) bool {
-	return slices.ContainsFunc(strings.Split(foldPath(name), "/"), func(part string) bool {
+	return slices.ContainsFunc(strings.Split(acts.FoldPath(name), "/"), func(part string) bool {
 		switch part {
 		case "head", "commondir", "objects", "refs", "config", "config.worktree", "hooks", "info", "modules", "worktrees":
 			return true
 		}
 		return false
 	})
-}
-
-func foldPath(name string) string {
-	parts := strings.Split(path.Clean(name), "/")
-	for i, p := range parts {
-		parts[i] = acts.Fold(p)
-	}
-	return strings.Join(parts, "/")
 }
 
 // repositories returns the directories that are repositories without a working tree once
