@@ -46,7 +46,8 @@ func (c *changes) pairLast(ctx context.Context) error {
 		return err
 	}
 	if _, err := c.pair(ctx, before); err != nil {
-		return fmt.Errorf("list what the last turn changed, which is on record (%s): %w", before.ID, err)
+		return &Error{Op: "list what the last turn changed in", Path: c.root, Err: err, Status: StatusFailed,
+			Hint: "remove or repair what the message names, and undo again: the state before the turn is kept"}
 	}
 	return nil
 }
