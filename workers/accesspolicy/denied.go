@@ -208,7 +208,7 @@ func (s *Sandbox) hiddenPath(text string) string {
 	return ""
 }
 
-// conceals reports whether what is at a path is hidden with the home.
+// conceals reports whether what is at a path is hidden as a home or a place of credentials.
 func (s *Sandbox) conceals(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Sandbox) conceals(path string) bool {
 	}
 	holds := func(dir string) bool { return below(dir, real) }
 	seen := slices.Concat(s.workTree(), s.tools().shown, s.named(s.o.Read), s.named(s.o.Write), []string{s.o.Root, s.o.Project})
-	return slices.ContainsFunc(s.homes(), holds) && (!slices.ContainsFunc(seen, holds) || slices.ContainsFunc(s.tools().secrets, holds))
+	return slices.ContainsFunc(slices.Concat(s.homes(), s.toolDirs(), s.credentialPaths()), holds) && (!slices.ContainsFunc(seen, holds) || slices.ContainsFunc(s.tools().secrets, holds))
 }
 
 // tilde is a path as the user writes it.

@@ -30,7 +30,7 @@ sdk                       -                  go*
 .konan                    -                  .
 .ivy2                     -                  cache local
 .sbt                      -                  boot launchers
-.gradle                   -                  wrapper jdks
+.gradle                   GRADLE_USER_HOME   wrapper jdks
 Android/Sdk               -                  .
 .nvm                      NVM_DIR            .
 .n                        -                  .
@@ -77,7 +77,7 @@ mambaforge                -                  .
 .rvm                      -                  .
 .gem                      -                  ruby specs
 .local/share/gem          -                  .
-.bundle                   -                  cache plugin
+.bundle                   BUNDLE_USER_HOME   cache plugin
 .phpenv                   -                  .
 .composer                 COMPOSER_HOME      vendor
 .config/composer          -                  vendor
@@ -85,21 +85,21 @@ mambaforge                -                  .
 perl5                     -                  bin lib perlbrew
 .plenv                    -                  .
 .ghcup                    -                  .
-.cabal                    -                  bin lib packages share store
+.cabal                    CABAL_DIR          bin lib packages share store
 .stack                    STACK_ROOT         bin programs pantry snapshots stack.sqlite3 setup-exe-cache
 .opam                     -                  .
 .elan                     -                  .
 .juliaup                  -                  .
-.julia                    -                  artifacts clones compiled environments juliaup packages registries scratchspaces
+.julia                    JULIA_DEPOT_PATH   artifacts clones compiled environments juliaup packages registries scratchspaces
 .nimble                   -                  bin pkgs pkgs2
 .choosenim                -                  .
 .zvm                      -                  .
 .dotnet                   -                  .
 .nuget                    -                  packages
 .mix                      MIX_HOME           .
-.hex                      -                  packages registry
+.hex                      HEX_HOME           packages registry
 .kiex                     -                  .
-.pub-cache                -                  bin global_packages hosted git
+.pub-cache                PUB_CACHE          bin global_packages hosted git
 .luarocks                 -                  bin lib share
 .swiftly                  -                  .
 .swiftenv                 -                  .
@@ -114,13 +114,14 @@ type homeTool struct {
 	dir   string
 	env   []string
 	shows []string
+	named []string // real paths of dir in the home, and of what env names; set by findTools
 }
 
 func parseHomeTools() []homeTool {
 	var out []homeTool
 	for line := range strings.Lines(homeTools) {
 		if f := strings.Fields(line); len(f) > 2 {
-			out = append(out, homeTool{f[0], strings.Split(f[1], ","), f[2:]})
+			out = append(out, homeTool{dir: f[0], env: strings.Split(f[1], ","), shows: f[2:]})
 		}
 	}
 	return out
@@ -193,7 +194,11 @@ func (s *Sandbox) made() map[string]string {
 	put(filepath.Join(config, "git", "ignore"), readOwn(ignore))
 	mise, goenv := filepath.Join(config, "mise", "config.toml"), filepath.Join(config, "go", "env")
 	put(mise, toolsTable(readOwn(mise)))
-	put(goenv, goEnv(readOwn(goenv)))
+	from := goenv
+	if path := s.o.Getenv("GOENV"); path != "" {
+		from = path // "off" is no file
+	}
+	put(goenv, goEnv(readOwn(from)))
 	return out
 }
 

@@ -258,7 +258,7 @@ func (s *Sandbox) hiding() []string {
 // toolchains. The project, below one of them, stays visible, and so does what the user
 // names: of a directory with homes all of it, but for the secrets that are known.
 func (s *Sandbox) secretPlaces() []string {
-	named, homes := s.named(slices.Concat(s.o.Read, s.o.Write)), s.homes()
+	named, homes := s.named(slices.Concat(s.o.Read, s.o.Write)), slices.Concat(s.homes(), s.toolDirs())
 	return slices.DeleteFunc(existing(append(s.hiddenPlaces(), s.tools().secrets...)), func(p string) bool {
 		names := func(n string) bool { return n == p || below(n, p) && slices.Contains(homes, p) }
 		return p == "/" || slices.ContainsFunc(named, names) || p == s.o.Root || p == s.o.Project || s.o.Git != nil && (p == s.o.Git.GitDir || p == s.o.Git.CommonDir)
@@ -266,7 +266,7 @@ func (s *Sandbox) secretPlaces() []string {
 }
 
 // hiddenPlaces returns the homes, where secrets of users usually are in what may be shown
-// of them, and the sockets of programs that would do for a command what it may not do itself.
+// of them, what the environment names of that kind elsewhere, and the sockets of programs that would do for a command what it may not do itself.
 func (s *Sandbox) hiddenPlaces() []string {
 	var all []string
 	add := func(base string, names ...string) {
@@ -299,18 +299,11 @@ func (s *Sandbox) hiddenPlaces() []string {
 		add(data, "keyrings", "kwalletd", "password-store", "fish/fish_history", "TelegramDesktop", "Trash", "recently-used.xbel", "gnome-shell", "evolution")
 	}
 	add(or("XDG_STATE_HOME", ".local/state"), "ralph", "bash", "zsh", "python_history")
-	if dir := get("RALPH_STATE_DIR"); filepath.IsAbs(dir) {
-		add(dir, ".")
-	}
-	add(or("CARGO_HOME", ".cargo"), "credentials", "credentials.toml")
-	add(or("GNUPGHOME", ".gnupg"), ".")
-	add(or("GRADLE_USER_HOME", ".gradle"), "gradle.properties")
 	add(s.o.UserConfig, ".")
-	add(get("RALPH_STATE_DIR"), ".")
 	add("/", strings.Fields(`etc/shadow etc/gshadow etc/ssh/ssh_host_*_key etc/sudoers etc/sudoers.d var/spool/cron var/mail
  run/docker.sock run/docker run/podman run/containerd run/crio run/libvirt run/lxd run/snapd.socket run/dbus run/systemd/private run/screen run/tmux
  run/user run/secrets var/run/secrets var/lib/docker var/lib/kubelet var/lib/lxd var/snap/lxd`)...)
-	return append(all, s.homes()...)
+	return slices.Concat(all, s.homes(), s.toolDirs(), s.credentialPaths())
 }
 
 func secretsOfHome() []string {

@@ -36,7 +36,7 @@ func besideRoots() map[string][]string {
 // toolchainEnv returns the variables that name a toolchain or what it reads, besides
 // those of homeTools.
 func toolchainEnv() []string {
-	return strings.Fields(`GOROOT GOBIN GOMODCACHE JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME ANT_HOME ANDROID_HOME ANDROID_SDK_ROOT ANDROID_NDK_HOME KOTLIN_HOME N_PREFIX
+	return strings.Fields(`GOROOT GOBIN GOMODCACHE npm_config_prefix JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME ANT_HOME ANDROID_HOME ANDROID_SDK_ROOT ANDROID_NDK_HOME KOTLIN_HOME N_PREFIX
  COREPACK_HOME CONDA_PREFIX DOTNET_ROOT DOTNET_ROOT_X64 GEM_HOME GEM_PATH OPAM_SWITCH_PREFIX FLUTTER_ROOT HOMEBREW_CELLAR HOMEBREW_REPOSITORY
  SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NIX_SSL_CERT_FILE`)
 }
@@ -80,6 +80,7 @@ type search struct {
 	tools
 	s      *Sandbox
 	hidden []string // real paths that commands do not see, besides what is covered
+	open   []string // real paths below which they see all: the project's and those that the user names
 	homes  []string
 	known  []homeTool
 	done   map[string]bool   // programs and, with a slash behind, directories that were followed
@@ -87,12 +88,14 @@ type search struct {
 }
 
 func (s *Sandbox) findTools() tools {
-	f := search{s: s, hidden: existing(s.hiddenPlaces()), homes: append(s.homes(), s.home), known: parseHomeTools(), done: map[string]bool{}, places: map[string]string{}}
-	for _, t := range f.known {
+	open := append(s.named(slices.Concat(s.o.Read, s.o.Write)), s.o.Root, s.o.Project)
+	f := search{s: s, hidden: existing(s.hiddenPlaces()), open: open, homes: append(s.homes(), s.home), known: parseHomeTools(), done: map[string]bool{}, places: map[string]string{}}
+	for i, t := range f.known {
 		dirs := []string{filepath.Join(s.home, t.dir)}
 		for _, name := range t.env {
 			dirs = append(dirs, filepath.SplitList(s.o.Getenv(name))...)
 		}
+		f.known[i].named = existing(dirs)
 		for _, dir := range dirs {
 			f.tool(dir, t.shows)
 		}
@@ -123,7 +126,7 @@ func (s *Sandbox) findTools() tools {
 
 // unseen reports whether a command does not see a path.
 func (f *search) unseen(path string) bool {
-	if below(f.s.o.Root, path) || below(f.s.o.Project, path) {
+	if slices.ContainsFunc(f.open, func(dir string) bool { return below(dir, path) }) {
 		return false
 	}
 	return covered(path) || slices.ContainsFunc(f.hidden, func(h string) bool { return below(h, path) })
@@ -298,6 +301,7 @@ func endsIn(path string, names ...string) bool {
 func (f *search) tool(dir string, parts []string) {
 	real := f.follow(dir)
 	if real == "" || !f.unseen(real) {
+		f.withhold(real)
 		return
 	}
 	for _, part := range parts {
@@ -315,11 +319,17 @@ func (f *search) tool(dir string, parts []string) {
 // toolchain, or that no list knows and that a program keeps in a home for itself, the
 // programs and libraries.
 func (f *search) show(path string) {
-	if !f.unseen(path) || f.isShown(path) || endsIn(path, secretNames()...) {
+	if !f.unseen(path) {
+		f.withhold(path) // a toolchain beside the homes
+		return
+	}
+	if f.isShown(path) || endsIn(path, secretNames()...) {
 		return
 	}
 	_, err := os.Lstat(filepath.Join(path, "VERSION")) // of Go's archive, which may have the name of a GOPATH
-	i := slices.IndexFunc(f.known, func(t homeTool) bool { return endsIn(path, t.dir) && (t.dir != "go" || err != nil) })
+	i := slices.IndexFunc(f.known, func(t homeTool) bool {
+		return slices.Contains(t.named, path) || endsIn(path, t.dir) && (t.dir != "go" || err != nil)
+	})
 	switch {
 	case i >= 0:
 		f.tool(path, f.known[i].shows)
@@ -337,8 +347,16 @@ func (f *search) show(path string) {
 
 // whole shows a file or directory without the credentials in it.
 func (f *search) whole(path string) {
-	secret := secretNames()
 	f.shown = append(f.shown, path)
+	f.withhold(path)
+}
+
+// withhold notes the credentials in the directory of a toolchain that is not the project's.
+func (f *search) withhold(path string) {
+	if path == "" || below(f.s.o.Root, path) || below(f.s.o.Project, path) {
+		return
+	}
+	f.secrets = append(f.secrets, cachedSecrets(path)...)
 	hide := func(dir, name string) {
 		found, _ := filepath.Glob(filepath.Join(dir, name)) // the patterns are ours; a path that looks like one matches nothing
 		f.secrets = append(f.secrets, found...)
@@ -348,7 +366,7 @@ func (f *search) whole(path string) {
 			hide(dir, name)
 		}
 	}
-	for _, name := range secret {
+	for _, name := range secretNames() {
 		for i, c := range name {
 			if c == '/' && endsIn(path, name[:i]) {
 				hide(path, name[i+1:])
