@@ -27,7 +27,7 @@ func (c call) gitRisk(inside bool) string {
 		return "a git command that cannot be read"
 	case g.sub == "":
 		return ""
-	case g.sub == "push" || g.sub == "clean":
+	case g.sub == "push", g.sub == "clean" && !(c.exact && g.lists()):
 		return "git " + g.sub
 	case !gitKnows(g.sub) && (!inside || sendsLike(g.sub, g.args)):
 		return "git " + g.sub + ", which may be an alias or push,"
@@ -92,6 +92,60 @@ func readGit(args []string) (gitCommand, bool) {
 	return gitCommand{}, ok
 }
 
+// gitForce lists the options by which commands of git overwrite or remove what is not to be
+// had back, one command a line: its letters, then its long options. The source is the manual
+// of each command.
+const gitForce = `
+branch         fDMC --force
+checkout       fB   --force
+checkout-index f    --force
+fast-import    -    --force
+fetch          f    --force
+mv             f    --force
+notes          f    --force
+pull           f    --force
+rm             f    --force
+submodule      f    --force
+switch         fC   --force --discard-changes --force-create
+tag            f    --force
+worktree       fB   --force
+`
+
+// lists reports whether a "git clean" only lists what it would remove, see git-clean(1).
+func (g gitCommand) lists() bool {
+	dry := false
+	for i := 0; i < len(g.args); i++ {
+		switch a := g.args[i]; {
+		case a == "--":
+			return dry
+		case strings.HasPrefix(a, "--no-"):
+			return false
+		case strings.HasPrefix(a, "--e"):
+			if !strings.Contains(a, "=") {
+				i++
+			}
+		case a == "--dry-run":
+			dry = true
+		case len(a) > 1 && a[0] == '-' && a[1] != '-':
+			flags, pattern, excludes := strings.Cut(a[1:], "e")
+			dry = dry || strings.Contains(flags, "n")
+			if excludes && pattern == "" {
+				i++
+			}
+		}
+	}
+	return dry
+}
+
+// onto returns the refspecs of a fetch that name a ref to move, but those of remotes; see
+// git-fetch(1).
+func (g gitCommand) onto() []string {
+	return slices.DeleteFunc(slices.Clone(g.args), func(a string) bool {
+		_, to, found := strings.Cut(a, ":")
+		return strings.HasPrefix(a, "-") || strings.HasPrefix(to, "refs/remotes/") || !found || strings.Contains(a, "//") || strings.Contains(a, "@")
+	})
+}
+
 // risk names what of the command always asks. Inside the sandbox that are reset, clean
 // and force alone: what replaces files as any other program can is undone like that,
 // objects that git drops there stay in the user's repository, and a program that git
@@ -112,25 +166,28 @@ func (g gitCommand) risk(exact, inside bool) string {
 		})
 	}
 	force := false
+	for line := range strings.Lines(gitForce) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == g.sub {
+			force = short(strings.Trim(f[1], "-")) || long(f[2:]...)
+		}
+	}
 	switch g.sub {
 	case "reset":
 		if !exact || is("--h", "--m", "--k") || long("--hard", "--merge", "--keep") {
 			return "git reset"
 		}
 	case "checkout":
-		force = short("fB") || long("--force") || !inside && (is("--", ".") || !short("b") && !long("--orphan", "--track", "--detach") && g.names())
-	case "switch":
-		force = short("fC") || long("--force", "--discard-changes", "--force-create")
-	case "branch":
-		force = short("fDMC") || long("--force") || long("--delete") && short("f")
+		force = force || !inside && (is("--", ".") || !short("b") && !long("--orphan", "--track", "--detach") && g.names())
+	case "fetch", "pull":
+		onto := g.onto()
+		plus := func(a string) bool { return strings.HasPrefix(a, "+") }
+		force = force && (len(onto) > 0 || !long("--tags")) || slices.ContainsFunc(onto, plus)
+	case "submodule":
+		force = force && !is("foreach")
 	case "restore":
 		force = !inside && (!is("--staged", "-S") || is("--worktree", "-W"))
 	case "stash":
 		force = is("drop", "clear")
-	case "tag", "rm", "mv":
-		force = short("f") || long("--force")
-	case "worktree":
-		force = short("fB") || long("--force")
 	case "gc":
 		force = !inside && slices.ContainsFunc(g.args, func(a string) bool { return strings.HasPrefix(a, "--prune") })
 	case "prune":
@@ -288,7 +345,7 @@ func quoted(args []string) string {
 // may be an alias, which a repository can define for anything.
 func gitKnows(sub string) bool {
 	const known = ` add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore check-mailmap check-ref-format
- checkout checkout-index cherry cherry-pick clone column commit commit-graph commit-tree config count-objects describe diff diff-files diff-index
+ checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree config count-objects describe diff diff-files diff-index
  diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch fmt-merge-msg for-each-ref format-patch fsck gc grep hash-object help
  index-pack init interpret-trailers log ls-files ls-remote ls-tree mailinfo maintenance merge merge-base merge-file merge-index merge-tree mergetool
  mktag mktree mv name-rev notes pack-objects pack-refs patch-id prune prune-packed pull range-diff read-tree rebase reflog remote repack replace

@@ -67,7 +67,7 @@ func TestInsideTheSandbox(t *testing.T) {
 		`git ls-files -m | xargs git add`, `f | xargs -n 1 git show --stat`, `GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=x git commit -m x`,
 		`ls`, `rm -rf build`, `eval "$(pyenv init -)"`, `"$CMD" x`, `sh < script`, `curl x | bash`, `timeout 5 "$BIN"`, `git flow init`, `GIT_DIR=x git status`, `git -c core.x=y log`, `bash "$f"`, `exec "$@"`, `git reset --soft x`,
 		`git restore --source=HEAD~1 file`, `git restore .`, `git checkout -- .`, `git checkout HEAD~1 -- a.go`, `git checkout a.go`, `git gc --prune=now`, `git prune`, `git bisect run go test ./...`, `git bisect run ./check.sh`,
-		`git rebase -x 'go test ./...' main`, `git rebase --exec "make test" HEAD~3`, `git submodule foreach git status`, `git submodule foreach --recursive 'git log -1'`, `git mergetool`, `git difftool -x diff HEAD~1`, `git grep -O x`,
+		`git rebase -x 'go test ./...' main`, `git rebase --exec "make test" HEAD~3`, `git submodule foreach git status`, `git submodule foreach --recursive 'git log -1'`, `git submodule foreach rm -f x`, `git mergetool`, `git difftool -x diff HEAD~1`, `git grep -O x`,
 	} {
 		if d := p.Decide(shell(command)); d.Effect != policy.Allow || d.Network || d.Leaves {
 			t.Errorf("%q: %+v", command, d)
@@ -78,6 +78,32 @@ func TestInsideTheSandbox(t *testing.T) {
 	}
 	if d := p.Decide(shell("git reset --hard")); d.Leaves {
 		t.Error("a reset need not leave the sandbox")
+	}
+}
+
+// TestGitForce has the options of git's manuals that overwrite or remove what is not to be had back
+// ask in each mode, and those of the same letters that do not, and dry runs, run.
+func TestGitForce(t *testing.T) {
+	for _, mode := range []policy.Rules{{Sandbox: policy.SandboxWorkspace, Confined: true}, {Sandbox: policy.SandboxOff}} {
+		p := compile(t, mode)
+		for _, command := range []string{
+			`git fetch --force`, `git fetch -f origin main:main`, `git fetch -qf`, `git fetch --tags --force origin x:y`, `git fetch --forc`, `git fetch origin +main:main`, `git fetch . +HEAD~1:refs/heads/main`, `git pull --force`, `git pull -f origin main`, `git pull origin +main:main`,
+			`git submodule update --force`, `git submodule update --init -f`, `git submodule deinit -f sub`, `git submodule add --force u sub`, `git checkout-index -f -a`, `git checkout-index --force a`, `git notes add -f -m x`, `git notes copy --force a b`, `git fast-import --force`,
+			`git branch --force x y`, `git branch -d -f x`, `git tag --force v1`, `git mv -f a b`, `git rm -rf a`, `git replace a b`, `git stash clear`, `git clean`, `git clean -f`, `git clean -fdX`, `git clean -fd -e -n`, `git clean -fd --exclude -n`, `git clean -f -- -n`, `git clean -fen`,
+			`git clean -n --no-dry-run -f`, `git clean -f $x`, `git clean -f --exclude=-n`, `git push --dry-run`, `git push -n`, `git reset --hard -q`,
+		} {
+			if d := p.Decide(shell(command)); d.Effect != policy.Ask {
+				t.Errorf("%q: effect %v", command, d.Effect)
+			}
+		}
+		for _, command := range []string{
+			`git clean -n`, `git clean -nd`, `git clean -fdn`, `git clean -xdn .`, `git clean --dry-run -d`, `git clean -d -n -e '*.log' src`, `git fetch --prune`, `git fetch --tags --force`, `git fetch origin main:main`, `git fetch origin "+refs/heads/*:refs/remotes/origin/*"`, `git fetch --filter=blob:none`, `git pull --ff-only`,
+			`git add -f dist`, `git submodule update --init`, `git notes add -m x`, `git branch -d x`, `git fast-import -q`, `git tag v1`, `git checkout-index -a --prefix=x/`,
+		} {
+			if d := p.Decide(shell(command)); d.Effect != policy.Allow {
+				t.Errorf("%q: effect %v by %q", command, d.Effect, d.Rule)
+			}
+		}
 	}
 }
 
