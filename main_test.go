@@ -318,6 +318,9 @@ func room(pkg string) string {
 	return first
 }
 
+// leaf reports whether a package imports none of Ralph's and may be imported from everywhere.
+func leaf(pkg string) bool { return pkg == "ralph/memory/redact" }
+
 // mayImport says whether a package may import another one of Ralph's: down the
 // ladder main → faces → coordinator → hands, memory and interrupts, or within
 // its own room, where a sub-package never imports its root.
@@ -329,8 +332,12 @@ func mayImport(from, to string) error {
 	switch {
 	case !oka || !okb:
 		return fmt.Errorf("%s → %s: a room that is not in the house", from, to)
+	case leaf(from):
+		return fmt.Errorf("%s → %s: a leaf imports no package of Ralph", from, to)
 	case from == "ralph/workers/agent":
 		return fmt.Errorf("%s → %s: workers/agent imports no package of Ralph", from, to)
+	case leaf(to):
+		return nil
 	case a != b && ra <= rb:
 		return fmt.Errorf("%s → %s: imports only go down", from, to)
 	case to == "ralph/workers/exec" && strings.HasPrefix(from, to+"/"),
@@ -438,14 +445,14 @@ func TestLadderFindsPlantedViolations(t *testing.T) {
 		{"ralph/coordinator", "ralph/repl"}, {"ralph/repl", "ralph/scripts"}, {"ralph/scripts", "ralph"}, {"ralph/memory/durable", "ralph/memory"},
 		{"ralph/workers/tools", "os/exec"}, {"ralph/coordinator", "net/http"}, {"ralph/repl/line", "github.com/charmbracelet/glamour"},
 		{"ralph/workers/exec/supervise", "ralph/workers/exec"}, {"ralph/workers/exec/sandbox", "ralph/workers/exec/supervise"},
-		{"ralph/interrupts", "golang.org/x/sys/unix"}, {"ralph/attic", "ralph/memory"}, {"ralph/scripts", "ralph/workers/model/modeltest"},
+		{"ralph/interrupts", "golang.org/x/sys/unix"}, {"ralph/attic", "ralph/memory"}, {"ralph/memory/redact", "ralph/memory/visible"}, {"ralph/scripts", "ralph/workers/model/modeltest"},
 	}
 	for _, p := range planted {
 		if v := violations([]listed{{ImportPath: p[0], Imports: []string{p[1]}}}); len(v) == 0 {
 			t.Errorf("%s → %s is not noticed", p[0], p[1])
 		}
 	}
-	fine := [][2]string{{"ralph", "ralph/scripts"}, {"ralph/repl", "ralph/coordinator"}, {"ralph/coordinator", "ralph/interrupts"}, {"ralph/memory", "ralph/memory/durable"}}
+	fine := [][2]string{{"ralph/workers/accesspolicy", "ralph/memory/redact"}, {"ralph", "ralph/scripts"}, {"ralph/repl", "ralph/coordinator"}, {"ralph/coordinator", "ralph/interrupts"}, {"ralph/memory", "ralph/memory/durable"}}
 	for _, p := range fine {
 		if v := violations([]listed{{ImportPath: p[0], Imports: []string{p[1]}}}); len(v) != 0 {
 			t.Errorf("%s → %s is refused: %v", p[0], p[1], v)
