@@ -271,7 +271,14 @@ func (s *Sandbox) pathIn(line string, words []int) string {
 	case path == "" || !strings.ContainsAny(path, "/."):
 		return ""
 	case filepath.IsAbs(path):
-		return filepath.Clean(path)
+		path = filepath.Clean(path)
+		s.mu.Lock()
+		own := s.ownHome
+		s.mu.Unlock()
+		if own != nil && below(own.Path, path) {
+			return s.home + strings.TrimPrefix(path, own.Path)
+		}
+		return path
 	}
 	return filepath.Join(s.o.Root, path)
 }

@@ -25,10 +25,8 @@ func (s *Sandbox) environ(temp string, cache *buildcache.Cache, o Call) []string
 		env = append(env, "PATH="+path)
 	}
 	env = append(env, "TMPDIR="+s.tempAsSeen(temp))
+	env = append(env, s.own()...)
 	env = append(env, s.cacheEnviron(cache, s.tempAsSeen(temp), o.Network)...)
-	if config := s.gitConfig(temp); config != "" {
-		env = append(env, "GIT_CONFIG_GLOBAL="+config)
-	}
 	return append(env, gitSettings()...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ralph/workers/git"
+	"ralph/workers/tempdir"
 )
 
 // homeTools lists where toolchains keep themselves and what they have downloaded, one
@@ -202,25 +203,50 @@ func (s *Sandbox) made() map[string]string {
 	return out
 }
 
-// gitConfig puts the user's settings of git into the temp directory, where no mount can
-// show them in the home, and returns their path; "" where one does, or they cannot be.
-func (s *Sandbox) gitConfig(temp string) string {
-	if s.layers().Active("mount namespace") || len(s.homes()) == 0 {
-		return ""
+// makeHome makes a directory that takes the place of the home where no mount can show a home
+// without what is hidden, with links to what a command sees of it and the files that are made
+// for it, and returns the variables that lead tools to it. Commands cannot write to it. Tools that
+// write where they lie into what they build are told their place in the real home.
+func (s *Sandbox) makeHome() (env []string) {
+	if s.home == "" || len(s.homes()) == 0 || s.layers().Active("mount namespace") {
+		return nil
 	}
-	// A command can have put a link there.
-	root, err := os.OpenRoot(temp)
+	dir, err := tempdir.Make(tempBase(s.o.Getenv), plainName(s.o.Agent))
 	if err != nil {
-		return ""
+		return nil // a command then says which of its files it cannot read
 	}
-	defer func() { _ = root.Close() }() // nothing is written by it
-	const name = ".gitconfig"
-	text := s.files()[filepath.Join(s.home, name)] + "[core]\n\texcludesFile = /dev/null\n\tattributesFile = /dev/null\n"
-	_ = root.RemoveAll(name) // WriteFile says it
-	if root.WriteFile(name, []byte(text), 0o600) != nil {
-		return ""
+	s.mu.Lock()
+	s.ownHome = dir
+	s.mu.Unlock()
+	env = []string{"HOME=" + dir.Path}
+	put := func(path string, create func(string) error) {
+		if name, found := strings.CutPrefix(path, s.home+"/"); found {
+			name = filepath.Join(dir.Path, name)
+			_ = os.MkdirAll(filepath.Dir(name), 0o700) // as for the directory
+			_ = create(name)
+		}
 	}
-	return filepath.Join(temp, name)
+	config, set := s.o.Getenv("XDG_CONFIG_HOME"), filepath.Join(s.home, ".config")
+	if filepath.IsAbs(config) {
+		env = append(env, "XDG_CONFIG_HOME="+filepath.Join(dir.Path, ".config"))
+	}
+	for path, text := range s.files() {
+		if filepath.IsAbs(config) && below(config, path) {
+			path = set + strings.TrimPrefix(path, config)
+		}
+		put(path, func(name string) error { return os.WriteFile(name, []byte(text), 0o600) })
+	}
+	shown := slices.Concat(s.tools().shown, s.tools().links, s.named(s.o.Read), s.named(s.o.Write), []string{s.o.Root, s.o.Project})
+	slices.Sort(shown) // what is below a link is there already
+	for _, path := range shown {
+		put(path, func(name string) error { return os.Symlink(path, name) })
+	}
+	for _, tool := range [][2]string{{"GOPATH", "go"}, {"CARGO_HOME", ".cargo"}, {"RUSTUP_HOME", ".rustup"}} {
+		if place := filepath.Join(s.home, tool[1]); s.o.Getenv(tool[0]) == "" && isDir(place) {
+			env = append(env, tool[0]+"="+place)
+		}
+	}
+	return env
 }
 
 // readOwn returns a file of the user's, which may be a link; "" without one.

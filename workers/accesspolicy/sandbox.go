@@ -123,6 +123,7 @@ type Sandbox struct {
 	guards   guards
 	files    func() map[string]string // see made
 	users    func() *git.Location     // see findUsers
+	own      func() []string          // see makeHome; made once
 
 	patrol   patrol
 	watchers sync.WaitGroup
@@ -132,6 +133,7 @@ type Sandbox struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	temp    *tempdir.Dir
+	ownHome *tempdir.Dir // see makeHome
 	closed  bool
 	repo    *git.Location
 	reports map[*exec.Job]*ended
@@ -192,6 +194,7 @@ func Open(o Options) (*Sandbox, error) {
 	s.caches = sync.OnceValue(s.openCaches)
 	s.overlays = sync.OnceValue(s.tryOverlay)
 	s.users = sync.OnceValue(s.findUsers)
+	s.own = sync.OnceValue(s.makeHome)
 	return s, nil
 }
 
@@ -423,6 +426,9 @@ func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.dropCaches()
+	if s.ownHome != nil {
+		err = errors.Join(err, s.ownHome.Remove())
+	}
 	if s.temp != nil {
 		err = errors.Join(err, s.temp.Remove())
 	}

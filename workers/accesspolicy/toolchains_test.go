@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ralph/workers/accesspolicy"
+	rexec "ralph/workers/exec"
 )
 
 // install is a toolchain of another user, laid out as its manual has it.
@@ -194,5 +195,49 @@ func TestProgramsOfThisMachine(t *testing.T) {
 			}
 		}
 		t.Logf("HOME=%s: %d programs", w.env["HOME"], n)
+	}
+}
+
+// TestCargoBuildsWithGit has cargo, whose git reads ~/.gitconfig by itself and follows what that
+// includes, build with a dependency in git, and with what the user has downloaded of it, where a
+// command can only be kept from reading that file, too.
+func TestCargoBuildsWithGit(t *testing.T) {
+	cargo, err := exec.LookPath("cargo")
+	if err != nil {
+		t.Skip("no cargo here")
+	}
+	for _, method := range []string{"", "session"} {
+		t.Run("method "+method, func(t *testing.T) {
+			w := newWorld(t, false)
+			if w.env["RUSTUP_HOME"] = os.Getenv("RUSTUP_HOME"); w.env["RUSTUP_HOME"] == "" && strings.HasSuffix(filepath.Dir(cargo), "/.cargo/bin") {
+				w.env["RUSTUP_HOME"] = filepath.Join(filepath.Dir(cargo), "..", "..", ".rustup")
+			}
+			w.file(filepath.Join(w.home, ".gitconfig"), "[user]\n\tname = Ann\n\temail = ann@example.com\n[include]\n\tpath = more\n[http]\n\textraHeader = s3cret\n")
+			w.file(filepath.Join(w.home, "more"), "[alias]\n\tx = s3cret\n")
+			dep := filepath.Join(filepath.Dir(w.root), "dep")
+			w.file(filepath.Join(dep, "src", "lib.rs"), "pub fn f() {}\n")
+			w.file(filepath.Join(dep, "Cargo.toml"), "[package]\nname = \"dep\"\nversion = \"0.1.0\"\nedition = \"2021\"\n")
+			w.gitIn(dep, "init", "-q")
+			w.gitIn(dep, "add", "-A")
+			w.gitIn(dep, "-c", "commit.gpgSign=false", "commit", "-qm", "x")
+			w.file(filepath.Join(w.root, "src", "main.rs"), "fn main() { dep::f() }\n")
+			w.file(filepath.Join(w.root, "Cargo.toml"), "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ndep = { git = \"file://"+dep+"\" }\n")
+			w.shell("cargo fetch -q", w.root)
+			w.runner = rexec.New(rexec.Options{Init: rexec.Self(), Method: method})
+			defer w.runner.Close(t.Context())
+			st := accesspolicy.Check(w.runner)
+			if st.None() || method == "" && !st.Active("mount namespace") {
+				t.Skip(st)
+			}
+			s, err := accesspolicy.Open(accesspolicy.Options{Proc: w.runner, Root: w.root, Agent: "main", Getenv: func(k string) string { return w.env[k] }, Environ: w.environ()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			w.works(s, "cargo build --offline && target/debug/app && test \"$(git config user.name)\" = Ann")
+			if o := w.run(s, w.root, "cat ~/.gitconfig ~/more '"+w.home+"/.gitconfig' '"+w.home+"/more'", accesspolicy.Call{}); strings.Contains(o.out, "s3cret") {
+				t.Error(o.out)
+			}
+		})
 	}
 }
