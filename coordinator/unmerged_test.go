@@ -44,6 +44,8 @@ func unmerged() []unmergedCase {
 		{"pipe for a file", "rm a.txt && mkfifo a.txt", "test -p a.txt"},
 		{"planted exclude", "mkdir -p .git/info && echo proof >> .git/info/exclude && echo x > proof", "test -s proof"},
 		{"planted excludes file", "git config core.excludesFile $PWD/.git/x && echo proof > .git/x && echo x > proof", "test -s proof"},
+		{"rule of its own", "echo proof > .gitignore && echo x > proof", "test -s proof"},
+		{"rule that hides itself", "mkdir sub && echo '*' > sub/.gitignore && echo x > sub/proof", "test -s sub/proof"},
 		{"assume unchanged", "git update-index --assume-unchanged a.txt && echo proof > a.txt", "grep -q proof a.txt"},
 		{"skip worktree", "git update-index --skip-worktree a.txt && echo proof > a.txt", "grep -q proof a.txt"},
 		{"fsmonitor valid", "git update-index --fsmonitor-valid a.txt; echo proof > a.txt", "grep -q proof a.txt"},

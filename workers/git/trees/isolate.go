@@ -23,7 +23,7 @@ type Recorded struct {
 	// Tree is the tree of Commit.
 	Tree string
 	// LeftOut names what the agent's tree holds beside it, each with the reason;
-	// what git ignores is not among it.
+	// what git ignores by the rules of the work's base is not among it.
 	LeftOut []string
 	// Base and BaseTree are the commit that the work began with and its tree, Changed
 	// the paths that differ from it, relative to the root of the repository. Record
@@ -38,7 +38,7 @@ const releaseTime = time.Minute
 // Isolate records the work of an agent as Commit would, without moving its branch,
 // and makes its tree what a checkout of that commit gives, with a repository that
 // holds nothing of the agent's: everything else is moved to where no command sees
-// it, but for what git ignores. release removes what was written since beside
+// it, but for what git ignores by the rules of the work's base. release removes what was written since beside
 // ignored files and puts the agent's files and repository back; the caller calls
 // it once, after all commands in the tree have ended. When Ralph is killed before,
 // the next Add, Commit or Isolate puts them back.
@@ -105,7 +105,7 @@ func (t *Trees) isolate(ctx context.Context, agent string) (rec Recorded, releas
 	if err != nil {
 		return rec, nil, errors.Join(err, t.reunite(r))
 	}
-	rec.LeftOut = bounded(named(g.leftOut, away))
+	rec.LeftOut = bounded(named(g.leftOut, away, s.hidden))
 	return rec, func(ctx context.Context) error {
 		defer g.remove()
 		// What the commands wrote is nobody's work.
@@ -188,8 +188,8 @@ func (t *Trees) record(ctx context.Context) (rec Recorded, err error) {
 }
 
 // named adds to what was left out of a commit what was moved away and is not named
-// there.
-func named(leftOut, away []string) []string {
+// there; hidden is what of it git ignored.
+func named(leftOut, away []string, hidden map[string]bool) []string {
 	list := slices.Clone(leftOut)
 	for _, name := range away {
 		known := func(l string) bool {
@@ -197,7 +197,11 @@ func named(leftOut, away []string) []string {
 			return ok && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, " ("))
 		}
 		if !slices.ContainsFunc(leftOut, known) {
-			list = append(list, reason(name, whyDiffers))
+			why := whyDiffers
+			if among(hidden, name) {
+				why = whyNewRule
+			}
+			list = append(list, reason(name, why))
 		}
 	}
 	slices.Sort(list)

@@ -160,3 +160,59 @@ func TestIsolateIsUndoneAfterAKill(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 }
+
+// TestNewRulesHideNothing has an agent ignore by rules of its own what its work needs, in each place
+// that gitignore(5) names: while its tree is isolated that is away and named, and what the rules
+// of the base ignore is there.
+func TestNewRulesHideNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, away, there string }{
+		"a name":               {"echo b.val >> .gitignore; echo 1 > b.val", "b.val", ""},
+		"a file that hides":    {"mkdir -p sub; printf '*\\n' > sub/.gitignore; echo 1 > sub/b.val", "sub", ""},
+		"a directory":          {"echo gen/ >> .gitignore; mkdir -p gen/deep; echo 1 > gen/deep/b.val", "gen", ""},
+		"beside what was":      {"echo 'dir/*.val' >> .gitignore; echo 1 > dir/b.val; echo 1 > dir/x.log", "dir/b.val", "dir/x.log"},
+		"only what was, in it": {"mkdir -p out; echo 1 > out/x.log; echo new >> .gitignore", "", "out/x.log"},
+		"both, in it":          {"echo out/ >> .gitignore; mkdir -p out; echo 1 > out/x.log; echo 1 > out/b.val", "out/b.val", "out/x.log"},
+		"exclude":              {"echo b.val >> .git/info/exclude; echo 1 > b.val; git config core.excludesFile .git/more; echo c.val > .git/more; echo 1 > c.val", "", "b.val"},
+		"dependencies":         {"printf 'node_modules/\\n*.val\\n' >> .gitignore; mkdir -p node_modules/x web/node_modules; echo 1 > node_modules/x/i; echo 1 > web/node_modules/i; echo 1 > b.val", "b.val", "node_modules/x/i web/node_modules/i"},
+		"a rule taken back":    {"printf '!*.log\\n' > .gitignore; echo 1 > y.log", "", "y.log"},
+		"committed":            {"echo b.val > .gitignore; echo 1 > b.val; git add -A; git -c user.name=x -c user.email=x commit -qm x", "b.val", ""},
+		"whitelist":            {"printf '*\\n!*/\\n!*.txt\\n' > .gitignore; mkdir -p gen; echo 1 > gen/b.val; echo 1 > gen/b.txt", "gen/b.val", "gen/b.txt"},
+		"ignored as before":    {"mkdir -p ignored; echo 1 > ignored/b.val; echo 1 > b.log", "", "ignored/b.val b.log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newRepo(t)
+			w.write(".gitignore", "ignored/\n*.log\n")
+			w.write("dir/c.txt", "c\n")
+			w.commitAll("base")
+			tr := w.trees()
+			tree := w.add(tr, "x")
+			w.sh(tree.Dir, c.script)
+			before := listing(t, tree.Dir)
+			rec, release, err := tr.Isolate(t.Context(), "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range strings.Fields(c.there) {
+				if _, err := os.Lstat(filepath.Join(tree.Dir, path)); err != nil {
+					t.Error(err)
+				}
+			}
+			if c.away != "" {
+				if _, err := os.Lstat(filepath.Join(tree.Dir, c.away)); err == nil {
+					t.Errorf("%s is seen", c.away)
+				}
+				if left := strings.Join(rec.LeftOut, "\n"); !strings.Contains(left, c.away) || !strings.Contains(left, "ignored by a rule") {
+					t.Errorf("left out: %q", left)
+				}
+			} else if len(rec.LeftOut) > 0 {
+				t.Errorf("left out: %q", rec.LeftOut)
+			}
+			if err := release(); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "the tree after it", listing(t, tree.Dir), before)
+		})
+	}
+}

@@ -89,6 +89,7 @@ const (
 	whyModule  = "the submodule has no commit of it"
 	whyOutside = "a link that leads out of the tree"
 	whyIgnored = "ignored"
+	whyNewRule = "ignored by a rule that the work added; `git add -f` keeps it"
 	whyDiffers = "not as a commit gives it"
 	whyRefused = "git refuses it: " // with the identifier of git-fsck(1)
 )

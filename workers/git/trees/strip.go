@@ -35,7 +35,8 @@ type stripping struct {
 	filled  time.Time // when files were checked out first; zero where that is not known
 	all     map[string]entry
 	parents map[string]bool // directories of entries
-	ignored map[string]bool // as git lists them, without a slash
+	hidden  map[string]bool // what git ignores, as it lists it, without a slash
+	ignored map[string]bool // what of hidden stays, see ignoredAt
 	above   map[string]bool // directories of ignored files
 	extra   []string
 	doubted map[string]bool // entries whose file may differ
@@ -122,7 +123,7 @@ func renameAny(from, to string) error {
 // survey finds what is in the tree and not in the index, and the entries of the
 // index that may differ from their files.
 func (s *stripping) survey(ctx context.Context) (err error) {
-	s.extra, s.doubted, s.parents, s.ignored, s.above = nil, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	s.extra, s.doubted, s.parents, s.hidden, s.ignored, s.above = nil, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	if s.all, err = entries(ctx, s.p, s.index, nil); err != nil {
 		return err
 	}
@@ -143,6 +144,13 @@ func (s *stripping) survey(ctx context.Context) (err error) {
 		return err
 	}
 	for _, name := range fields(out) {
+		s.hidden[strings.TrimSuffix(name, "/")] = true
+	}
+	before, err := s.t.ignoredAt(ctx, s.r, s.r.Base, fields(out))
+	if err != nil {
+		return err
+	}
+	for _, name := range before {
 		name = strings.TrimSuffix(name, "/")
 		s.ignored[name] = true
 		upward(name, s.above)
@@ -199,7 +207,7 @@ func (s *stripping) walk(dir string) error {
 			if err := s.walk(name); err != nil {
 				return err
 			}
-		case s.ignores(name) && !s.t.own(name):
+		case among(s.ignored, name) && !s.t.own(name):
 		default:
 			s.extra = append(s.extra, name)
 		}
@@ -213,10 +221,10 @@ func (s *stripping) linked(name string) bool {
 	return err == nil && slices.ContainsFunc(s.r.Links, func(l link) bool { return string(l.Path) == name && string(l.Target) == target })
 }
 
-// ignores reports whether git ignores a path.
-func (s *stripping) ignores(name string) bool {
+// among reports whether a path, or a directory above it, is in a set.
+func among(set map[string]bool, name string) bool {
 	for ; name != "."; name = path.Dir(name) {
-		if s.ignored[name] {
+		if set[name] {
 			return true
 		}
 	}
