@@ -19,9 +19,9 @@ type shape struct {
 	exact  bool // no more than least
 }
 
-// shapes returns those of shapes.txt by their first byte.
-var shapes = sync.OnceValue(func() [256][]shape {
-	var out [256][]shape
+// shapes returns those of shapes.txt by their first byte; nobody writes into it.
+var shapes = sync.OnceValue(func() *[256][]shape {
+	out := new([256][]shape)
 	for line := range strings.Lines(shapesText) {
 		f := strings.Fields(line)
 		if len(f) < 3 || f[0] == "#" {
