@@ -46,6 +46,7 @@ type writeLog struct {
 	live   map[int]func()   // read what commands that run have written
 	begun  int              // commands that have begun, and the last key of live
 	recent map[string]*look // written by those, which have not ended
+	early  map[string]*look // those of recent whose ends are looked for
 	looker *time.Timer      // nil when nothing is looked for
 	out    *os.File
 	lines  *bufio.Writer // to out
@@ -92,7 +93,7 @@ func newWriteLog(root, dir string) *writeLog {
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		root = real
 	}
-	l := &writeLog{root: root, paths: map[string]*written{}, recent: map[string]*look{}, live: map[int]func(){}}
+	l := &writeLog{root: root, paths: map[string]*written{}, recent: map[string]*look{}, early: map[string]*look{}, live: map[int]func(){}}
 	if dir != "" {
 		l.file = filepath.Join(dir, writesFile)
 	}
@@ -290,6 +291,7 @@ func (l *writeLog) settle() {
 		}
 	}
 	clear(l.recent)
+	clear(l.early)
 }
 
 // watchEnds looks again and again for the ends of writes whose commands run, so that they
@@ -310,19 +312,20 @@ func (l *writeLog) lookForEnds() {
 		at   time.Time // when the file had last changed
 	}
 	var list []stamped
-	more := false
+	now := time.Now()
 	l.mu.Lock()
 	l.looker = nil
-	for p, k := range l.recent {
-		if l.paths[p] == nil || k.wait > lastLook {
-			continue
-		}
-		more = true
-		if !time.Now().Before(k.due) {
+	for p, k := range l.early {
+		switch {
+		case now.Before(k.due):
+		case k.wait > lastLook || l.paths[p] == nil:
+			delete(l.early, p)
+		default:
 			at := l.changed(p) // before the stamp, which then is not older
 			list = append(list, stamped{p, k, l.stamp(p), at})
 		}
 	}
+	more := len(l.early) > 0
 	reads := slices.Collect(maps.Values(l.live))
 	l.mu.Unlock()
 	for _, read := range reads {
@@ -361,7 +364,8 @@ func (l *writeLog) Wrote(list []sandbox.Write) {
 	for _, w := range list {
 		if p, ok := l.name(w.Path); ok {
 			l.note(p, w)
-			l.recent[p] = &look{from: w.Before, seen: *l.stamp(p), wait: shortWrite, due: time.Now().Add(shortWrite)}
+			k := &look{from: w.Before, seen: *l.stamp(p), wait: shortWrite, due: time.Now().Add(shortWrite)}
+			l.recent[p], l.early[p] = k, k
 			l.watchEnds()
 		}
 	}

@@ -52,8 +52,8 @@ func Why(class string) string {
 
 // Name is a file or directory that acts, with all that is below it.
 type Name struct {
-	// Path has one or more names, folded by Fold and separated by slashes. The first may
-	// be a pattern of path.Match.
+	// Path has one or more names, folded by Fold and separated by slashes. One that begins
+	// with an asterisk is a single name, and stands for all that end in what follows.
 	Path string
 	// Class is one of Classes.
 	Class string
@@ -91,20 +91,26 @@ func (r Rules) Match(rel string) (Name, bool) {
 		}
 	}
 	for i := range parts {
-		rest := ""
-		for _, n := range slices.Concat(all().first[parts[i]], all().pattern) {
-			if n.Root && i > 0 && !slices.Contains(r.Roots, strings.Join(parts[:i], "/")) || i > free && !n.Repo || slices.Contains(r.Allow, n.Class) {
-				continue
-			}
-			if n.Path == parts[i] {
+		acts := func(n Name) bool {
+			return (!n.Root || i == 0 || slices.Contains(r.Roots, strings.Join(parts[:i], "/"))) && (i <= free || n.Repo) && !slices.Contains(r.Allow, n.Class)
+		}
+		if n, ok := byEnd(parts[i]); ok && acts(n) {
+			return n, true
+		}
+		for _, n := range all().first[parts[i]] {
+			if acts(n) && (n.Path == parts[i] || strings.HasPrefix(strings.Join(parts[i:], "/")+"/", n.Path+"/")) {
 				return n, true
 			}
-			if rest == "" {
-				rest = strings.Join(parts[i:], "/")
-			}
-			if matched, _ := path.Match(n.Path, parts[i]); matched || strings.HasPrefix(rest+"/", n.Path+"/") {
-				return n, true
-			}
+		}
+	}
+	return Name{}, false
+}
+
+// byEnd returns the pattern that a folded name matches.
+func byEnd(name string) (Name, bool) {
+	for _, n := range all().pattern {
+		if strings.HasSuffix(name, n.Path[1:]) {
+			return n, true
 		}
 	}
 	return Name{}, false
@@ -113,10 +119,8 @@ func (r Rules) Match(rel string) (Name, bool) {
 // Candidate reports whether the path of some name ends in a name.
 func Candidate(name string) bool {
 	name = Fold(name)
-	return all().last[name] || slices.ContainsFunc(all().pattern, func(n Name) bool {
-		matched, _ := path.Match(n.Path, name) // the patterns are good
-		return matched
-	})
+	_, found := byEnd(name)
+	return found || all().last[name]
 }
 
 // HookNames returns the names of git's hooks in a directory of them.
@@ -188,6 +192,9 @@ func FoldPath(rel string) string { return strings.Join(folded(rel), "/") }
 // case is dropped, and so are the code points that HFS+ and the casefold of ext4
 // and f2fs ignore, and the dots and spaces that Windows cuts from the end.
 func Fold(name string) string {
+	if plain(name) {
+		return name
+	}
 	name = strings.Map(func(r rune) rune {
 		switch {
 		case r < 0x80:
@@ -202,4 +209,14 @@ func Fold(name string) string {
 		name = cut
 	}
 	return strings.ToLower(strings.ToUpper(name))
+}
+
+// plain reports whether a name is one that Fold returns as it is; most are.
+func plain(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c >= 0x80 || 'A' <= c && c <= 'Z' {
+			return false
+		}
+	}
+	return !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ")
 }

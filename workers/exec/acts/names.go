@@ -15,7 +15,7 @@ type table struct {
 	list    []Name
 	first   map[string][]Name
 	last    map[string]bool
-	pattern []Name // with a * in the first part
+	pattern []Name // those with an asterisk
 }
 
 var all = sync.OnceValue(func() table {
@@ -24,9 +24,10 @@ var all = sync.OnceValue(func() table {
 		for _, p := range strings.Fields(paths) {
 			n.Path = p
 			t.list = append(t.list, n)
-			if first, _, _ := strings.Cut(p, "/"); strings.Contains(first, "*") {
+			if strings.HasPrefix(p, "*") {
 				t.pattern = append(t.pattern, n)
 			} else {
+				first, _, _ := strings.Cut(p, "/")
 				t.first[first] = append(t.first[first], n)
 				t.last[path.Base(p)] = true
 			}

@@ -47,7 +47,7 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 			return c, false
 		}
 	case changesOwner:
-		m.last = owner{}
+		clear(m.owners) // one thread can change others
 		return c, false
 	case makesOpen:
 		c.flags, c.mode = arg(call.flags), uint32(n.args[call.mode])
@@ -82,7 +82,19 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 			return c, false
 		}
 	}
+	if c.op == makesDir && c.paths[0].exists() {
+		return c, false // the kernel says so; package managers make each directory many times
+	}
 	return c, m.adopt(proc, int(c.thread))
+}
+
+// exists reports whether there is something at a path.
+func (n named) exists() bool {
+	dir := n.dir
+	if dir < 0 {
+		dir = unix.AT_FDCWD
+	}
+	return unix.Faccessat(dir, n.name, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
 // opens reports whether the call opens a file.
@@ -135,16 +147,19 @@ func ownFile(name string) string {
 // it could read them.
 func (m *Maker) adopt(proc, thread int) bool {
 	now := time.Now()
-	if m.last.task == thread && now.Sub(m.last.read) < ownerTime {
-		return true
+	o, known := m.owners[thread]
+	if !known || now.Sub(o.read) >= ownerTime {
+		s := statusOf(proc, thread)
+		if !s.whole {
+			return false
+		}
+		if len(m.owners) == maxOwners {
+			clear(m.owners)
+		}
+		s.owner.read = now
+		o, m.owners[thread] = s.owner, s.owner
 	}
-	m.last = owner{}
-	s := statusOf(proc, thread)
-	if !s.whole {
-		return false
-	}
-	s.owner.task, s.owner.read = thread, now
-	m.become(s.owner)
+	m.become(o)
 	return true
 }
 

@@ -29,7 +29,8 @@ type Maker struct {
 	undone  func(left []string)
 	updates updates
 	work    chan func()
-	last    owner
+	owners  map[int]owner // of the threads that called last
+	last    owner         // whose files the thread makes
 	shared  shared
 	diag    int               // lists the sockets of the command's network; -1 for none
 	foreign func(path string) // see NewMaker
@@ -37,14 +38,16 @@ type Maker struct {
 
 // owner is for whom a file is made, and with which mask.
 type owner struct {
-	task            int // the number of the thread
 	read            time.Time
 	umask, uid, gid int
 }
 
-// ownerTime is how long the owner of a thread is taken to be the same. Calls that change it
-// are notified; a number is not given to another thread so soon.
-const ownerTime = 3 * time.Millisecond
+const (
+	// ownerTime is how long the owner of a thread is taken to be the same. Calls that change
+	// it are notified; a number is not given to another thread so soon.
+	ownerTime = 3 * time.Millisecond
+	maxOwners = 64 // of which are remembered
+)
 
 // NewMaker starts the thread of a Maker with the mounts of the calling thread, which has
 // called Enter and not yet RestrictWatched. refused is called with each path that was not
@@ -60,7 +63,7 @@ func (l Layout) NewMaker(refused func(path string, n acts.Name), undone func(lef
 		return nil, fault("open", "mount namespace", err)
 	}
 	defer func() { _ = unix.Close(mounts) }()
-	m := &Maker{refused: refused, undone: undone, foreign: foreign, work: make(chan func()), diag: -1}
+	m := &Maker{refused: refused, undone: undone, foreign: foreign, work: make(chan func()), owners: map[int]owner{}, diag: -1}
 	if l.Guarded() {
 		m.guard, m.around = *l.Guard, l.around()
 		for _, p := range l.Places {
