@@ -47,6 +47,47 @@ func TestMemoryOfAll(t *testing.T) {
 	}
 }
 
+// TestMemoryOfFiles has commands use memory that no process has mapped, where nothing but
+// Ralph looks at them.
+func TestMemoryOfFiles(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("no python3")
+	}
+	for name, script := range map[string]string{
+		"memfd":    "import os, time\nf = os.memfd_create('x')\nfor i in range(600): os.write(f, bytes(1 << 20))\ntime.sleep(100)",
+		"/dev/shm": "import time\nf = open('/dev/shm/x', 'wb', 0)\nfor i in range(600): f.write(bytes(1 << 20))\ntime.sleep(100)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(t)
+			r.Bound(Bounds{Memory: 300 << 20})
+			r.group.close()
+			y := newYard(t)
+			res, err := r.Run(t.Context(), Spec{Argv: []string{"python3", "-c", script}, Dir: filepath.Join(y.base, "proj"), Env: y.env, Confine: &y.held, Timeout: time.Minute})
+			if err != nil || res.Limit != KeyMemory || res.TimedOut {
+				t.Errorf("%v %q %v %s", err, res.Limit, res.TimedOut, res.Stdout.Head)
+			}
+		})
+	}
+}
+
+// TestSegments has a command make segments of System V's shared memory, which nobody sees
+// while no process has them attached: none is larger than the system's number of them bounds.
+func TestSegments(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("no python3")
+	}
+	const script = `import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmget.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_int]
+for size in 56, 65536, 65537, 1 << 30, 1 << 32, (1 << 32) + 1:
+    print(size, libc.shmget(0, size, 0o1600) >= 0 or ctypes.get_errno())`
+	y := newYard(t)
+	res, err := newRunner(t).Run(t.Context(), Spec{Argv: []string{"python3", "-c", script}, Dir: filepath.Join(y.base, "proj"), Env: y.env, Confine: &y.held, Timeout: time.Minute})
+	if want := "56 True\n65536 True\n65537 28\n1073741824 28\n4294967296 28\n4294967297 28\n"; err != nil || string(res.Stdout.Head) != want {
+		t.Errorf("%v %s", err, res.Stdout.Head)
+	}
+}
+
 // TestMemoryOfAllInAGroup has commands use memory together that no process uses by itself:
 // files in memory, and pipes. The kernel ends the largest process, and the group goes with
 // the Runner.

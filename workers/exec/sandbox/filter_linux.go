@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The offsets in what the kernel shows a filter of a call. Only the low half of an
-// argument is compared: it comes first on both machines that are supported, and
-// the kernel uses no more of the arguments that are compared.
+// The offsets in what the kernel shows a filter of a call. The low half of an argument comes
+// first on both machines that are supported. The kernel uses no more of the arguments that
+// are compared, but for the size of a segment.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -87,6 +87,7 @@ func filter(noInternet, noLocal bool, spared int, calls map[int]watchedCall) pro
 		}
 	}
 	f.setuid()
+	f.segments()
 	_, supervised := calls[unix.SYS_CONNECT]
 	f.sockets(noInternet, noLocal, supervised)
 	f.notify(calls)
@@ -124,6 +125,21 @@ func (f *program) setuid() {
 		f.end(refuse(syscall.EPERM))
 		f.load(offNumber)
 	}
+}
+
+// maxSegment is how many bytes a segment of System V's shared memory has. Nobody sees the memory
+// of one that no process has attached; the kernel makes at most 4,096 of them, see shmget(2).
+const maxSegment = 64 << 10
+
+// segments refuses larger segments of shared memory, with the error of a full system.
+func (f *program) segments() {
+	f.call(unix.SYS_SHMGET, 6)
+	f.load(offArgs + argument + argument/2)
+	f.equal(0, 0, 2)
+	f.load(offArgs + argument)
+	f.add(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, 0, 1, maxSegment)
+	f.end(refuse(syscall.ENOSPC))
+	f.load(offNumber)
 }
 
 // notifiedCalls returns the calls that a listener is notified of: those that name a file to

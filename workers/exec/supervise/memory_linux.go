@@ -15,10 +15,12 @@ func endFirst(pid string) {
 }
 
 // Memory returns the bytes of memory that the processes of each group use for themselves:
-// anonymous memory and shared memory that they have mapped, of which what several of them
-// share counts for each.
+// anonymous memory, and of shared memory what they have mapped or, where that is more, what
+// the files hold that memfd_create(2) made and they have open, and those in a /dev/shm of
+// their own. What several processes have mapped counts for each. Files that no process has
+// open any more, as in a message between sockets, are not seen.
 func Memory(groups []Group) []int64 {
-	out := make([]int64, len(groups))
+	uses := make([]memoryUse, len(groups))
 	spaces, tags := map[uint64]int{}, map[uint64]int{}
 	for i, g := range groups {
 		switch g := g.(type) {
@@ -28,31 +30,70 @@ func Memory(groups []Group) []int64 {
 			tags[g.tag.n] = i
 		}
 	}
+	var own unix.Stat_t
+	_ = unix.Stat("/dev/shm", &own) // where there is none, no command has another
 	for _, pid := range pids() {
 		i, found := spaces[pidNamespace(strconv.Itoa(pid))]
 		if !found && len(tags) > 0 {
 			i, found = tags[limitTag(pid)]
 		}
 		if found {
-			out[i] += memoryOf(pid)
+			uses[i].add("/proc/"+strconv.Itoa(pid), own.Dev)
 		}
+	}
+	out := make([]int64, len(groups))
+	for i, u := range uses {
+		out[i] = u.anonymous + max(u.mapped, u.filed)
 	}
 	return out
 }
 
-// memoryOf returns the bytes that one process uses, of proc_pid_status(5).
-func memoryOf(pid int) (bytes int64) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return 0 // it has ended
-	}
+// memoryUse is what the processes of a group use, in bytes.
+type memoryUse struct {
+	anonymous, mapped, filed int64
+	seen                     map[inode]bool // files and file systems that are in filed
+}
+
+type inode struct{ dev, ino uint64 }
+
+// add adds what a process uses, of proc_pid_status(5); dir is its directory in /proc, shm
+// the device of the caller's /dev/shm. Of a process that has ended nothing is added.
+func (u *memoryUse) add(dir string, shm uint64) {
+	text, _ := os.ReadFile(dir + "/status")
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) == 3 && (f[0] == "RssAnon:" || f[0] == "RssShmem:") {
 			n, _ := strconv.ParseInt(f[1], 10, 64) // the kernel writes numbers
-			bytes += n << 10
+			if f[0] == "RssAnon:" {
+				u.anonymous += n << 10
+			} else {
+				u.mapped += n << 10
+			}
 		}
 	}
-	return bytes
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if unix.Stat(dir+"/root/dev/shm", &st) == nil && st.Dev != shm && u.first(inode{dev: st.Dev}) && unix.Statfs(dir+"/root/dev/shm", &fs) == nil {
+		u.filed += int64(fs.Blocks-fs.Bfree) * fs.Bsize
+	}
+	open, _ := os.ReadDir(dir + "/fd")
+	for _, d := range open {
+		path := dir + "/fd/" + d.Name()
+		if name, err := os.Readlink(path); err == nil && strings.HasPrefix(name, "/memfd:") && unix.Stat(path, &st) == nil && u.first(inode{st.Dev, st.Ino}) {
+			u.filed += st.Blocks * 512
+		}
+	}
+}
+
+// first reports whether a file is not in filed yet.
+func (u *memoryUse) first(f inode) bool {
+	if u.seen[f] {
+		return false
+	}
+	if u.seen == nil {
+		u.seen = map[inode]bool{}
+	}
+	u.seen[f] = true
+	return true
 }
 
 // HalfOfMemory returns half of the memory that this process may use: of the machine's, or of
