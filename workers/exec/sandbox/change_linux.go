@@ -46,7 +46,6 @@ func (c *creation) find() (p resolved, f int, o outcome, ok bool) {
 			return c.opened(fd)
 		}
 		p, ok = c.locate(at)
-		c.begins(p)
 		if c.op != changesMode {
 			c.update.opens(p, c.thread)
 		}

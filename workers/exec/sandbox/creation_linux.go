@@ -42,10 +42,6 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 	switch call.makes {
 	case makesNothing:
 		return c, false
-	case removes:
-		if c.update == nil {
-			return c, false
-		}
 	case changesOwner:
 		clear(m.owners) // one thread can change others
 		return c, false
@@ -75,6 +71,12 @@ func (m *Maker) read(n *notification, call watchedCall, proc int) (c *creation, 
 		}
 	}
 	if c.opens() && (c.flags&opensToWrite == 0 || c.flags&unix.O_PATH != 0) {
+		return c, false
+	}
+	if c.update == nil {
+		c.update = m.updates.begin(proc, n.pid)
+	}
+	if c.op == removes && c.update == nil {
 		return c, false
 	}
 	for i, p := range call.paths {

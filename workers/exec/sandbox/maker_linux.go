@@ -94,6 +94,7 @@ func (m *Maker) Close() {
 	if m == nil {
 		return
 	}
+	m.do(m.updates.close)
 	close(m.work)
 	if m.diag >= 0 {
 		_ = unix.Close(m.diag) // nothing was written
@@ -179,9 +180,6 @@ func (c *creation) make() outcome {
 	defer p.close()
 	if ok && c.refuse(p, c.op == makesSymlink) {
 		return failed(unix.EACCES)
-	}
-	if c.op != removes {
-		c.begins(p)
 	}
 	c.update.touches(p, false)
 	if !ok || c.op == removes {
@@ -290,14 +288,6 @@ func (c *creation) move() outcome {
 	err := unix.Renameat2(from.fd, from.base, to.fd, to.base, uint(c.flags))
 	c.update.madeAt(to, err)
 	return failed(err)
-}
-
-// begins begins an update where a call changes a git directory, unless there is one.
-func (c *creation) begins(p resolved) {
-	ofGit := p.own && strings.Contains(p.path, "/.git/") && !strings.Contains(p.path, "/objects/") || p.base == ".git" || strings.HasSuffix(p.base, ".lock")
-	if c.update == nil && ofGit && c.op != changesMode && c.op != changesLength {
-		c.update = c.m.updates.begin(c.proc, c.thread)
-	}
 }
 
 // ofRefused reports whether a call changes the tree or a git directory, after the update that

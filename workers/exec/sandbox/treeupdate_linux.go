@@ -12,7 +12,7 @@ import (
 )
 
 // treeUpdate is what a command of git, with all processes that it starts, changes from the
-// first file that one of them makes in a git directory, mostly a lock. When it is
+// first change that a process by a name of git's makes. When it is
 // to change a name that the Guard has, all that it changed is taken back, in the work tree
 // and in the git directory, and every further change of it is refused: git itself would go on
 // without the name, and leave the rest half done.
@@ -70,6 +70,7 @@ type updates struct {
 	list []*treeUpdate
 	of   map[uint32]*treeUpdate // by thread, nil for no part of one; as long as list is the same
 	left int                    // descriptors that files may still have, set by the first begin
+	comm map[uint32]int         // descriptors of the names that threads have, by thread
 }
 
 // descriptors returns how many descriptors files may have: half of what the process may open.
@@ -81,15 +82,12 @@ func descriptors() int {
 	return int(min(limit.Cur, 1<<20)) / 2
 }
 
-// begin begins the update of a thread's outermost process of git, unless there is one.
+// begin begins the update of a thread's outermost process of git, where it is one of git's.
 func (u *updates) begin(proc int, thread uint32) *treeUpdate {
-	if t := u.at(proc, thread); t != nil {
-		return t
-	}
-	at := statusOf(proc, int(thread))
-	if !strings.HasPrefix(at.name, "git") {
+	if !u.isGit(proc, thread) {
 		return nil
 	}
+	at := statusOf(proc, int(thread))
 	for range maxGenerations {
 		up := statusOf(proc, at.parent)
 		if !strings.HasPrefix(up.name, "git") {
@@ -107,6 +105,37 @@ func (u *updates) begin(proc int, thread uint32) *treeUpdate {
 	t := &treeUpdate{holder: fd, pid: at.process, paths: map[string]*earlier{}, writing: map[uint32]*earlier{}, left: &u.left}
 	u.list, u.of = append(u.list, t), nil
 	return t
+}
+
+// isGit reports whether a thread runs a program by a name of git's.
+func (u *updates) isGit(proc int, thread uint32) bool {
+	var name [3]byte
+	fd, known := u.comm[thread]
+	if known {
+		if n, err := unix.Pread(fd, name[:], 0); err == nil {
+			return string(name[:n]) == "git"
+		}
+		_ = unix.Close(fd) // it is gone, and another has its number
+		delete(u.comm, thread)
+	}
+	fd, err := unix.Openat(proc, strconv.Itoa(int(thread))+"/comm", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false // it is gone
+	}
+	if u.comm == nil || len(u.comm) == maxOwners {
+		u.close()
+	}
+	u.comm[thread] = fd
+	n, _ := unix.Pread(fd, name[:], 0) // as above
+	return string(name[:max(n, 0)]) == "git"
+}
+
+// close closes the descriptors of isGit.
+func (u *updates) close() {
+	for _, fd := range u.comm {
+		_ = unix.Close(fd) // only read
+	}
+	u.comm = map[uint32]int{}
 }
 
 // maxGenerations bounds how far a process is from the command of git that it belongs to.
