@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 
 	"ralph/coordinator/policy"
-	"ralph/workers/exec/acts"
+	"ralph/workers/git/publish"
 	"ralph/workers/git/trees"
 )
 
@@ -15,15 +15,7 @@ func (c *Coordinator) refuses(p trees.Proposed) string {
 		return ""
 	}
 	name, inside := c.inProject(p.Path)
-	why, class := "", ""
-	switch n, ok := (acts.Rules{}).Match(p.Path); {
-	case p.Repository != "":
-		why, class = "makes "+p.Repository+" a git repository, or is part of one", acts.Git
-	case inside:
-		why, class = c.station.cage.Taken(name, p.Link != "")
-	case ok:
-		why, class = acts.Why(n.Class), n.Class
-	}
+	why, class := c.station.cage.Taken(publish.Change{Root: c.loc.Root, Path: p.Path, Repository: p.Repository, Link: p.Link != "", Exists: p.Exists})
 	if why == "" {
 		return ""
 	}

@@ -79,19 +79,14 @@ type Request struct {
 // acts returns the class of names that act for rules: git and hooks are theirs only where
 // there is a file already.
 func (r Request) acts() string {
-	if (r.Acts == acts.Git || r.Acts == acts.Hook) && !r.Exists {
+	if r.Opening() == "" {
 		return ""
 	}
 	return r.Acts
 }
 
 // Opening returns the rule that allows the request for what it acts as, "" where none does.
-func (r Request) Opening() string {
-	if class := r.acts(); class != "" {
-		return fmt.Sprintf("--allow 'acts == %q' allows it", class)
-	}
-	return ""
-}
+func (r Request) Opening() string { return acts.Opening(r.Acts, r.Exists) }
 
 // Decision is the answer with what led to it.
 type Decision struct {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"ralph/workers/exec/acts"
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 	"ralph/workers/git/publish"
@@ -32,7 +33,7 @@ const maxLayers = 8
 // user's own directory for Ralph's state, in the project's, or in memory.
 func (s *Sandbox) historyOptions(loc git.Location) publish.Options {
 	name := "history-" + hashed(s.o.Project)
-	o := publish.Options{Proc: s.o.Own, Git: loc, Root: s.o.Root}
+	o := publish.Options{Proc: s.o.Own, Git: loc, Root: s.o.Root, Refuse: s.refuses, Aside: filepath.Join(s.o.Project, ".ralph", "quarantine")}
 	if s.o.State != "" {
 		o.Records = filepath.Join(s.o.State, "history", name)
 		o.Dirs = append(o.Dirs, o.Records)
@@ -139,7 +140,7 @@ func prefixed(in string, lines []string) []string {
 }
 
 // layer gives a foreground command layers in place of the read-only repositories.
-func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy) (layers, []string, error) {
+func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy, o Call) (layers, []string, error) {
 	if c == nil || s.o.ReadOnly || !s.overlaid() {
 		return nil, nil, nil
 	}
@@ -158,7 +159,7 @@ func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy) (layers, []strin
 		if own == nil || loc.CommonDir != own.CommonDir {
 			in = "in " + s.rel(loc.Root) + ": "
 		}
-		cmd, rep, err := h.layers.Begin(ctx)
+		cmd, rep, err := h.layers.Begin(ctx, publish.Grant{Acts: o.Acts, Network: o.Network, Guarded: c.Guard != nil})
 		told = append(told, prefixed(in, rep.Lines())...)
 		if err != nil && in == "" && !errors.Is(err, publish.ErrReadOnly) {
 			return nil, told, err
@@ -174,6 +175,19 @@ func (s *Sandbox) layer(ctx context.Context, c *sandbox.Policy) (layers, []strin
 		c.Hide = append(c.Hide, h.layers.Dir())
 	}
 	return all, told, nil
+}
+
+// refuses returns why a change of the repository by objects alone is not taken over.
+func (s *Sandbox) refuses(c publish.Change, g publish.Grant) string {
+	why, class := s.Taken(c)
+	rule := acts.Opening(class, c.Exists)
+	switch {
+	case why == "" || rule != "" && slices.Contains(g.Acts, class):
+		return ""
+	case rule != "":
+		why += "; " + rule
+	}
+	return why
 }
 
 // Recover finishes what commands wrote into the user's repositories when the last

@@ -11,6 +11,7 @@ import (
 	"ralph/workers/exec/acts"
 	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
+	"ralph/workers/git/publish"
 )
 
 // confinement says what one command may write, and what it does not see.
@@ -179,16 +180,25 @@ func (s *Sandbox) guardedBy(rules acts.Rules, name string) (why, class string, e
 	return "", "", exists
 }
 
-// Taken says why a path that an agent made or changed, relative to the tree, is not taken over
-// into it without a yes, with the class of rules that allow it; "" for other paths.
-func (s *Sandbox) Taken(name string, link bool) (why, class string) {
-	rules := s.lately()
-	for dir := filepath.Dir(filepath.FromSlash(name)); dir != "."; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(filepath.Join(s.o.Root, dir, ".git")); err == nil {
-			return "lies in the repository " + dir, acts.Git
+// Taken says why a path that an agent, or a command by objects alone, made or changed in a
+// repository is not taken over without a yes, with the class of rules that allow it; "" for
+// other paths.
+func (s *Sandbox) Taken(c publish.Change) (why, class string) {
+	full := filepath.Join(c.Root, filepath.FromSlash(c.Path))
+	rules, name := s.lately(), s.rel(full)
+	if c.Repository != "" {
+		return "makes " + c.Repository + " a git repository, or is part of one", acts.Git
+	}
+	if !below(s.o.Root, full) {
+		n, _ := acts.Rules{}.Match(c.Path)
+		return acts.Why(n.Class), n.Class
+	}
+	for dir := filepath.Dir(full); dir != c.Root && below(c.Root, dir); dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return "lies in the repository " + s.rel(dir), acts.Git
 		}
 	}
-	if n, leads := rules.Leads(name); link && leads {
+	if n, leads := rules.Leads(name); c.Link && leads {
 		return "is a link by the name of a directory that programs look into", n.Class
 	}
 	why, class, _ = s.guardedBy(rules, name)

@@ -250,7 +250,7 @@ func (s *Sandbox) Run(ctx context.Context, sp exec.Spec, o Call) (exec.Result, R
 		if sp.Confine == nil && !s.o.Off {
 			defer s.leave()()
 		}
-		layers, told, err := s.layer(ctx, sp.Confine)
+		layers, told, err := s.layer(ctx, sp.Confine, o)
 		copies, lines := s.backUp(ctx, sp.Confine)
 		told = append(told, lines...)
 		var replaced []string

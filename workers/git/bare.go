@@ -1,7 +1,6 @@
-package trees
+package git
 
 import (
-	"context"
 	"maps"
 	"os"
 	"path"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"ralph/workers/exec/acts"
-	"ralph/workers/git"
 )
 
 // bareParts are the names by which git knows a directory for a repository, folded: HEAD,
@@ -20,12 +18,13 @@ type bareParts struct{ head, common, objects, refs bool }
 
 func (b bareParts) whole() bool { return b.head && (b.common || b.objects && b.refs) }
 
-// bareDirs are the directories that have some of the parts, by their folded path.
-type bareDirs map[string]bareParts
+// BareDirs are the directories that have some of the parts of a repository without a working
+// tree, by their folded path.
+type BareDirs map[string]bareParts
 
-// at returns the directory, folded, above a path that is a repository; "" for none. The
+// At returns the directory, folded, above a path that is a repository; "" for none. The
 // root has .git, which git looks for first.
-func (b bareDirs) at(name string) string {
+func (b BareDirs) At(name string) string {
 	for dir := path.Dir(acts.FoldPath(name)); dir != "."; dir = path.Dir(dir) {
 		if b[dir].whole() {
 			return dir
@@ -34,8 +33,8 @@ func (b bareDirs) at(name string) string {
 	return ""
 }
 
-// add notes what a path says of the directories above it.
-func (b bareDirs) add(name string) {
+// Add notes what a path says of the directories above it.
+func (b BareDirs) Add(name string) {
 	parts := strings.Split(acts.FoldPath(name), "/")
 	for i, p := range parts {
 		dir := path.Join(append([]string{"."}, parts[:i]...)...)
@@ -56,8 +55,8 @@ func (b bareDirs) add(name string) {
 	}
 }
 
-// ofRepository reports whether a path has a name that git gives a meaning in a repository.
-func ofRepository(name string) bool {
+// OfRepository reports whether a path has a name that git gives a meaning in a repository.
+func OfRepository(name string) bool {
 	return slices.ContainsFunc(strings.Split(acts.FoldPath(name), "/"), func(part string) bool {
 		switch part {
 		case "head", "commondir", "objects", "refs", "config", "config.worktree", "hooks", "info", "modules", "worktrees":
@@ -67,40 +66,13 @@ func ofRepository(name string) bool {
 	})
 }
 
-// repositories returns the directories that are repositories without a working tree once
-// changes are made to base, to the work that was merged before, or to the user's files.
-func (t *Trees) repositories(ctx context.Context, base string, list []change) (bareDirs, error) {
-	if !slices.ContainsFunc(list, func(c change) bool { return ofRepository(c.path) }) {
-		return nil, nil
-	}
-	dirs := bareDirs{}
-	for _, c := range list {
-		if c.newMode != modeNone {
-			dirs.add(c.path)
-		}
-	}
-	merged, err := t.tip(ctx, t.integrationRef())
-	if err != nil {
-		return nil, err
-	}
-	for _, commit := range []string{base, merged} {
-		if commit == "" {
-			continue
-		}
-		out, _, err := t.user().Run(ctx, git.Call{Args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", commit}})
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range fields(out) {
-			dirs.add(name)
-		}
-	}
-	for dir := range maps.Clone(dirs) {
+// AddFiles notes which parts the directories have on disk, below root.
+func (b BareDirs) AddFiles(root string) {
+	for dir := range maps.Clone(b) {
 		for _, name := range []string{"HEAD", "commondir", "objects", "refs"} {
-			if _, err := os.Lstat(filepath.Join(t.loc.Root, filepath.FromSlash(dir), name)); err == nil {
-				dirs.add(dir + "/" + name)
+			if _, err := os.Lstat(filepath.Join(root, filepath.FromSlash(dir), name)); err == nil {
+				b.Add(dir + "/" + name)
 			}
 		}
 	}
-	return dirs, nil
 }

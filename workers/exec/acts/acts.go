@@ -9,6 +9,7 @@
 package acts
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -48,6 +49,15 @@ func Why(class string) string {
 		return "is run by continuous integration"
 	}
 	return ""
+}
+
+// Opening returns the rule that allows a path of a class, "" where none does: of git and hooks
+// it allows those that exist.
+func Opening(class string, exists bool) string {
+	if class == "" || (class == Git || class == Hook) && !exists {
+		return ""
+	}
+	return fmt.Sprintf("--allow 'acts == %q' allows it", class)
 }
 
 // Name is a file or directory that acts, with all that is below it.

@@ -44,6 +44,12 @@ type Options struct {
 	// upon, so no command, no repository and no other user may write it; "" has commands
 	// see the repository read-only.
 	Records string
+	// Refuse returns why a change is not taken over, "" for one that is; nil refuses none.
+	// What is as the user has it is taken over in any case. With one change that is not,
+	// nothing of a command is.
+	Refuse func(Change, Grant) string
+	// Aside is where commits of commands that were refused are kept, "" for nowhere.
+	Aside string
 	// Dirs are where the layers may be made, the best first. No command sees them. Only
 	// those on record are published.
 	Dirs []string
@@ -70,6 +76,7 @@ type Command struct {
 	layer  string // of what the command writes; it may be dir
 	before record
 	saved  bool // before is in the file of the record
+	since  time.Time
 }
 
 // Mount says how the git directory is shown to a command: as an overlay at Path.
@@ -116,7 +123,7 @@ func (h *History) Dir() string { return h.dir }
 
 // Begin records the repository and makes a layer for a command. What a stop put
 // off is published before, and reported.
-func (h *History) Begin(ctx context.Context) (*Command, Report, error) {
+func (h *History) Begin(ctx context.Context, g Grant) (*Command, Report, error) {
 	rep := h.settle(ctx)
 	if why := unsupported(h.o.Git.CommonDir); why != "" {
 		return nil, rep, fmt.Errorf("%w: %s", ErrReadOnly, why) // it may have been replaced
@@ -134,6 +141,7 @@ func (h *History) Begin(ctx context.Context) (*Command, Report, error) {
 		}
 	}
 	rec, err := h.reader.read(h.o.Git.CommonDir, h.o.Git.GitDir, h.o.Root)
+	rec.Grant, c.since = g, time.Now()
 	if c.layer != c.dir {
 		rec.Layer = c.layer
 	}
@@ -224,11 +232,11 @@ func (c *Command) finish(ctx context.Context, begun string) Report {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
 	defer cancel()
 	var rep Report
-	p := &publication{h: c.h, dir: c.dir, id: begun, again: begun != "", rep: &rep}
+	p := &publication{h: c.h, dir: c.dir, id: begun, again: begun != "", rep: &rep, grant: c.before.Grant, since: c.since}
 	if begun == "" {
 		p.id = time.Now().UTC().Format("20060102T150405.000")
 	}
-	if err := p.repository(ctx, c.before, layer{c.upper(), c.before.Common}, c.h.o.Git.GitDir); err != nil {
+	if err := p.repository(ctx, c.before, layer{c.upper(), c.before.Common}, c.h.o.Git.GitDir, c.h.o.Git.Root); err != nil {
 		rep.Refused = append(rep.Refused, err.Error())
 	}
 	if err := c.remove(); err != nil {

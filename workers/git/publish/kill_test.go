@@ -42,7 +42,7 @@ func victim(at string) {
 		}
 	}
 	h.step = die
-	c, _, err := h.Begin(context.Background())
+	c, _, err := h.Begin(context.Background(), Grant{})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(3)

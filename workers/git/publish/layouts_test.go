@@ -124,7 +124,7 @@ func BenchmarkLayer(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				c, _, err := h.Begin(context.Background())
+				c, _, err := h.Begin(context.Background(), Grant{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -2,7 +2,6 @@ package publish
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,7 +148,7 @@ func (p *publication) setAside(ctx context.Context, pl *plan, repo git.Plumbing)
 		}
 		head := pl.after[t.after]
 		if t.after == "" {
-			_, head, _ = parseHead([]byte(cmp.Or(t.head, t.was.Head)))
+			_, head, _ = parseHead([]byte(t.nowHead()))
 		}
 		switch {
 		case t.head == "":

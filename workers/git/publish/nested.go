@@ -141,7 +141,7 @@ func (p *publication) modules(ctx context.Context, before record, l layer) error
 	for _, name := range names {
 		ml := l.sub("modules/" + name)
 		if rec, ok := before.Modules[name]; ok {
-			if err := p.repository(ctx, rec, ml, ml.lower); err != nil {
+			if err := p.repository(ctx, rec, ml, ml.lower, p.workTree(ctx, ml.lower, ml.lower, name)); err != nil {
 				return fmt.Errorf("submodule %s: %w", name, err)
 			}
 			continue
@@ -149,11 +149,25 @@ func (p *publication) modules(ctx context.Context, before record, l layer) error
 		if p.again && exists(ml.lower) {
 			continue // it was put there whole
 		}
-		if err := p.newModule(ctx, name, ml); err != nil {
+		if err := p.newModule(ctx, name, ml); errors.Is(err, errActs) {
+			return fmt.Errorf("submodule %s: %w", name, err)
+		} else if err != nil {
 			p.rep.Dropped = append(p.rep.Dropped, "modules/"+name+" ("+err.Error()+")")
 		}
 	}
 	return nil
+}
+
+// workTree returns the work tree of a submodule by the configuration at a place, as it is read
+// in its repository.
+func (p *publication) workTree(ctx context.Context, config, repository, name string) string {
+	list, _ := p.settings(ctx, filepath.Join(config, "config")) // the name is its path mostly
+	for _, s := range list {
+		if s.key() == "core.worktree" && !filepath.IsAbs(s.value) {
+			return filepath.Join(repository, s.value)
+		}
+	}
+	return filepath.Join(p.h.o.Git.Root, filepath.FromSlash(name))
 }
 
 // newModules lists the repositories of submodules in the upper layer.
@@ -216,7 +230,7 @@ func (p *publication) newModule(ctx context.Context, name string, l layer) error
 	// To the repository that is being made, everything of the layer is new.
 	rec := record{Common: tmp, Trees: map[string]treeState{".": {Head: "ref: refs/heads/none", States: map[string]fileID{}}}}
 	rec.Trees["."] = p.h.reader.index.readTree(tmp, hashLen(tmp))
-	if err := p.repository(ctx, rec, layer{l.upper, tmp}, tmp); err != nil {
+	if err := p.repository(ctx, rec, layer{l.upper, tmp}, tmp, p.workTree(ctx, tmp, l.lower, name)); err != nil {
 		return err
 	}
 	p.rep.Dropped = slices.DeleteFunc(p.rep.Dropped, func(s string) bool {

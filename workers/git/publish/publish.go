@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,15 +37,19 @@ type publication struct {
 	// again says that a publication of the same command was killed.
 	again bool
 	rep   *Report
+	grant Grant
+	since time.Time // the command began
 }
 
 // treeChange is what a command changed in the git directory of one work tree.
 type treeChange struct {
 	name   string // see record.Trees
 	dir    string
+	root   string // its work tree
 	was    treeState
-	head   string // the new content of HEAD, "" when it is the same
-	after  string // the branch that HEAD is on after, "" for none
+	old    *gitIndex // see before
+	head   string    // the new content of HEAD, "" when it is the same
+	after  string    // the branch that HEAD is on after, "" for none
 	index  *gitIndex
 	states []stateChange
 	// late says that HEAD, index, state and the current branch stay as they are, as
@@ -59,11 +64,24 @@ func (t *treeChange) branch() string {
 	return name
 }
 
+// before returns the index from before the command; one that cannot be read is empty.
+func (t *treeChange) before(oidLen int) gitIndex {
+	if t.old == nil {
+		old, _ := readIndex(filepath.Join(t.dir, "index"), oidLen)
+		t.old = &old
+	}
+	return *t.old
+}
+
+// nowHead is the content of HEAD after the command.
+func (t *treeChange) nowHead() string { return cmp.Or(t.head, t.was.Head) }
+
 func (t *treeChange) changed() bool { return t.head != "" || t.index != nil || len(t.states) > 0 }
 
 // plan is what a command wants changed in one repository.
 type plan struct {
 	l        layer
+	root     string // the work tree
 	before   record
 	oidLen   int
 	after    refs
@@ -80,14 +98,14 @@ type plan struct {
 	message  string
 }
 
-// repository publishes one repository, after those of its submodules.
-func (p *publication) repository(ctx context.Context, before record, l layer, gitDir string) error {
+// repository publishes one repository with its work tree, after those of its submodules.
+func (p *publication) repository(ctx context.Context, before record, l layer, gitDir, root string) error {
 	if l.look("modules") == directory {
 		if err := p.modules(ctx, before, l); err != nil {
 			return err
 		}
 	}
-	pl, err := p.plan(before, l)
+	pl, err := p.plan(before, l, root)
 	if err != nil {
 		return err
 	}
@@ -118,8 +136,8 @@ func (pl *plan) empty() bool {
 
 // plan reads the layer. Its error says why git would not take what the command
 // left for a repository.
-func (p *publication) plan(before record, l layer) (*plan, error) {
-	pl := &plan{l: l, before: before, oidLen: hashLen(l.lower), message: "ralph: command"}
+func (p *publication) plan(before record, l layer, root string) (*plan, error) {
+	pl := &plan{l: l, root: root, before: before, oidLen: hashLen(l.lower), message: "ralph: command"}
 	pl.who = fmt.Sprintf("Ralph <ralph@localhost> %d +0000", time.Now().Unix())
 	var broken bool
 	if pl.after, broken = refsAfter(l, before.Refs); broken {
@@ -168,7 +186,10 @@ func (p *publication) tree(pl *plan, name string, was treeState) (*treeChange, e
 		}
 		l = l.sub(name)
 	}
-	t := &treeChange{name: name, dir: l.lower, was: was}
+	t := &treeChange{name: name, dir: l.lower, was: was, root: pl.root}
+	if name != "." && l.lower != p.h.o.Git.GitDir {
+		t.root = worktreeOf(l.lower)
+	}
 	head := was.Head
 	switch l.look("HEAD") {
 	case same:
@@ -263,10 +284,9 @@ func (p *publication) verify(ctx context.Context, pl *plan, in *intake) error {
 			ids = append(ids, commit)
 		}
 		if t.index != nil {
-			old, _ := readIndex(filepath.Join(t.dir, "index"), pl.oidLen) // without it all are checked
-			blobs[t] = t.index.objects(old)
+			blobs[t] = t.index.objects(t.before(pl.oidLen))
 			ids = append(ids, blobs[t]...)
-			trees, err := in.entries(*t.index, old)
+			trees, err := in.entries(*t.index, t.before(pl.oidLen))
 			if err != nil {
 				return err
 			}
@@ -278,6 +298,9 @@ func (p *publication) verify(ctx context.Context, pl *plan, in *intake) error {
 	}
 	for _, t := range pl.made {
 		ids = append(ids, t.ids()...)
+		for _, s := range t.states {
+			ids = append(ids, s.ids()...)
+		}
 	}
 	if pl.stash != nil {
 		for _, line := range *pl.stash {
@@ -292,8 +315,12 @@ func (p *publication) verify(ctx context.Context, pl *plan, in *intake) error {
 	if err := p.fit(pl, types, blobs, partial().Match(config(pl.l.lower))); err != nil {
 		return err
 	}
-	wanted := slices.DeleteFunc(ids, func(id string) bool { return types[id] == "" || slices.Contains(known, id) })
-	return in.verify(ctx, append(wanted, staged...), known)
+	// Of an id that was cut short the whole is among the types.
+	wanted := slices.DeleteFunc(unique(append(ids, slices.Collect(maps.Keys(types))...)), func(id string) bool { return types[id] == "" || slices.Contains(known, id) })
+	if err := in.verify(ctx, append(wanted, staged...), known); err != nil {
+		return err
+	}
+	return p.judge(ctx, pl, in, types)
 }
 
 // fit drops from the plan what the objects do not allow.

@@ -101,7 +101,7 @@ func (w *world) try(script string) (string, error) {
 // the layer mounted, as the user's id.
 func (w *world) begin() *Command {
 	w.Helper()
-	c, _, err := w.h.Begin(context.Background())
+	c, _, err := w.h.Begin(context.Background(), Grant{})
 	if err != nil {
 		w.Fatal(err)
 	}

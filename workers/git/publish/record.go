@@ -17,6 +17,7 @@ import (
 type record struct {
 	Common string
 	Layer  string // where what the command writes is; "" is where the record is
+	Grant  Grant
 	Refs   refState
 	Stash  fileID // of the reflog of the stash
 	// Trees are the git directories of work trees that commands can write in,
@@ -137,6 +138,6 @@ func short(ref string) string { return path.Clean(strings.TrimPrefix(ref, "refs/
 
 // equal reports whether nothing changed between two records.
 func (a record) equal(b record) bool {
-	return a.Common == b.Common && a.Stash == b.Stash && a.Refs.PackedID == b.Refs.PackedID && maps.Equal(a.Refs.Loose, b.Refs.Loose) &&
+	return a.Common == b.Common && a.Grant.equal(b.Grant) && a.Stash == b.Stash && a.Refs.PackedID == b.Refs.PackedID && maps.Equal(a.Refs.Loose, b.Refs.Loose) &&
 		maps.EqualFunc(a.Trees, b.Trees, treeState.equal) && maps.EqualFunc(a.Modules, b.Modules, record.equal)
 }

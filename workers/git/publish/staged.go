@@ -19,10 +19,8 @@ func (p *publication) keepStaged(ctx context.Context, pl *plan, in *intake, repo
 		if t.index == nil || t.late || p.h.staged(t.dir) == t.was.Index {
 			continue
 		}
-		old, err := readIndex(filepath.Join(t.dir, "index"), pl.oidLen)
-		if err != nil {
-			continue // there is none, or git cannot read it either
-		}
+		old := t.before(pl.oidLen)
+		old.entries = slices.Clone(old.entries)
 		lost := old.objects(*t.index)
 		if len(lost) == 0 {
 			continue
@@ -31,7 +29,8 @@ func (p *publication) keepStaged(ctx context.Context, pl *plan, in *intake, repo
 		if t.branch() == "" {
 			_, head, _ = parseHead([]byte(t.was.Head))
 		}
-		if lost, err = p.unheldBlobs(ctx, pl, in, head, lost); err != nil {
+		lost, err := p.unheldBlobs(ctx, pl, in, head, lost)
+		if err != nil {
 			return err
 		}
 		if len(lost) == 0 {

@@ -25,7 +25,10 @@ const (
 		`(?:no-)?renormalize|find-renames(?:=\d+%?)?|no-renames|rename-threshold=\d+%?)`
 	freeText = `(?s).*` // shown or recorded by git, never run
 	empty    = ``
-	aStep    = `(?:pick|p|reword|r|edit|e|squash|s|fixup|f|drop|d|label|l|reset|t|merge|m|update-ref|u|noop|break|b|revert)`
+	aPick    = `(?:pick|p|reword|r|edit|e|squash|s|fixup|f|drop|d|revert)\s+(?:-[cC]\s+)?[0-9a-f]{4,64}(?:\s.*)?`
+	aLabel   = `(?:label|l)\s+` + aName + `|(?:reset|t)\s+(?:\[new root\]|` + aName + `)(?:\s.*)?`
+	aJoin    = `(?:merge|m)\s+(?:-[cC]\s+[0-9a-f]{4,64}\s+)?` + aName + `(?:\s+` + aName + `)*(?:\s+#.*)?`
+	aStep    = `\s*(?:#.*|` + aPick + `|` + aLabel + `|` + aJoin + `|(?:update-ref|u)\s.*|(?:noop|break|b)\s*)?`
 )
 
 // stateFiles are the files of a git directory that hold a merge, cherry-pick,
@@ -67,7 +70,7 @@ var stateFiles = sync.OnceValue(func() map[string]*regexp.Regexp {
 	add("rebase-merge", "strategy", aMerge)
 	add("rebase-merge", "strategy_opts", `(?: ?(?:'--`+aMergeOption+`'|--`+aMergeOption+`))*`)
 	add("rebase-merge", "message message-squash message-fixup current-fixups patch", freeText)
-	add("rebase-merge", "git-rebase-todo git-rebase-todo.backup done", `\s*(?:#.*|`+aStep+`(?:\s.*)?)?`)
+	add("rebase-merge", "git-rebase-todo git-rebase-todo.backup done", aStep)
 
 	add("rebase-apply", "next last", `\d+`)
 	add("rebase-apply", "head-name", `refs/heads/`+aName+`|detached HEAD`)
@@ -82,7 +85,7 @@ var stateFiles = sync.OnceValue(func() map[string]*regexp.Regexp {
 	add("rebase-apply", "author-script", `[A-Z_]+=`+inQuotes)
 
 	add("sequencer", "head abort-safety", `(?:`+anID+`)?`)
-	add("sequencer", "todo", `\s*(?:#.*|`+aStep+`(?:\s.*)?)?`)
+	add("sequencer", "todo", aStep)
 	add("sequencer", "opts", `\[options\]|\t(?:no-commit|edit|signoff|record-origin|allow-ff|allow-empty|allow-empty-message|keep-redundant-commits|allow-rerere-auto) = (?:true|false)`+
 		`|\tmainline = \d+|\tstrategy = `+aMerge+`|\tstrategy-option = `+aMergeOption+`|\tdefault-msg-cleanup = (?:verbatim|whitespace|strip|scissors|default)`)
 	return list
@@ -118,19 +121,29 @@ var (
 // what a list of steps was before the command: the user's own steps may stay.
 func fits(name string, text, known []byte) bool {
 	re, ok := shapeOf(name)
-	steps := name == "sequencer/todo" || strings.HasPrefix(name, "rebase-merge/git-rebase-todo") || name == "rebase-merge/done"
+	steps := lists(name)
 	var before []string
 	for line := range bytes.Lines(known) {
 		before = append(before, strings.TrimSpace(string(line)))
 	}
 	for raw := range bytes.Lines(text) {
 		line := strings.TrimSuffix(string(raw), "\n")
-		if !re.MatchString(line) && !(steps && slices.Contains(before, strings.TrimSpace(line))) {
+		if (!re.MatchString(line) || steps && ralphs().MatchString(line)) && !(steps && slices.Contains(before, strings.TrimSpace(line))) {
 			return false
 		}
 	}
 	return ok
 }
+
+// lists reports whether a state file is a list of steps.
+func lists(name string) bool {
+	return name == "sequencer/todo" || strings.HasPrefix(name, "rebase-merge/git-rebase-todo") || name == "rebase-merge/done"
+}
+
+// ralphs matches a step that takes something from a ref of Ralph's.
+var ralphs = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(?:reset|t|merge|m)\s(?:[^#]*\s)?(?:refs/)?ralph/`)
+})
 
 // treeState is what Ralph records of the git directory of one work tree before a
 // command: what the command may change is published only while it is the same.
@@ -323,12 +336,12 @@ func stateDir(l layer, dir string) (files map[string][]byte, odd string) {
 	return files, ""
 }
 
-// ids returns the object ids that the state names.
+// ids returns the object ids that the state names, those of steps as short as git reads them.
 func (c stateChange) ids() []string {
 	var out []string
-	for _, text := range c.files {
-		for _, id := range someHex().FindAllString(string(text), 1000) {
-			if isHex(id) {
+	for name, text := range c.files {
+		for _, id := range someHex().FindAllString(string(text), -1) {
+			if isHex(id) || lists(c.name+"/"+name) {
 				out = append(out, id)
 			}
 		}
@@ -336,7 +349,7 @@ func (c stateChange) ids() []string {
 	return out
 }
 
-var someHex = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{40,64}\b`) })
+var someHex = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{4,64}\b`) })
 
 // apply writes the change into a git directory: a directory is made beside its
 // place and put there whole.

@@ -160,8 +160,8 @@ func (t *Trees) unfits(ctx context.Context, p git.Plumbing, r record, index stri
 }
 
 // proposed describes a change for Refuse, without agent and link; size is of its content.
-func (t *Trees) proposed(ctx context.Context, p git.Plumbing, c change, repos bareDirs, size int64) Proposed {
-	return Proposed{Path: c.path, Exists: c.oldMode != modeNone, Repository: repos.at(c.path), Plain: c.newMode == modeFile || c.newMode == c.oldMode,
+func (t *Trees) proposed(ctx context.Context, p git.Plumbing, c change, repos git.BareDirs, size int64) Proposed {
+	return Proposed{Path: c.path, Exists: c.oldMode != modeNone, Repository: repos.At(c.path), Plain: c.newMode == modeFile || c.newMode == c.oldMode,
 		Content: func() ([]byte, error) { return t.blob(ctx, p, c.newMode, c.newHash, size) },
 		Before:  func() ([]byte, error) { return t.blob(ctx, p, c.oldMode, c.oldHash, 0) }}
 }
@@ -209,4 +209,36 @@ func linkTargets(ctx context.Context, p git.Plumbing, links []string, sizes map[
 func (t *Trees) cloned(r record, name string) bool {
 	info, err := os.Lstat(filepath.Join(t.dir(r.Agent), filepath.FromSlash(name), ".git"))
 	return err == nil && info.IsDir()
+}
+
+// repositories returns the directories that are repositories without a working tree once
+// changes are made to base, to the work that was merged before, or to the user's files.
+func (t *Trees) repositories(ctx context.Context, base string, list []change) (git.BareDirs, error) {
+	if !slices.ContainsFunc(list, func(c change) bool { return git.OfRepository(c.path) }) {
+		return nil, nil
+	}
+	dirs := git.BareDirs{}
+	for _, c := range list {
+		if c.newMode != modeNone {
+			dirs.Add(c.path)
+		}
+	}
+	merged, err := t.tip(ctx, t.integrationRef())
+	if err != nil {
+		return nil, err
+	}
+	for _, commit := range []string{base, merged} {
+		if commit == "" {
+			continue
+		}
+		out, _, err := t.user().Run(ctx, git.Call{Args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", commit}})
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range fields(out) {
+			dirs.Add(name)
+		}
+	}
+	dirs.AddFiles(t.loc.Root)
+	return dirs, nil
 }
