@@ -108,25 +108,10 @@ func (r *Redactor) Open(s string) int {
 	}
 	word := strings.LastIndexAny(s, " \t\r\n\"'`()<>[]{}|,;") + 1
 	last := s[word:]
-	if len(last) <= maxOpenBytes && (strings.ContainsAny(last, "0123456789:/~") || contains(last, marks()) || mayBegin(last) || beginsMark(last)) {
+	if len(last) <= maxOpenBytes && (contains(last, marks()) || mayBegin(last)) {
 		open = min(open, word)
 	}
 	return open
-}
-
-// beginsMark says that a word ends with the beginning of a mark by which tokens
-// are known.
-func beginsMark(word string) bool {
-	last := strings.LastIndexFunc(word, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
-	})
-	tail := word[last+1:]
-	for _, mark := range marks() {
-		if tail != "" && strings.HasPrefix(mark, tail) {
-			return true
-		}
-	}
-	return false
 }
 
 // Bytes is String for bytes.

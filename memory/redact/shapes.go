@@ -3,6 +3,7 @@ package redact
 import (
 	_ "embed"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,8 +41,8 @@ type pattern struct {
 	re   *regexp.Regexp
 }
 
-// patterns returns those of the vendors whose tokens no shape describes. Open can have let the
-// first letters of one pass.
+// patterns returns those of the vendors whose tokens no shape describes. Of one in which
+// something comes before the mark Open can let that pass, and with it the token.
 var patterns = sync.OnceValue(func() []pattern {
 	var out []pattern
 	for mark, re := range map[string]string{
@@ -146,10 +147,16 @@ func replaceShapes(s string) string {
 	return out.String() + s[done:]
 }
 
-// mayBegin reports whether a token, or its prefix, begins in a word.
+// mayBegin reports whether a token, or the beginning of what tokens are known by, is in a word.
 func mayBegin(word string) bool {
-	known := shapes()
+	known, marks := shapes(), marks()
 	for at := range len(word) {
+		begins := func(mark string) bool {
+			return strings.HasPrefix(mark, word[at:]) && (starts(word, at) || !alphanumeric(mark[0]))
+		}
+		if slices.ContainsFunc(marks, begins) {
+			return true
+		}
 		for _, shape := range known[word[at]] {
 			if starts(word, at) && (strings.HasPrefix(word[at:], shape.prefix) || strings.HasPrefix(shape.prefix, word[at:])) {
 				return true

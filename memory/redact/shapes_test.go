@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// issued returns tokens made by the templates of testdata/tokens.txt.
-func issued(t *testing.T) []string {
+// issued returns tokens made by the templates of testdata/tokens.txt; marked are those that are
+// known from their first character on.
+func issued(t *testing.T) (all []string, marked map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/tokens.txt")
 	if err != nil {
@@ -21,12 +22,12 @@ func issued(t *testing.T) []string {
 	const digits, lower, upper = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	sets := map[string]string{"a": digits + lower + upper, "h": digits + "abcdef", "u": digits + upper, "l": digits + lower, "w": digits + lower + upper + "_-", "d": digits, "b": digits + lower + upper + "+/"}
 	random := rand.New(rand.NewPCG(1, 2))
-	var out []string
+	marked = map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		out = append(out, regexp.MustCompile(`\{([a-z])([0-9]+)\}`).ReplaceAllStringFunc(line, func(m string) string {
+		all = append(all, regexp.MustCompile(`\{([a-z])([0-9]+)\}`).ReplaceAllStringFunc(line, func(m string) string {
 			n, _ := strconv.Atoi(m[2 : len(m)-1])
 			set, b := sets[m[1:2]], make([]byte, n)
 			for i := range b {
@@ -34,15 +35,16 @@ func issued(t *testing.T) []string {
 			}
 			return string(b)
 		}))
+		marked[all[len(all)-1]] = line[0] != '{'
 	}
-	return out
+	return all, marked
 }
 
 // TestIssuedTokens redacts a token of each kind that vendors document, in text, JSON and a log, and
 // lets none pass in parts.
 func TestIssuedTokens(t *testing.T) {
 	var none *Redactor
-	list := issued(t)
+	list, marked := issued(t)
 	for _, token := range list {
 		for _, frame := range []string{"%", "TOKEN=%", "a\n%\nb", `{"k":"%"}`, `{"k":"a\n%"}`, "--token=% x", "export X='%';"} {
 			got := none.String(strings.ReplaceAll(frame, "%", token))
@@ -52,7 +54,7 @@ func TestIssuedTokens(t *testing.T) {
 			}
 		}
 		text := "x " + token + " y"
-		for size := 1; size < len(text) && len(text) < maxOpenBytes; size += 7 {
+		for size := 1; size < len(text) && len(text) < maxOpenBytes && marked[token]; size += 7 {
 			held, out := "", ""
 			for at := 0; at < len(text); at += size {
 				held += text[at:min(at+size, len(text))]
