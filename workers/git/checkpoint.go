@@ -22,8 +22,8 @@ import (
 //
 // They are commits in a bare repository of Ralph's own, <store>/files.git, that
 // stands alone: content is read from the work tree, once from the user's objects,
-// and copied. The user's repository only says which files are tracked and ignored;
-// it may be broken, or gone. Never recorded: .ralph/, ignored files that are not
+// and copied. It is kept byte for byte, whatever attributes say about it. The user's
+// repository only says which files are tracked and ignored; it may be broken, or gone. Never recorded: .ralph/, ignored files that are not
 // tracked, what is inside submodules and nested repositories; without a
 // repository also node_modules, target, .env and files over 10 MiB.
 type Checkpoints struct {
@@ -32,6 +32,7 @@ type Checkpoints struct {
 	root     string // absolute, without symlinks
 	stateDir string
 	prefix   string // of root in the work tree: "" or "dir/"
+	converts bool   // see former
 
 	mu    sync.Mutex // guards all below; held while files are looked at
 	seen  seed       // the user's index when its names were read
@@ -146,6 +147,9 @@ func (c *Checkpoints) Annotation(ctx context.Context, cp Checkpoint) (string, er
 func commitBody(cp Checkpoint) []byte {
 	who := fmt.Sprintf("Ralph <ralph@localhost> %d +0000", cp.Time.Unix())
 	subject := fmt.Sprintf("ralph checkpoint %d %s", cp.Time.UnixNano(), cmp.Or(cp.Head, "none"))
+	if !cp.Converted {
+		subject += " " + bytesMark
+	}
 	return fmt.Appendf(nil, "tree %s\nauthor %s\ncommitter %s\n\n%s\n", cp.Tree, who, who, subject)
 }
 
@@ -155,7 +159,7 @@ func (c *Checkpoints) snapshot(ctx context.Context) (string, error) {
 		return "", err
 	}
 	sweep(c.gitDir, "index", "ref")
-	private := filepath.Join(c.gitDir, "index")
+	private := filepath.Join(c.gitDir, indexName)
 	x, err := newIndex(c.gitDir, private)
 	if err != nil {
 		return "", err
@@ -237,11 +241,15 @@ func (c *Checkpoints) filter() filter {
 }
 
 // Export writes the files of a checkpoint below dir, where they have the paths that
-// they have in the work tree, with line ends as the user's git makes them.
+// they had in the work tree.
 func (c *Checkpoints) Export(ctx context.Context, cp Checkpoint, dir string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.export(ctx, cp, dir); err != nil {
+	by, err := c.storeOf(ctx, cp)
+	if err == nil {
+		err = by.export(ctx, cp, dir)
+	}
+	if err != nil {
 		return fmt.Errorf("export checkpoint %q: %w", cp.ID, err)
 	}
 	return nil
@@ -268,14 +276,14 @@ func (c *Checkpoints) List(ctx context.Context) ([]Checkpoint, error) {
 	var list []Checkpoint
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
-		if len(f) != 7 {
+		if len(f) != 7 && (len(f) != 8 || f[7] != bytesMark) {
 			continue
 		}
 		nano, err := strconv.ParseInt(f[5], 10, 64)
 		if err != nil {
 			continue
 		}
-		cp := Checkpoint{ID: strings.TrimPrefix(f[0], checkpointRefs), Commit: f[1], Tree: f[2], Time: time.Unix(0, nano)}
+		cp := Checkpoint{ID: strings.TrimPrefix(f[0], checkpointRefs), Commit: f[1], Tree: f[2], Time: time.Unix(0, nano), Converted: len(f) == 7}
 		if isHash(f[6]) {
 			cp.Head = f[6]
 		}
@@ -328,11 +336,14 @@ func (c *Checkpoints) Changes(ctx context.Context, from, to Checkpoint) ([]FileC
 func (c *Checkpoints) Since(ctx context.Context, from Checkpoint) ([]FileChange, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	tree, err := c.snapshot(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("compare with checkpoint %q: %w", from.ID, err)
+	by, err := c.storeOf(ctx, from)
+	if err == nil {
+		var tree string
+		if tree, err = by.snapshot(ctx); err == nil {
+			return by.Changes(ctx, from, Checkpoint{Commit: tree})
+		}
 	}
-	return c.Changes(ctx, from, Checkpoint{Commit: tree})
+	return nil, fmt.Errorf("compare with checkpoint %q: %w", from.ID, err)
 }
 
 // Blobs lists the same as Changes, with the ids of the content; a submodule has

@@ -56,9 +56,17 @@ func (c *Checkpoints) restore(ctx context.Context, before, after Checkpoint) (Re
 		return Restored{}, err
 	}
 	defer func() { _ = root.Close() }()
-	undo, kept, err := c.unedited(ctx, root, undo, after)
+	// Each of the two can be an earlier version's.
+	of, err := c.storeOf(ctx, after)
+	if err != nil {
+		return Restored{}, err
+	}
+	undo, kept, err := of.unedited(ctx, root, undo, after)
 	if err != nil || len(undo) == 0 {
 		return Restored{Kept: kept}, err
+	}
+	if of, err = c.storeOf(ctx, before); err != nil {
+		return Restored{}, err
 	}
 	x, err := newIndex(c.gitDir, "")
 	if err != nil {
@@ -66,7 +74,7 @@ func (c *Checkpoints) restore(ctx context.Context, before, after Checkpoint) (Re
 	}
 	defer x.remove()
 	staged := filepath.Join(x.dir, "files")
-	if err := c.stage(ctx, x, staged, undo, before); err != nil {
+	if err := of.stage(ctx, x, staged, undo, before); err != nil {
 		return Restored{}, err
 	}
 	if ctx.Err() != nil {
@@ -145,8 +153,7 @@ func obstructed(root *os.Root, name string, goes map[string]bool) bool {
 	}) != nil
 }
 
-// stage writes the files as they were into a new directory, through git, so that
-// line ends come out as the user's git makes them.
+// stage writes the files as they were into a new directory.
 func (c *Checkpoints) stage(ctx context.Context, x index, dir string, undo []entry, before Checkpoint) error {
 	var names []string
 	for _, e := range undo {

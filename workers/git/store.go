@@ -21,8 +21,17 @@ import (
 
 const (
 	storeName      = "files.git"
+	formerName     = "former.git"
 	checkpointRefs = "refs/checkpoints/"
 	setupName      = "setup.json"
+	// indexName is the index of the files as they were last. An earlier version's has the
+	// name that git gives it, and holds what git stores of them.
+	indexName = "bytes.index"
+	// bytesMark ends the subject of a checkpoint that holds the bytes of files.
+	bytesMark = "bytes"
+	// asBytes are attributes with which git changes nothing of what it reads and writes; those
+	// of the work tree rank below.
+	asBytes = "* -text -crlf !eol -ident -filter -working-tree-encoding\n"
 	// maxFileBytes of a file, where no repository says what is worth keeping.
 	maxFileBytes = 10 << 20
 	// maxSmallFile bounds files of the user's repository that are copied.
@@ -130,8 +139,34 @@ func (c *Checkpoints) hashLen() int {
 	return 40
 }
 
-// copyInfo takes over what the user's repository has in info/: names to ignore,
-// and attributes. Of a repository that is gone the last copy stays.
+// former returns a store with the objects of c in which git converts content as the user's does:
+// with it checkpoints of an earlier version are compared and restored. The caller holds mu.
+func (c *Checkpoints) former(ctx context.Context) (*Checkpoints, error) {
+	f := &Checkpoints{user: c.user, root: c.root, stateDir: c.stateDir, prefix: c.prefix, converts: true, place: place{proc: c.proc, own: true, workTree: c.workTree}}
+	f.gitDir = filepath.Join(c.gitDir, formerName)
+	f.commonDir = f.gitDir
+	f.owned.Store(true)
+	if err := f.prepare(ctx); err != nil {
+		return nil, err
+	}
+	info := filepath.Join(f.gitDir, "objects", "info")
+	if err := os.MkdirAll(info, 0o700); err != nil {
+		return nil, err
+	}
+	return f, settle(info, filepath.Join(info, "alternates"), []byte("../../objects\n"))
+}
+
+// storeOf returns the store by which a checkpoint is compared with files and restored. The caller
+// holds mu.
+func (c *Checkpoints) storeOf(ctx context.Context, cp Checkpoint) (*Checkpoints, error) {
+	if cp.Converted {
+		return c.former(ctx)
+	}
+	return c, nil
+}
+
+// copyInfo takes over what the user's repository has in info/: names to ignore, and for former
+// attributes. Of a repository that is gone the last copy stays.
 func (c *Checkpoints) copyInfo() error {
 	texts := map[string][]byte{"exclude": []byte(strings.Join([]string{".ralph/", "node_modules", "target/", ".env", ".env.*", ".venv/", "__pycache__/", ""}, "\n")), "attributes": nil}
 	if c.user != nil {
@@ -145,6 +180,9 @@ func (c *Checkpoints) copyInfo() error {
 			}
 			texts[name] = text
 		}
+	}
+	if !c.converts {
+		texts["attributes"] = []byte(asBytes)
 	}
 	dir := filepath.Join(c.gitDir, "info")
 	for name, text := range texts {

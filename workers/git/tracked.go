@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
 // begin fills the first index of a store from the user's: names, sizes and times of
 // the tracked files, so that they need not be read, and their content, which is
-// copied out of the user's objects. No command of Ralph's has run then. What cannot
-// be had this way is read from the work tree, as everything is from then on.
+// copied out of the user's objects. No command of Ralph's has run then, which the index of
+// an earlier version disproves. What cannot be had this way is read from the work tree, as everything is from then on.
 func (c *Checkpoints) begin(ctx context.Context, x index) error {
-	if c.user == nil || c.hashLen() == 64 != (c.userFormat() == "sha256") {
+	if _, err := os.Lstat(filepath.Join(c.gitDir, "index")); err == nil || c.converts || c.user == nil || c.hashLen() == 64 != (c.userFormat() == "sha256") {
 		return nil
 	}
 	err := c.borrow(ctx, x)
@@ -47,21 +48,60 @@ func (c *Checkpoints) borrow(ctx context.Context, x index) error {
 			names, oids = append(names, name), append(oids, f[2])
 		}
 	}
-	// The index holds what a filter made of a file.
-	filtered, err := c.filtered(ctx, names, x.env())
+	converted, err := c.converted(ctx, names, oids)
 	if err != nil {
 		return err
 	}
-	if err := c.apply(ctx, x.env(), difference{remove: append(drop, filtered...)}); err != nil {
+	if err := c.apply(ctx, x.env(), difference{remove: append(drop, converted...)}); err != nil {
 		return err
 	}
 	if len(oids) == 0 {
 		return nil
 	}
 	args := []string{"pack-objects", "-q", "--window=0", filepath.Join(c.gitDir, "objects", "pack", "pack")}
-	_, err = c.run(ctx, call{args: args, stdin: []byte(strings.Join(oids, "\n") + "\n"),
-		env: []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + alternate(filepath.Join(c.user.commonDir, "objects"))}})
+	_, err = c.run(ctx, call{args: args, stdin: []byte(strings.Join(oids, "\n") + "\n"), env: c.borrowed()})
 	return err
+}
+
+// borrowed is the environment in which git sees the user's objects, too.
+func (c *Checkpoints) borrowed() []string {
+	return []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + alternate(filepath.Join(c.user.commonDir, "objects"))}
+}
+
+// converted picks those of the tracked files of which git stores something else than is in the
+// work tree: that of another size, as all but encodings and filters make it. A file that
+// was changed since may be among them.
+func (c *Checkpoints) converted(ctx context.Context, names, oids []string) ([]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	sizes, err := c.run(ctx, call{args: []string{"cat-file", "--batch-check=%(objectsize)"}, stdin: []byte(strings.Join(oids, "\n") + "\n"), env: c.borrowed()})
+	if err != nil {
+		return nil, err
+	}
+	stored := strings.Split(strings.TrimSuffix(string(sizes), "\n"), "\n")
+	if len(stored) != len(names) {
+		return nil, errors.New("git cat-file: another number of sizes")
+	}
+	attributes, err := c.user.run(ctx, call{args: []string{"check-attr", "-z", "--stdin", "filter", "working-tree-encoding"}, stdin: nulList(names)})
+	if err != nil {
+		return nil, err
+	}
+	hit := map[string]bool{}
+	f := splitNul(attributes)
+	for i := 0; i+2 < len(f); i += 3 {
+		if f[i+2] != "unspecified" && f[i+2] != "unset" {
+			hit[f[i]] = true
+		}
+	}
+	var out []string
+	for i, name := range names {
+		info, err := os.Lstat(filepath.Join(c.workTree, filepath.FromSlash(name)))
+		if hit[name] || err == nil && strconv.FormatInt(info.Size(), 10) != stored[i] {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }
 
 // alternate quotes a path for a list that colons separate.

@@ -104,6 +104,9 @@ type Checkpoint struct {
 	Tree   string // full hash, of the root
 	Head   string // full hash of the user's commit that was checked out; "" for none
 	Time   time.Time
+	// Converted: an earlier version of Ralph took it, with line ends, identities and encodings
+	// as git stores them.
+	Converted bool
 }
 
 // FileChange is a file that differs between two checkpoints.
