@@ -296,3 +296,17 @@ func TestRefusedCommitsAreKept(t *testing.T) {
 		t.Errorf("fetched: %s\nbefore %s", after, before)
 	}
 }
+
+// TestConfiguredHooksAreNotPlanted plants into the directory of hooks that the user has
+// configured, which is not there yet, by branches that the user's next checkout brings.
+func TestConfiguredHooksAreNotPlanted(t *testing.T) {
+	w := plantable(t)
+	w.git("config", "core.hooksPath", ".tools/hooks")
+	s := w.open(nil)
+	needGuard(t, w)
+	before := w.repositoryState()
+	o := w.run(s, w.root, "N=.tools/hooks/post-checkout; O=$(echo planted | git hash-object -w --stdin)\n"+planting+"git branch x $(evil); git branch y $(N=.Tools/Hooks/post-merge; evil)", accesspolicy.Call{Acts: acts.Classes()})
+	if after := w.repositoryState(); after != before || !strings.Contains(strings.Join(o.rep.Reverted, "\n"), ".tools/hooks/post-checkout (is what git runs") {
+		t.Errorf("planted: %s\nbefore %s\n%q", after, before, o.rep)
+	}
+}

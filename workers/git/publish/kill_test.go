@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 func victim(at string) {
 	n, err := strconv.Atoi(at)
 	loc, ferr := git.Find(os.Args[1])
-	h, herr := Open(Options{Proc: exec.New(exec.Options{}), Git: loc, Root: os.Args[1], Records: filepath.Join(os.Args[2], "records"), Dirs: []string{filepath.Join(os.Args[2], "state")}})
+	h, herr := Open(Options{Proc: exec.New(exec.Options{}), Git: loc, Root: os.Args[1], Refuse: refuseEnvrc, Records: filepath.Join(os.Args[2], "records"), Dirs: []string{filepath.Join(os.Args[2], "state")}})
 	if err != nil || ferr != nil || herr != nil {
 		fmt.Println(err, ferr, herr)
 		os.Exit(3)
@@ -42,7 +42,7 @@ func victim(at string) {
 		}
 	}
 	h.step = die
-	c, _, err := h.Begin(context.Background(), Grant{})
+	c, _, err := h.Begin(context.Background(), Grant{Acts: os.Args[4:]})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(3)
@@ -70,8 +70,8 @@ func (w *world) copyOf(name string) *world {
 
 // killed has a process publish a script and kill itself at a step; it reports that
 // the process came to its end.
-func (w *world) killed(script string, at int) (ended bool) {
-	c := osexec.Command(os.Args[0], w.root, w.dir, script)
+func (w *world) killed(script string, at int, acts ...string) (ended bool) {
+	c := osexec.Command(os.Args[0], append([]string{w.root, w.dir, script}, acts...)...)
 	c.Env = append(environ(w.home), killAt+"="+strconv.Itoa(at))
 	out, err := c.CombinedOutput()
 	if c.ProcessState.ExitCode() == 3 {
@@ -117,6 +117,43 @@ git update-ref refs/heads/feature HEAD; git worktree add -q wt feature; echo c >
 			return
 		}
 		_ = os.RemoveAll(v.dir)
+	}
+}
+
+// refuseEnvrc refuses the name .envrc, unless a class is allowed.
+func refuseEnvrc(c Change, g Grant) string {
+	if filepath.Base(c.Path) != ".envrc" || len(g.Acts) > 0 {
+		return ""
+	}
+	return "it acts"
+}
+
+// TestKilledOverNamesThatAct kills a process at every step of taking over a name that is refused,
+// and one that is allowed: the next start decides as the command was to be.
+func TestKilledOverNamesThatAct(t *testing.T) {
+	t.Parallel()
+	const script = `git update-index --add --cacheinfo 100644,$(git hash-object -w a.txt),.envrc; git commit -qm mine; git checkout -q -b new 2>/dev/null || git symbolic-ref HEAD refs/heads/new`
+	const see = `git for-each-ref --format='%(refname) %(contents:subject)'; cat .git/HEAD; git ls-files -s; git cat-file --batch-all-objects --batch-check='%(objecttype)' | sort | uniq -c`
+	for _, acts := range [][]string{nil, {"shell"}} {
+		w := newWorld(t, setUp)
+		done := w.copyOf("done")
+		if !done.killed(script, 1000, acts...) {
+			t.Fatal("the publication that is not killed did not end")
+		}
+		want := done.user(see)
+		if taken := want != w.user(see); taken != (acts != nil) {
+			t.Errorf("allowed %v: %s", acts, want)
+		}
+		for at, ended := 0, false; !ended; at++ {
+			v := w.copyOf("k" + strconv.Itoa(at))
+			ended = v.killed(script, at, acts...)
+			Recover(context.Background(), v.options())
+			if got := v.user(see); got != want {
+				t.Errorf("allowed %v, killed at step %d, after the next start:\n%s\nwant\n%s", acts, at, got, want)
+			}
+			v.whole()
+			_ = os.RemoveAll(v.dir)
+		}
 	}
 }
 

@@ -68,7 +68,7 @@ func (w *world) options() Options {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return Options{Proc: exec.New(exec.Options{}), Git: loc, Root: w.root, Records: filepath.Join(w.dir, "records"), Dirs: []string{filepath.Join(w.dir, "state")}}
+	return Options{Proc: exec.New(exec.Options{}), Git: loc, Root: w.root, Refuse: refuseEnvrc, Records: filepath.Join(w.dir, "records"), Dirs: []string{filepath.Join(w.dir, "state")}}
 }
 
 func (w *world) open() {
