@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"ralph/workers/exec"
 )
@@ -116,7 +117,7 @@ func (c *Checkpoints) unedited(ctx context.Context, root *os.Root, undo []entry,
 			if differ && now.newMode == e.newMode && now.newHash == e.newHash {
 				return false // put back already: by the user, or before a crash
 			}
-			if differ || e.oldMode == modeNone && obstructed(root, e.path, goes) {
+			if differ || e.oldMode == modeNone && obstructed(root, e.path, goes, after.Time) {
 				edited = append(edited, e.path)
 				return true
 			}
@@ -129,13 +130,30 @@ func (c *Checkpoints) unedited(ctx context.Context, root *os.Root, undo []entry,
 	}
 }
 
-// obstructed says that something which no checkpoint knows, such as an ignored
-// file, is where a file has to go.
-func obstructed(root *os.Root, name string, goes map[string]bool) bool {
+// unheld reports whether what is at a path has been there since a time, and is something that
+// no checkpoint holds: it is a part of what is taken back.
+func unheld(root *os.Root, name string, since time.Time) bool {
+	info, err := root.Lstat(name)
+	if err != nil || info.IsDir() || info.Mode().Type() == fs.ModeSymlink || info.Mode().IsRegular() && !closed(info) {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && !time.Unix(st.Ctim.Unix()).After(since)
+}
+
+// closed reports whether the owner of a file may not read it.
+func closed(info fs.FileInfo) bool { return info.Mode().Perm()&0o400 == 0 }
+
+// obstructed reports whether something which no checkpoint knows, such as an ignored
+// file, is where a file has to go, and was not there at a time.
+func obstructed(root *os.Root, name string, goes map[string]bool, since time.Time) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if info, err := root.Lstat(dir); err == nil && !info.IsDir() {
-			return !goes[dir]
+			return !goes[dir] && !unheld(root, dir, since)
 		}
+	}
+	if unheld(root, name, since) {
+		return false
 	}
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -215,6 +233,14 @@ func writeBack(root *os.Root, staged string, undo []entry) error {
 // putBack replaces one file by a staged one in one step.
 func putBack(root *os.Root, staged string, e entry) error {
 	dir := path.Dir(e.path)
+	for at := dir; at != "."; at = path.Dir(at) {
+		// See unheld; links are gone already, and stay where they are no part of this.
+		if info, err := root.Lstat(at); err == nil && !info.IsDir() && info.Mode().Type() != fs.ModeSymlink {
+			if err := root.Remove(at); err != nil {
+				return err
+			}
+		}
+	}
 	if err := root.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
@@ -259,15 +285,15 @@ func removeEmpty(root *os.Root, dir string) error {
 	return err
 }
 
-// permission keeps what the file has now, but for being executable; a new one
-// gets what git gives it.
+// permission keeps what the file has now, but for being executable; a new one, and one that
+// its owner may not read, gets what git gives it.
 func permission(root *os.Root, staged string, e entry) fs.FileMode {
 	perm := fs.FileMode(0o644)
 	if info, err := os.Lstat(staged); err == nil {
 		perm = info.Mode().Perm()
 	}
 	info, err := root.Lstat(e.path)
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil || !info.Mode().IsRegular() || closed(info) {
 		return perm
 	}
 	perm = info.Mode().Perm()
