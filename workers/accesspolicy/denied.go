@@ -63,7 +63,7 @@ func (s *Sandbox) refusedNames(refused exec.Refusals) []string {
 	for _, class := range acts.Classes() {
 		var names []string
 		for _, r := range refused.Names {
-			if r.Class == class {
+			if r.Class == class && r.Key == "" {
 				names = append(names, s.rel(r.Path))
 			}
 		}
@@ -75,6 +75,15 @@ func (s *Sandbox) refusedNames(refused exec.Refusals) []string {
 			line += fmt.Sprintf("; the user can allow it with --allow 'acts == %q', or write it with a file tool, which asks", class)
 		}
 		out = append(out, line)
+	}
+	var without []string
+	for _, r := range refused.Names {
+		if r.Key != "" {
+			without = append(without, s.rel(r.Path)+" ("+r.Key+")")
+		}
+	}
+	if len(without) > 0 {
+		out = append(out, "a setting by which git may run something was left out of "+listed(without)+": in a repository that a command makes only harmless settings stay; in your own commands give others with git -c, or the user sets them afterwards")
 	}
 	if live := listening(refused.Sockets); len(live) > 0 {
 		var paths []string

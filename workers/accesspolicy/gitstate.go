@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"ralph/workers/exec/acts"
 	"ralph/workers/git"
 )
 
@@ -131,7 +132,7 @@ func (s *Sandbox) checkConfig(path string, was config, say func(string, ...any))
 	text, err := readFile(path, maxConfigBytes)
 	key := "what cannot be read"
 	if err == nil {
-		if key = unsafeKey(text, settings(was.text)); key == "" {
+		if key = acts.UnsafeKey(text, acts.Settings(was.text)); key == "" {
 			return
 		}
 	}

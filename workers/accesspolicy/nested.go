@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ralph/workers/exec/acts"
+	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 )
 
@@ -405,6 +406,9 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 		if err != nil {
 			continue
 		}
+		if target, err := os.Readlink(path); err == nil && sandbox.StandsForConfig(target) && s.commandsRun() {
+			continue // a command writes it
+		}
 		if !info.Mode().IsRegular() || info.Size() > maxConfigBytes {
 			add(name, "is no configuration as git writes it", nil)
 			continue
@@ -414,9 +418,9 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 			add(name, "cannot be read", nil)
 			continue
 		}
-		if key := unsafeKey(text, s.workTrees(gitDir, text)); key != "" {
-			rest := harmlessConfig(text, s.workTrees(gitDir, text))
-			if len(settings(rest)) == 0 {
+		if key := acts.UnsafeKey(text, acts.WorkTrees(s.o.Root, gitDir, text)); key != "" {
+			rest := acts.HarmlessConfig(text, acts.WorkTrees(s.o.Root, gitDir, text))
+			if len(acts.Settings(rest)) == 0 {
 				rest = nil
 			}
 			add(name, "sets "+key+", which may have git run something; what else it sets stays", rest)

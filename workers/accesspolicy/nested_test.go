@@ -41,7 +41,7 @@ func gitActs() map[string]string {
 		"a work tree by its path":  `git config --file "$G/$CONFIG" core.worktree '/touch ran'`,
 		"a work tree above":        `git config --file "$G/$CONFIG" core.worktree '../../../../../../../../../../../../touch ran'`,
 		"a work tree without name": `git config --file "$G/$CONFIG" core.worktree ''`,
-		"a linked config":          `rm -f "$G/$CONFIG"; ln -s /etc/passwd "$G/$CONFIG"`,
+		"a linked config":          `mv "$G/$CONFIG" "$G/x"; ln -s /etc/passwd "$G/$CONFIG" || mv "$G/x" "$G/$CONFIG"`,
 	}
 	for _, key := range strings.Fields(`core.fsmonitor core.hooksPath core.sshCommand core.gitProxy core.editor core.pager core.askPass core.worktree core.attributesFile core.alternateRefsCommand
  alias.x browser.x.cmd credential.helper credential.x.helper diff.external diff.x.command diff.x.textconv difftool.x.cmd filter.x.clean filter.x.smudge filter.x.process gc.recentObjectsHook gpg.program gpg.ssh.program
@@ -83,9 +83,7 @@ func TestRepositoriesAnywhere(t *testing.T) {
 				t.Errorf("%s, %s: nothing is reported", shape, act)
 			}
 			text, err := os.ReadFile(filepath.Join(w.root, config))
-			if act == "a linked config" {
-				w.gone(filepath.Join(w.root, config))
-			} else if err != nil || !strings.Contains(string(text), "Kept") || !strings.Contains(string(text), "../x") || strings.Contains(string(text), "touch ran") {
+			if err != nil || !strings.Contains(string(text), "Kept") || !strings.Contains(string(text), "../x") || strings.Contains(string(text), "touch ran") {
 				t.Errorf("%s, %s: %v\n%s", shape, act, err, text)
 			}
 			for _, name := range []string{"hooks/post-checkout", "info/attributes", "objects/info/alternates", "objects/info/http-alternates", "remotes/origin", "info/grafts"} {

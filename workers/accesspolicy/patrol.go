@@ -222,3 +222,10 @@ func (s *Sandbox) recoverRunning() []string {
 	}
 	return w.said
 }
+
+// commandsRun reports whether some command has not ended.
+func (s *Sandbox) commandsRun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches) > 0
+}

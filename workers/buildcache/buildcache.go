@@ -202,7 +202,7 @@ func (s *Store) private() (dir string, lock *flock.Flock, err error) {
 	for range tries {
 		// The lock is held before the directory is there, so that nobody takes that
 		// for a leftover.
-		f, err := os.CreateTemp(base, "*"+lockSuffix)
+		f, err := os.CreateTemp(base, "ralph-private-*"+lockSuffix)
 		if err != nil {
 			return "", nil, fmt.Errorf("make a build cache: %w", err)
 		}

@@ -69,6 +69,7 @@ type Refusals struct {
 type Refusal struct {
 	Path  string // absolute
 	Class string // one of acts.Classes
+	Key   string // a configuration of git was made at Path without it; "" for a name that was not made
 }
 
 // maxRefusals bounds how many refusals of one command are kept.
@@ -218,7 +219,7 @@ func (r *Record) read() {
 		var s supervise.Seen
 		err := json.Unmarshal(line, &s)
 		r.begun, r.gap = r.begun || s.Begun, r.gap || s.Gap || err != nil
-		if no := (Refusal{Path: string(s.Refused), Class: s.Class}); no.Path != "" && len(r.refused.Names) < maxRefusals && !slices.Contains(r.refused.Names, no) {
+		if no := (Refusal{Path: string(s.Refused), Class: s.Class, Key: s.Key}); no.Path != "" && len(r.refused.Names) < maxRefusals && !slices.Contains(r.refused.Names, no) {
 			r.refused.Names = append(r.refused.Names, no)
 		}
 		if path := string(s.Foreign); path != "" && len(r.refused.Sockets) < maxRefusals && !slices.Contains(r.refused.Sockets, path) {

@@ -84,6 +84,14 @@ func (c *creation) find() (p resolved, f int, o outcome, ok bool) {
 			return p, -1, outcome{goOn: true, fd: -1}, false
 		}
 		at = named{dir: p.fd, name: string(buf[:n])}
+		if c.writes() && StandsForConfig(at.name) {
+			p.close() // not by the command itself, for which another file may be there by then
+			fd, err := unix.Open(at.name, c.flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW)|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return p, -1, failed(unix.EBUSY), false // another command writes it
+			}
+			return p, -1, outcome{fd: fd}, false
+		}
 		if at.name[0] == '/' {
 			p.close()
 			at.dir = -1
@@ -119,6 +127,9 @@ func (c *creation) alter() outcome {
 		return failed(unix.ENOENT)
 	}
 	defer func() { _ = unix.Close(f) }()
+	if c.op == changesLength && p.configures() {
+		return failed(unix.EACCES)
+	}
 	return c.change(p, f)
 }
 
@@ -318,7 +329,7 @@ func (c *creation) separate(p resolved, f int, st *unix.Stat_t) (copied int, err
 		return -1, unix.EACCES // the caller has the file open, which no copy replaces
 	}
 	const longest = 200
-	temp := p.base[:min(len(p.base), longest)] + ".ralph-" + rand.Text()
+	temp := p.base[:min(len(p.base), longest)] + temporary + rand.Text()
 	to, err := unix.Openat(p.fd, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return -1, err

@@ -26,6 +26,7 @@ type creation struct {
 	proc    int    // descriptor of /proc
 	thread  uint32 // the caller
 	update  *treeUpdate
+	locks   map[fileID]int // directories that are held, see lock
 }
 
 // named is a path as a call names it.
@@ -102,6 +103,11 @@ func (n named) exists() bool {
 // opens reports whether the call opens a file.
 func (c *creation) opens() bool {
 	return c.op == makesOpen || c.op == makesOpen2 || c.op == makesCreat
+}
+
+// writes reports whether the call opens a file to write to it.
+func (c *creation) writes() bool {
+	return c.opens() && c.flags&(unix.O_WRONLY|unix.O_RDWR|unix.O_TRUNC) != 0
 }
 
 // place opens the directory that a path begins at, or the file itself where the first path

@@ -25,7 +25,8 @@ type Maker struct {
 	guard   Guard    // zero for none
 	own     []string // places below the root in which the command makes names itself
 	around  []string // places that the root lies in, where all names can be made
-	refused func(path string, n acts.Name)
+	refused func(path, class, key string)
+	staged  []*staged
 	undone  func(left []string)
 	updates updates
 	work    chan func()
@@ -51,13 +52,13 @@ const (
 
 // NewMaker starts the thread of a Maker with the mounts of the calling thread, which has
 // called Enter and not yet RestrictWatched. refused is called with each path that was not
-// made; undone after it, where git was to make it, and all that this command of git had
+// made, for its name of a class, or with a configuration of git that a key was left out of; undone after it, where git was to make it, and all that this command of git had
 // changed was taken back, with the paths of which that failed. The caller gives the Maker
 // to Watch, or closes it.
 //
 // foreign is called with the path of each socket that was not connected to because it is
 // not the command's.
-func (l Layout) NewMaker(refused func(path string, n acts.Name), undone func(left []string), foreign func(path string)) (*Maker, error) {
+func (l Layout) NewMaker(refused func(path, class, key string), undone func(left []string), foreign func(path string)) (*Maker, error) {
 	mounts, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fault("open", "mount namespace", err)
@@ -139,6 +140,7 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 	if m.guard.Root == "" {
 		return false
 	}
+	m.settle()
 	c, ok := m.read(n, call, proc)
 	defer c.close()
 	// The pid names the caller only while its call waits.
@@ -158,6 +160,9 @@ func (c *creation) close() {
 		if p.dir >= 0 {
 			_ = unix.Close(p.dir)
 		}
+	}
+	for _, fd := range c.locks {
+		_ = unix.Close(fd)
 	}
 }
 
@@ -217,6 +222,10 @@ func (c *creation) open() outcome {
 			o = failed(unix.ENOENT)
 		case f < 0 && c.refuse(p, false):
 			o = failed(unix.EACCES)
+		case c.exclusive() && f >= 0:
+			o = failed(unix.EEXIST)
+		case c.writes() && p.configures():
+			o = c.stage(p, f)
 		case f < 0:
 			fd, err := unix.Openat(p.fd, p.base, c.flags|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOCTTY, c.mode)
 			if err == unix.EEXIST && !c.exclusive() {
@@ -227,8 +236,6 @@ func (c *creation) open() outcome {
 				o.fd = fd
 			}
 			c.update.madeAt(p, err)
-		case c.exclusive():
-			o = failed(unix.EEXIST)
 		default:
 			o = c.change(p, f)
 		}
@@ -254,7 +261,10 @@ func (c *creation) move() outcome {
 			return failed(unix.EACCES)
 		}
 		c.update.touches(to, false)
-		err := unix.Linkat(unix.AT_FDCWD, link(c.paths[0].dir), to.fd, to.base, unix.AT_SYMLINK_FOLLOW)
+		done, err := c.linkOfGit(to, c.paths[0].dir)
+		if !done {
+			err = unix.Linkat(unix.AT_FDCWD, link(c.paths[0].dir), to.fd, to.base, unix.AT_SYMLINK_FOLLOW)
+		}
 		c.update.madeAt(to, err)
 		return failed(err)
 	}
@@ -278,14 +288,29 @@ func (c *creation) move() outcome {
 		return failed(unix.EACCES)
 	}
 	if c.op == makesLink {
-		err := unix.Linkat(from.fd, from.base, to.fd, to.base, c.flags)
+		how := unix.O_PATH | unix.O_CLOEXEC
+		if c.flags&unix.AT_SYMLINK_FOLLOW == 0 {
+			how |= unix.O_NOFOLLOW
+		}
+		f, err := unix.Openat(from.fd, from.base, how, 0)
+		if err != nil {
+			return failed(err)
+		}
+		defer func() { _ = unix.Close(f) }() // only read
+		done, err := c.linkOfGit(to, f)
+		if !done {
+			err = unix.Linkat(from.fd, from.base, to.fd, to.base, c.flags)
+		}
 		c.update.madeAt(to, err)
 		return failed(err)
 	}
 	if ok && c.brings(from, to) && !isFile || exchange && inside && c.brings(to, from) && notFile(to) {
 		return failed(unix.EXDEV) // programs copy then, name by name
 	}
-	err := unix.Renameat2(from.fd, from.base, to.fd, to.base, uint(c.flags))
+	done, err := c.renameOfGit(from, to)
+	if !done {
+		err = unix.Renameat2(from.fd, from.base, to.fd, to.base, uint(c.flags))
+	}
 	c.update.madeAt(to, err)
 	return failed(err)
 }
@@ -303,7 +328,7 @@ func (c *creation) ofRefused() bool {
 			// A directory that was taken back has no such path any more.
 			if fd, err := openBelow(path.Dir(path.Join(c.m.guard.Root, p.rel)), false); err == nil {
 				_ = unix.Close(fd)
-				c.m.refused(path.Join(c.m.guard.Root, p.rel), n)
+				c.m.refused(path.Join(c.m.guard.Root, p.rel), n.Class, "")
 			}
 		}
 		if !gone && (p.rel != "" || strings.Contains(p.path, "/.git/")) {
@@ -321,14 +346,12 @@ func (c *creation) brings(from, to resolved) bool {
 		return false
 	}
 	_, leads := g.Leads(to.rel)
-	return from.rel == "" || leads || g.IsFree(from.rel) && !g.IsFree(to.rel)
+	hooks := acts.Fold(to.base) == "hooks" && ofGit(to.fd)
+	return from.rel == "" || leads || hooks || g.IsFree(from.rel) && !g.IsFree(to.rel)
 }
 
 // notFile reports whether there is something else than a file at a place.
-func notFile(p resolved) bool {
-	var st unix.Stat_t
-	return unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG
-}
+func notFile(p resolved) bool { return p.kind() != 0 && p.kind() != unix.S_IFREG }
 
 // resolved is the directory in which a call names something.
 type resolved struct {
@@ -389,6 +412,10 @@ func (c *creation) locate(at named) (p resolved, inside bool) {
 	if rel != "" {
 		p.rel = path.Join(rel, base)
 	}
+	if inside && ofMaker(base) && c.op != removes {
+		_ = unix.Close(fd)
+		return resolved{fd: -1, err: unix.EACCES}, false
+	}
 	return p, inside
 }
 
@@ -419,8 +446,11 @@ func (c *creation) refuse(p resolved, link bool) bool {
 	if !found && link {
 		n, found = c.m.guard.Leads(p.rel)
 	}
+	if !found {
+		n, found = c.refusesOfGit(p, link)
+	}
 	if found {
-		c.m.refused(path.Join(c.m.guard.Root, p.rel), n)
+		c.m.refused(path.Join(c.m.guard.Root, p.rel), n.Class, "")
 		if c.update != nil {
 			c.update.refused = true
 			c.m.undone(c.update.takeBack())

@@ -118,6 +118,7 @@ func Watch(listener, proc int, root string, m *Maker, tell func(Write), full fun
 	}
 	m.do(func() {
 		w.serve(listener, m, full)
+		m.settle()
 		for len(m.updates.list) > 0 {
 			m.updates.end(m.updates.list[0])
 		}
@@ -132,7 +133,14 @@ func (w *watcher) serve(listener int, m *Maker, full func()) {
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlFlags, syncWakeUp)
 	for {
 		fds := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
-		if _, err := unix.Poll(fds, -1); err == unix.EINTR {
+		wait := -1
+		if m != nil && len(m.staged) > 0 {
+			wait = int(stageWait.Milliseconds())
+		}
+		if n, err := unix.Poll(fds, wait); err == unix.EINTR {
+			continue
+		} else if err == nil && n == 0 {
+			m.settle()
 			continue
 		} else if err != nil || fds[0].Revents&unix.POLLIN == 0 {
 			return // POLLHUP: nobody is left

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,10 +11,10 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"ralph/workers/exec/acts"
 	"ralph/workers/exec/sandbox"
 )
 
@@ -56,6 +55,20 @@ type initServer struct {
 
 	mu     sync.Mutex // guards enc and what follows
 	leader int        // 0 while no command runs
+	// watched is closed when the last command is watched no more.
+	watched chan struct{}
+}
+
+// watchTime bounds how long the end of a watch comes after that of its command.
+const watchTime = 5 * time.Second
+
+// settled waits until the calls of a command that has ended are all answered: what it wrote is
+// in its place then, and on record.
+func settled(watched chan struct{}) {
+	select {
+	case <-watched:
+	case <-time.After(watchTime):
+	}
 }
 
 // serveInit serves requests until the control socket closes, and returns the exit
@@ -180,7 +193,11 @@ func (s *initServer) reaped(pid int, ws syscall.WaitStatus) {
 		return
 	}
 	s.leader = 0
-	s.sendLocked(reply{Exited: &exit{Status: ws, Left: !childless()}})
+	left := !childless()
+	if !left {
+		settled(s.watched)
+	}
+	s.sendLocked(reply{Exited: &exit{Status: ws, Left: left}})
 }
 
 // childless reaps dead children and reports whether none is left.
@@ -205,6 +222,10 @@ func (s *initServer) sweep() {
 			break
 		}
 	}
+	s.mu.Lock()
+	watched := s.watched
+	s.mu.Unlock()
+	settled(watched)
 	s.send(reply{Swept: true})
 }
 
@@ -264,7 +285,12 @@ func (s *initServer) run(r *runRequest) {
 		}
 		return err
 	})
-	go watch()
+	watched := make(chan struct{})
+	s.watched = watched
+	go func() {
+		defer close(watched)
+		watch()
+	}()
 	closeFiles(files)
 	if listener >= 0 {
 		if err == nil {
@@ -318,7 +344,7 @@ func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 	notes := &notes{to: record}
 	var maker *sandbox.Maker
 	if supervised {
-		maker, err = r.Layout.NewMaker(func(path string, n acts.Name) { notes.add(Seen{Refused: []byte(path), Class: n.Class}) }, func(left []string) {
+		maker, err = r.Layout.NewMaker(func(path, class, key string) { notes.add(Seen{Refused: []byte(path), Class: class, Key: key}) }, func(left []string) {
 			undone := Seen{Undone: true}
 			for _, rel := range left {
 				undone.Left = append(undone.Left, []byte(rel))
@@ -349,27 +375,6 @@ func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 			func() { notes.add(Seen{Gap: true}) })
 		_ = errors.Join(record.Close(), unix.Close(proc))
 	}, nil
-}
-
-// notes appends to a record. It is safe for concurrent use.
-type notes struct {
-	mu   sync.Mutex
-	to   *os.File // nil for none
-	lost bool     // an entry could not be appended: the command goes on, and the next one says it
-}
-
-func (n *notes) add(s Seen) {
-	if n.to == nil {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s.Gap = s.Gap || n.lost
-	text, err := json.Marshal(s)
-	if err == nil {
-		_, err = n.to.Write(append(text, '\n'))
-	}
-	n.lost = err != nil
 }
 
 // restrict gives the calling thread the rights of a command; nil is not confined.

@@ -69,6 +69,7 @@ type Seen struct {
 	At, Before time.Time
 	Refused    []byte `json:",omitempty"` // a path that was not made, for its name of this class
 	Class      string `json:",omitempty"`
+	Key        string `json:",omitempty"` // that a configuration of git at this path was made without
 	Foreign    []byte `json:",omitempty"` // a socket that was not connected to, as it is not the command's
 	// Undone says that a process of git was to change such a path, and that all it had changed
 	// of the tree was taken back; Left are the paths of which that failed.

@@ -1,0 +1,412 @@
+package sandbox
+
+import (
+	"crypto/rand"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ralph/workers/exec/acts"
+)
+
+// This file makes what git reads as configuration, or follows to it, and its hooks, for a
+// command. A program can make a directory one of git's, or put another in its place, after git
+// has looked at it, so the names alone count: "config" wherever it is. A file of such a name is
+// a copy that was judged, has no other name, and no command has it open for writing. What a
+// command opens there for writing lies elsewhere until no program has it open, and a link leads
+// to it that leads nowhere for others.
+
+const (
+	// maxConfig bounds a configuration, in bytes.
+	maxConfig = 16 << 20
+	// stageWait is how often the Maker looks whether a program still writes to one.
+	stageWait = 5 * time.Millisecond
+	// lockWait bounds how long a Maker waits for that of another command, lockEvery is how often
+	// it looks.
+	lockWait, lockEvery = 500 * time.Millisecond, time.Millisecond
+)
+
+// staged is a file that stands for a configuration.
+type staged struct {
+	at     resolved // with a descriptor of its own
+	target string
+	file   int // open to read
+	owner  owner
+	update *treeUpdate
+}
+
+// ofMaker reports whether a name is one that a Maker gives a file until it has another.
+func ofMaker(name string) bool {
+	i := strings.LastIndex(name, temporary)
+	return i >= 0 && len(name) == i+len(temporary)+len(rand.Text())
+}
+
+const temporary = ".ralph-"
+
+func exists(dir int, name string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+}
+
+// ofGit reports whether git may take a directory for one of its own.
+func ofGit(dir int) bool { return exists(dir, "objects") && exists(dir, "refs") }
+
+// inGit reports whether a place lies in a directory of git's.
+func (p resolved) inGit() bool { return strings.Contains(p.path, "/.git/") || ofGit(p.fd) }
+
+// configures reports whether a place has a name by which git reads its configuration, or what
+// leads to it.
+func (p resolved) configures() bool {
+	switch acts.Fold(path.Base(p.path)) {
+	case "config", "config.worktree", "commondir", ".git":
+		return p.rel != "" && !p.own
+	}
+	return false
+}
+
+// configures is that of resolved for an open file, by its present path.
+func (m *Maker) configures(f int) bool {
+	full, rel, inside := m.inside(f)
+	return resolved{path: full, rel: rel, own: !inside}.configures()
+}
+
+// lock keeps the Makers of other commands from a directory until the call is answered, and
+// reports whether it does: some program may hold the directory for long.
+func (c *creation) lock(dir int) bool {
+	var st unix.Stat_t
+	if unix.Fstat(dir, &st) != nil {
+		return false
+	}
+	if _, held := c.locks[identify(&st)]; held {
+		return true
+	}
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	for began := time.Now(); ; time.Sleep(lockEvery) {
+		if err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			break
+		}
+		if time.Since(began) > lockWait {
+			_ = unix.Close(fd)
+			return false
+		}
+	}
+	if c.locks == nil {
+		c.locks = map[fileID]int{}
+	}
+	c.locks[identify(&st)] = fd
+	return true
+}
+
+// refusesOfGit returns the name by which a call may not make something at a place: a hook, or
+// what makes a directory git's that has one. A link is none of git's, as it may lead to
+// something else later.
+func (c *creation) refusesOfGit(p resolved, link bool) (acts.Name, bool) {
+	hook := acts.Name{Path: "hooks", Class: acts.Hook}
+	switch base := acts.Fold(p.base); {
+	case p.own || p.fd < 0:
+	case base == "objects" || base == "refs":
+		return c.completes(p, base)
+	case link && p.configures() && (base != "config" || !c.lock(p.fd) || p.inGit()), c.op == makesSymlink && acts.LeadsAway(c.target):
+		return acts.Name{Path: base, Class: acts.Git}, true
+	case link && base == "hooks":
+		return hook, !c.lock(p.fd) || ofGit(p.fd)
+	case acts.Fold(path.Base(path.Dir(p.path))) == "hooks" && slices.Contains(acts.HookNames(), base):
+		above, err := unix.Openat(p.fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return hook, true
+		}
+		defer func() { _ = unix.Close(above) }() // only read
+		return hook, !c.lock(above) || ofGit(above)
+	}
+	return acts.Name{}, false
+}
+
+// completes reports whether a name makes a directory one of git's that has hooks, or a link for
+// its configuration.
+func (c *creation) completes(p resolved, base string) (acts.Name, bool) {
+	other := "refs"
+	if base == other {
+		other = "objects"
+	}
+	hook := acts.Name{Path: "hooks", Class: acts.Hook}
+	switch {
+	case !c.lock(p.fd):
+		return hook, true
+	case exists(p.fd, p.base) || !exists(p.fd, other):
+		return hook, false
+	}
+	if at := (resolved{fd: p.fd, base: "config"}); isLinkAt(at) && !c.m.stands(at) {
+		return acts.Name{Path: at.base, Class: acts.Git}, true
+	}
+	if !exists(p.fd, "hooks") {
+		return hook, false
+	}
+	hooks, err := unix.Openat(p.fd, "hooks", unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return hook, true
+	}
+	defer func() { _ = unix.Close(hooks) }() // only read
+	return hook, slices.ContainsFunc(acts.HookNames(), func(name string) bool { return exists(hooks, name) })
+}
+
+// stands reports whether what is at a place is a link of the Maker's.
+func (m *Maker) stands(p resolved) bool {
+	buf := make([]byte, maxPath)
+	n, err := unix.Readlinkat(p.fd, p.base, buf)
+	return err == nil && slices.ContainsFunc(m.staged, func(s *staged) bool { return s.target == string(buf[:n]) })
+}
+
+// judge puts a copy of a file in a directory, without what git would run, at a place;
+// flags are those of renameat2(2).
+func (c *creation) judge(p resolved, dir int, name string, flags uint) error {
+	from, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(from) }() // only read
+	return c.m.judge(p, from, flags)
+}
+
+// judge is that of creation for an open file.
+func (m *Maker) judge(p resolved, from int, flags uint) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(from, &st); err != nil {
+		return err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return unix.EACCES
+	case st.Size > maxConfig:
+		return unix.EFBIG
+	}
+	text := make([]byte, st.Size)
+	for size := 0; size < len(text); {
+		n, err := unix.Pread(from, text[size:], int64(size))
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		if err == nil && n == 0 {
+			text = text[:size] // it was cut off meanwhile
+		}
+		size += max(n, 0)
+	}
+	text, key := m.harmless(p, text)
+	if key != "" {
+		m.refused(path.Join(m.guard.Root, p.rel), acts.Git, key)
+	}
+	if text == nil {
+		return unix.EACCES
+	}
+	temp := "config" + temporary + rand.Text()
+	to, err := unix.Openat(p.fd, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = writeAll(to, text)
+	_ = unix.Fchown(to, int(st.Uid), int(st.Gid)) // where the command may not, it is the owner of the copy
+	if merr := unix.Fchmod(to, st.Mode&0o777); err == nil {
+		err = merr
+	}
+	if cerr := unix.Close(to); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		times := [2]unix.Timespec{st.Atim, st.Mtim}
+		_ = unix.UtimesNanoAt(p.fd, temp, times[:], unix.AT_SYMLINK_NOFOLLOW) // it is as new as the copy then
+		err = unix.Renameat2(p.fd, temp, p.fd, p.base, flags)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(p.fd, temp, 0)
+	}
+	return err
+}
+
+// harmless returns what may stay of a text at a place, nil for nothing, and the first setting
+// that may not. Where the configuration is not known to be that of a repository only what git
+// would run is left out.
+func (m *Maker) harmless(p resolved, text []byte) (rest []byte, key string) {
+	switch base := acts.Fold(path.Base(p.path)); {
+	case !p.configures():
+		return text, "" // another name of one
+	case base == ".git" || base == "commondir":
+		if acts.LeadsAway(string(text)) {
+			return nil, ""
+		}
+		return text, ""
+	case base == "config" && !p.inGit() && !acts.MayAct(text):
+		return text, ""
+	}
+	allowed := acts.WorkTrees(m.guard.Root, path.Dir(p.path), text)
+	if key = acts.UnsafeKey(text, allowed); key == "" {
+		return text, ""
+	}
+	if rest = acts.HarmlessConfig(text, allowed); acts.UnsafeKey(rest, allowed) != "" {
+		return nil, key
+	}
+	return rest, key
+}
+
+// stage opens for a command, which is to write the configuration at p, a file that stands for
+// it; f is what is there, -1 for nothing.
+func (c *creation) stage(p resolved, f int) outcome {
+	mode := c.mode
+	if f >= 0 {
+		var st unix.Stat_t
+		err := unix.Fstat(f, &st)
+		if err == nil && (p.fd < 0 || st.Mode&unix.S_IFMT != unix.S_IFREG) {
+			err = unix.EACCES // the caller has the file open, which no other replaces
+		}
+		var w int
+		if err == nil {
+			w, err = unix.Open(link(f), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		}
+		if err != nil {
+			return failed(err)
+		}
+		_ = unix.Close(w) // nothing was written
+		mode = st.Mode & 0o777
+	}
+	s := &staged{at: p, target: stages + rand.Text(), file: -1, owner: c.m.last, update: c.update}
+	fd, err := unix.Open(s.target, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, mode|0o600)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = unix.Close(fd) }() // what it holds is lost with it
+	s.at.fd, err = unix.FcntlInt(uintptr(p.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil && f >= 0 && c.flags&unix.O_TRUNC == 0 {
+		var from int
+		if from, err = unix.Open(link(f), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+			err = copyData(fd, from)
+			_ = unix.Close(from)
+		}
+	}
+	if err == nil {
+		s.file, err = unix.Open(s.target, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
+	temp := p.base + temporary + rand.Text()
+	if err == nil {
+		err = unix.Symlinkat(s.target, p.fd, temp)
+	}
+	if err == nil {
+		err = unix.Renameat(p.fd, temp, p.fd, p.base)
+	}
+	given := -1
+	if err == nil {
+		given, err = unix.Open(s.target, c.flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC|unix.O_NOFOLLOW)|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(p.fd, temp, 0)
+		s.drop()
+		return failed(err)
+	}
+	c.m.staged = append(c.m.staged, s)
+	return outcome{fd: given}
+}
+
+func (s *staged) drop() {
+	_ = unix.Unlink(s.target)
+	for _, fd := range [...]int{s.at.fd, s.file} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// settle puts each configuration in its place that no program has open for writing any more.
+func (m *Maker) settle() {
+	m.staged = slices.DeleteFunc(m.staged, func(s *staged) bool {
+		m.become(s.owner)
+		if _, err := unix.FcntlInt(uintptr(s.file), unix.F_SETLEASE, unix.F_RDLCK); err == unix.EAGAIN {
+			return false
+		}
+		_, _ = unix.FcntlInt(uintptr(s.file), unix.F_SETLEASE, unix.F_UNLCK) // without leases there is none
+		if m.stands(s.at) {
+			// The directory may have been moved.
+			if full, rel, _ := m.inside(s.at.fd); rel != "" {
+				s.at.path, s.at.rel = path.Join(full, s.at.base), path.Join(rel, s.at.base)
+			}
+			err := m.judge(s.at, s.file, 0)
+			if err != nil {
+				m.refused(path.Join(m.guard.Root, s.at.rel), acts.Git, "")
+				_ = unix.Unlinkat(s.at.fd, s.at.base, 0) // the link leads nowhere now
+			}
+			s.update.madeAt(s.at, err)
+		}
+		s.drop()
+		return true
+	})
+}
+
+// linkOfGit copies an open file instead of giving it another name, where either is a
+// configuration; it reports whether it did.
+func (c *creation) linkOfGit(to resolved, from int) (done bool, err error) {
+	if !to.configures() && !c.m.configures(from) {
+		return false, nil
+	}
+	fd, err := unix.Open(link(from), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return true, err
+	}
+	defer func() { _ = unix.Close(fd) }() // only read
+	return true, c.m.judge(to, fd, unix.RENAME_NOREPLACE)
+}
+
+// renameOfGit renames a file to a configuration; it reports whether it did.
+func (c *creation) renameOfGit(from, to resolved) (done bool, err error) {
+	var st, there unix.Stat_t
+	if exchange := c.flags&unix.RENAME_EXCHANGE != 0; exchange && (from.configures() || to.configures()) && !(isDirAt(from) && isDirAt(to)) {
+		return true, c.noConfig(to)
+	}
+	if !to.configures() || isDirAt(from) || isLinkAt(from) && acts.Fold(to.base) == "config" && c.lock(to.fd) && !to.inGit() {
+		return false, nil
+	}
+	if unix.Fstatat(from.fd, from.base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(to.fd, to.base, &there, unix.AT_SYMLINK_NOFOLLOW) == nil && identify(&there) == identify(&st) {
+		return true, nil
+	}
+	switch err := c.judge(to, from.fd, from.base, uint(c.flags)&unix.RENAME_NOREPLACE); {
+	case err == unix.ELOOP: // a link
+		return true, c.noConfig(to)
+	case err != nil:
+		return true, err
+	}
+	return true, unix.Unlinkat(from.fd, from.base, 0)
+}
+
+func isDirAt(p resolved) bool { return p.kind() == unix.S_IFDIR }
+
+func isLinkAt(p resolved) bool { return p.kind() == unix.S_IFLNK }
+
+// kind returns the type of what is at a place, 0 for nothing.
+func (p resolved) kind() uint32 {
+	var st unix.Stat_t
+	if unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	return st.Mode & unix.S_IFMT
+}
+
+// noConfig notes that no configuration was made at a place, and returns the error of the call.
+func (c *creation) noConfig(p resolved) error {
+	c.m.refused(path.Join(c.m.guard.Root, p.rel), acts.Git, "")
+	return unix.EACCES
+}
+
+func writeAll(fd int, text []byte) error {
+	for len(text) > 0 {
+		n, err := unix.Write(fd, text)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
+}
