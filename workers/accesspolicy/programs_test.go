@@ -109,3 +109,69 @@ func TestProgramsFollowTheConfiguration(t *testing.T) {
 		})
 	}
 }
+
+// TestProgramsByAnyForm has the user's configuration lead to files of the tree by all forms that
+// a shell and git resolve, by git-config(1) and sh(1).
+func TestProgramsByAnyForm(t *testing.T) {
+	for i, c := range []struct {
+		key, value, file string
+		absent           bool // it is protected before it is there, too
+	}{
+		{"core.fsmonitor", `$PWD/tools/f`, "tools/f", true},
+		{"core.pager", `"$(git rev-parse --show-toplevel)"/tools/f`, "tools/f", true},
+		{"core.pager", "${R:-.}/tools/f | less", "tools/f", true},
+		{"core.editor", `cd tools && ./f`, "tools/f", true},
+		{"sequence.editor", `bash f`, "f", false},
+		{"core.editor", `sh -c './tools/f "$@"' --`, "tools/f", true},
+		{"core.editor", `'my tools/f' -w`, "my tools/f", true},
+		{"core.sshCommand", `env X=1 ./tools/f`, "tools/f", true},
+		{"core.sshCommand", `ssh -F tools/f`, "tools/f", true},
+		{"core.sshCommand", `ssh -F./tools/f`, "tools/f", false},
+		{"alias.x", `!./tools/f`, "tools/f", true},
+		{"alias.y", `!f() { . tools/f; }; f`, "tools/f", true},
+		{"alias.z", `-c core.pager=./tools/f log`, "tools/f", true},
+		{"alias.u", `!broken ( $PWD/tools/f`, "tools/f", false},
+		{"difftool.x.cmd", `tools/f "$LOCAL"`, "tools/f", true},
+		{"mergetool.x.cmd", `python3 tools/f`, "tools/f", true},
+		{"mergetool.x.path", `tools/f`, "tools/f", true},
+		{"core.attributesFile", `attrs`, "attrs", true},
+		{"gpg.ssh.allowedSignersFile", `signers`, "signers", true},
+		{"init.templateDir", `tmpl`, "tmpl/hooks/pre-push", true},
+		{"hook.x.command", `tools/f`, "tools/f", true},
+		{"sendemail.smtpServer", `./tools/f`, "tools/f", true},
+		{"browser.x.cmd", `$PWD/tools/f`, "tools/f", true},
+		{"newsection.x.newkey", `$PWD/tools/f`, "tools/f", true},
+	} {
+		t.Run(strings.ReplaceAll(c.key+"="+c.value, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			for _, there := range []bool{true, false} {
+				if !there && !c.absent {
+					continue
+				}
+				w := newWorld(t, true)
+				if there {
+					w.file(filepath.Join(w.root, c.file), "mine\n")
+				}
+				switch i % 3 {
+				case 0:
+					w.shell(`git config --global "$2" "$3"`, w.root, c.key, c.value)
+				case 1:
+					w.shell(`git config "$2" "$3"`, w.root, c.key, c.value)
+				default: // when the user switches
+					w.shell(`git config --global includeIf.onbranch:other.path "$HOME/more"; git config -f "$HOME/more" include.path more2; git config -f "$HOME/more2" "$2" "$3"`, w.root, c.key, c.value)
+				}
+				s := w.open(nil)
+				needGuard(t, w)
+				o := w.run(s, w.root, `mkdir -p "$(dirname "`+c.file+`")"; echo x > "`+c.file+`"; rm -f "`+c.file+`"; echo x > new.tmp; mv new.tmp "`+c.file+`"`, accesspolicy.Call{})
+				if got := w.shell(`cat "$2" 2>/dev/null || true`, w.root, c.file); there && got != "mine" || !there && got != "" {
+					t.Errorf("there %v: it has %q\n%s%q", there, got, o.out, o.rep)
+				}
+			}
+		})
+	}
+	w := newWorld(t, true)
+	w.shell(`git config blame.ignoreRevsFile .git-blame-ignore-revs; git config commit.template ./msg; git config core.excludesFile ./ignore; git config url.https://x/.insteadOf x:/y; git config branch.main.gh-merge-base origin/main
+git config core.editor "code --wait"; git config credential.helper store; git config core.pager "less -R"; git config alias.l "log --oneline"; git config alias.d "diff HEAD -- package.json"; git config alias.e "!git add package.json"; git config gitflow.prefix.feature feature/; echo x >package.json`, w.root)
+	s := w.open(nil)
+	w.works(s, "mkdir -p origin feature; for f in package.json .git-blame-ignore-revs msg ignore origin/main code less store log; do echo x >$f; done")
+}

@@ -2,12 +2,12 @@ package git
 
 import (
 	"context"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"ralph/workers/exec"
+	"ralph/workers/exec/acts"
 )
 
 // Programs are the files of which git's effective configuration has it run programs or
@@ -35,17 +35,37 @@ func (p Plumbing) Programs(ctx context.Context, env []string) (Programs, error) 
 	if err := pl.checkOwner(ctx); err != nil {
 		return found, err
 	}
-	out, _, err := pl.exec(ctx, call{args: []string{"config", "--list", "--includes", "--show-origin", "-z"}, env: env, plain: true}, nil, true)
-	if err != nil {
-		return found, err
+	args := []string{"config", "--list", "--includes", "--show-origin", "-z"}
+	read := map[string]bool{}
+	for files := []string{""}; len(files) > 0 && len(read) < maxConditional; files = files[1:] {
+		if read[files[0]] {
+			continue
+		}
+		read[files[0]] = true
+		if files[0] != "" { // of a condition that does not hold now
+			args = append(args[:5:5], "--file", files[0])
+		}
+		out, _, err := pl.exec(ctx, call{args: args, env: env, plain: true}, nil, true)
+		if err != nil && files[0] == "" {
+			return found, err
+		}
+		files = append(files, found.add(pl.workTree, home, splitNul(out))...)
 	}
-	fields := splitNul(out)
+	return found, nil
+}
+
+// maxConditional bounds how many files are read that configurations include on a condition.
+const maxConditional = 20
+
+// add adds what a configuration has as git lists it, with its origins, and returns the files
+// that it includes on a condition.
+func (found *Programs) add(tree, home string, fields []string) (conditional []string) {
 	for i := 0; i+1 < len(fields); i += 2 {
 		origin, isFile := strings.CutPrefix(fields[i], "file:")
 		if !isFile {
 			continue // the command line's and the environment's are Ralph's own
 		}
-		if origin = absolute(pl.workTree, origin); i == 0 || fields[i] != fields[i-2] {
+		if origin = absolute(tree, origin); i == 0 || fields[i] != fields[i-2] {
 			found.Sources = append(found.Sources, origin)
 		}
 		key, value, _ := strings.Cut(fields[i+1], "\n")
@@ -57,15 +77,25 @@ func (p Plumbing) Programs(ctx context.Context, env []string) (Programs, error) 
 			if path.Base(value) == "_" { // husky's, whose programs run those above them
 				value = path.Dir(value)
 			}
-			found.Paths = append(found.Paths, absolute(pl.workTree, value))
+			found.Paths = append(found.Paths, absolute(tree, value))
 		case name == "path" && (section == "include" || section == "includeif"):
 			target := absolute(filepath.Dir(origin), value)
 			found.Paths, found.Sources = append(found.Paths, target), append(found.Sources, target)
-		case runs(section, name):
-			found.Paths = append(found.Paths, filesIn(pl.workTree, value)...)
+			if section == "includeif" {
+				conditional = append(conditional, target)
+			}
+		case acts.HarmlessKey(section+"."+name) || onlyRead(section, name):
+		case name == "path" || name == "templatedir" || strings.HasSuffix(name, "file"):
+			found.Paths = append(found.Paths, absolute(tree, value))
+		default:
+			if section == "alias" && !strings.HasPrefix(value, "!") {
+				value = "git " + value
+			}
+			c := command{tree: tree, home: home, bases: []string{tree}}
+			found.Paths = append(found.Paths, c.files(value, 0)...)
 		}
 	}
-	return found, nil
+	return conditional
 }
 
 // expandHome replaces the beginning ~/ of a path, as git does.
@@ -99,32 +129,14 @@ func keyOf(key string) (section, name string) {
 	return section, key[strings.LastIndexByte(key, '.')+1:]
 }
 
-// runs reports whether git runs the value of a key by itself, see git-config(1) and
-// gitattributes(5). Those of aliases and of tools that the user calls by name are not among
-// them.
-func runs(section, name string) bool {
-	names, known := map[string]string{
-		"core": "fsmonitor sshcommand gitproxy editor pager askpass alternaterefscommand", "sequence": "editor", "pager": "*", "filter": "clean smudge process",
-		"diff": "command textconv external", "merge": "driver", "credential": "helper", "gpg": "program defaultkeycommand", "trailer": "command cmd", "interactive": "difffilter",
-		"submodule": "update", "remote": "uploadpack receivepack vcs", "uploadpack": "packobjectshook", "gc": "recentobjectshook", "hook": "command",
-		"sendemail": "sendmailcmd tocmd cccmd headercmd", "web": "browser", "tar": "command", "lfs": "path args",
-	}[section]
-	return known && (names == "*" || strings.Contains(" "+names+" ", " "+name+" "))
-}
-
-// filesIn returns the words of a command that name files by a path, which the shell takes from
-// the work tree.
-func filesIn(workTree, command string) []string {
-	var out []string
-	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n;|&<>()'\"`=!", r) })
-	for _, word := range words {
-		if !strings.Contains(word, "/") || strings.Contains(word, "://") || strings.HasPrefix(word, "-") {
-			continue
-		}
-		word = absolute(workTree, word)
-		if info, err := os.Stat(word); err != nil || !info.IsDir() {
-			out = append(out, word)
-		}
+// onlyRead reports whether a key that may name a file, ref or address of any content has git run
+// nothing, see git-config(1). A key that is not known is taken to.
+func onlyRead(section, name string) bool {
+	switch section {
+	case "blame", "branch", "commit", "format", "i18n", "log", "mailmap", "maintenance", "notes", "safe", "url":
+		return true
+	case "core":
+		return name == "excludesfile" || name == "notesref"
 	}
-	return out
+	return false
 }
