@@ -285,10 +285,10 @@ func (s *Sandbox) actingBelow(allowed []string) []string {
 	return out
 }
 
-// takeActing takes away the names that act and were not there before a command: where no
-// guard kept it from making them all, otherwise sockets, which a guard lets be made.
+// takeActing takes away the names that act and were not there before a command that no guard
+// kept from making them.
 func (s *Sandbox) takeActing(w *watch, say func(string, ...any)) {
-	if s.child() {
+	if s.child() || w.guarded {
 		return
 	}
 	rules := s.acting()
@@ -297,18 +297,13 @@ func (s *Sandbox) takeActing(w *watch, say func(string, ...any)) {
 	s.mu.Unlock()
 	for _, rel := range s.actingBelow(w.allowed) {
 		path := filepath.Join(s.o.Root, rel)
-		if before[rel] || w.guarded && !isSocket(path) {
+		if before[rel] {
 			continue
 		}
 		if n, ok := rules.Match(rel); ok {
 			s.takeAway(path, acts.Why(n.Class), say)
 		}
 	}
-}
-
-func isSocket(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
 // rememberActing notes which names that act are there.

@@ -170,7 +170,10 @@ func TestNamesThatActBelow(t *testing.T) {
 	for _, command := range []string{"echo x > pkg/two/.envrc", "rm pkg/two/.envrc", "mv pkg/one/.vscode x", "echo x > pkg/one/.vscode/new", "echo x | tee -a pkg/one/.vscode/tasks.json", "sed -i s/mine/x/ pkg/two/.envrc"} {
 		w.fails(s, command, "")
 	}
-	w.works(s, "mkdir -p pkg/two/node_modules/dep/.vscode && echo x > pkg/two/node_modules/dep/.vscode/tasks.json && echo x > pkg/two/node_modules/dep/.travis.yml")
+	o := w.run(s, w.root, "mkdir -p pkg/two/node_modules/dep/.vscode && echo x > pkg/two/node_modules/dep/.vscode/tasks.json && echo x > pkg/two/node_modules/dep/.travis.yml", accesspolicy.Call{})
+	if o.code != 0 || len(o.rep.Denied) != 1 || !strings.Contains(o.rep.Denied[0], "allowed: pkg/two/node_modules/dep/.vscode; ") {
+		t.Errorf("%+v", o)
+	}
 	w.run(s, w.root, "mv pkg/two/node_modules/dep pkg/dep || cp -r pkg/two/node_modules/dep pkg/dep; mv pkg/two/node_modules pkg/modules", accesspolicy.Call{})
 	w.gone(filepath.Join(w.root, "pkg", "dep", ".vscode"))
 	w.gone(filepath.Join(w.root, "pkg", "modules", "dep", ".vscode"))

@@ -360,8 +360,7 @@ func (d watched) unchanged(began time.Time) bool {
 }
 
 // takeNew takes away the protected names that were not there before a command, but for
-// those that it cannot have made and those that a rule of the user allows. A guard lets
-// sockets be made, which do nothing but keep the user from the name.
+// those that it cannot have made and those that a rule of the user allows.
 func (s *Sandbox) takeNew(w *watch, say func(string, ...any)) {
 	s.mu.Lock()
 	dirs := slices.Clone(w.dirs) // Grant changes them
@@ -376,7 +375,7 @@ func (s *Sandbox) takeNew(w *watch, say func(string, ...any)) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			why := d.why(acts.Fold(name))
-			if w.guarded && d.tree && !isSocket(filepath.Join(d.path, name)) {
+			if w.guarded && d.tree {
 				continue
 			}
 			if _, there := d.names[name]; !there && !slices.ContainsFunc(w.allowed, func(class string) bool { return acts.Why(class) == why }) {

@@ -85,6 +85,13 @@ func (s *Sandbox) refusedNames(refused exec.Refusals) []string {
 	if len(without) > 0 {
 		out = append(out, "a setting by which git may run something was left out of "+listed(without)+": in a repository that a command makes only harmless settings stay; in your own commands give others with git -c, or the user sets them afterwards")
 	}
+	if len(refused.Freed) > 0 {
+		var names []string
+		for _, path := range refused.Freed {
+			names = append(names, s.rel(path))
+		}
+		out = append(out, "made in directories of dependencies, where they are allowed: "+listed(names)+"; editors, shells and other agents obey such names when somebody opens or enters those directories")
+	}
 	if live := listening(refused.Sockets); len(live) > 0 {
 		var paths []string
 		for _, path := range live {

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ralph/workers/exec/acts"
-	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 )
 
@@ -317,7 +316,7 @@ func (s *Sandbox) checkRepo(path string, meanwhile bool, say func(string, ...any
 		return
 	}
 	target, ok := gitFile(path, info)
-	if !ok && meanwhile {
+	if !ok && (meanwhile || s.anyGuarded()) {
 		return
 	}
 	if loc := s.repository(); loc != nil && ok && below(loc.CommonDir, target) {
@@ -341,8 +340,12 @@ func (s *Sandbox) tame(gitDir string, say func(string, ...any)) {
 	}
 }
 
-// takePart takes an unsafe part of a repository away, but for what may stay of it.
+// takePart takes an unsafe part of a repository away, but for what may stay of it. What a guard
+// makes for commands is not looked at while one writes it.
 func (s *Sandbox) takePart(gitDir string, b bad, say func(string, ...any)) {
+	if slices.Contains([]string{"config", "config.worktree", "commondir"}, b.name) && s.anyGuarded() {
+		return
+	}
 	path := filepath.Join(gitDir, b.name)
 	s.takeAway(path, b.why, say)
 	if b.rest == nil {
@@ -405,9 +408,6 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 		info, err := os.Lstat(path)
 		if err != nil {
 			continue
-		}
-		if target, err := os.Readlink(path); err == nil && sandbox.StandsForConfig(target) && s.commandsRun() {
-			continue // a command writes it
 		}
 		if !info.Mode().IsRegular() || info.Size() > maxConfigBytes {
 			add(name, "is no configuration as git writes it", nil)

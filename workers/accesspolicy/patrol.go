@@ -223,9 +223,14 @@ func (s *Sandbox) recoverRunning() []string {
 	return w.said
 }
 
-// commandsRun reports whether some command has not ended.
-func (s *Sandbox) commandsRun() bool {
+// anyGuarded reports whether a guard keeps a command that runs from making names that act.
+func (s *Sandbox) anyGuarded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.watches) > 0
+	for w := range s.watches {
+		if w.guarded {
+			return true
+		}
+	}
+	return false
 }

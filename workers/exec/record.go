@@ -56,6 +56,9 @@ func NewRecord(dir, place string, tell func([]sandbox.Write)) *Record {
 // Refusals are what a command was not allowed to make or change, see sandbox.Guard.
 type Refusals struct {
 	Names []Refusal // in their order, each once
+	// Freed are the paths, absolute, of names that act elsewhere and that were made, see
+	// acts.Rules.Frees.
+	Freed []string
 	// Undone says that git was to change one of them, and that all else that it had changed of
 	// the tree until then was taken back. Left are the paths, absolute, that could
 	// not be.
@@ -83,7 +86,7 @@ func (r *Record) Refused() Refusals {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.refused
-	out.Names, out.Left, out.Sockets = slices.Clone(out.Names), slices.Clone(out.Left), slices.Clone(out.Sockets)
+	out.Names, out.Left, out.Sockets, out.Freed = slices.Clone(out.Names), slices.Clone(out.Left), slices.Clone(out.Sockets), slices.Clone(out.Freed)
 	return out
 }
 
@@ -219,7 +222,11 @@ func (r *Record) read() {
 		var s supervise.Seen
 		err := json.Unmarshal(line, &s)
 		r.begun, r.gap = r.begun || s.Begun, r.gap || s.Gap || err != nil
-		if no := (Refusal{Path: string(s.Refused), Class: s.Class, Key: s.Key}); no.Path != "" && len(r.refused.Names) < maxRefusals && !slices.Contains(r.refused.Names, no) {
+		if no := (Refusal{Path: string(s.Refused), Class: s.Class, Key: s.Key}); no.Path != "" && no.Class == "" {
+			if len(r.refused.Freed) < maxRefusals && !slices.Contains(r.refused.Freed, no.Path) {
+				r.refused.Freed = append(r.refused.Freed, no.Path)
+			}
+		} else if no.Path != "" && len(r.refused.Names) < maxRefusals && !slices.Contains(r.refused.Names, no) {
 			r.refused.Names = append(r.refused.Names, no)
 		}
 		if path := string(s.Foreign); path != "" && len(r.refused.Sockets) < maxRefusals && !slices.Contains(r.refused.Sockets, path) {

@@ -172,6 +172,17 @@ func (r Rules) IsFree(rel string) bool {
 	return r.freeAt(parts) < len(parts)
 }
 
+// Frees reports whether a path, and none that it lies in, acts but for Free.
+func (r Rules) Frees(rel string) bool {
+	if !r.IsFree(rel) {
+		return false
+	}
+	r.Free = nil
+	_, acts := r.Match(rel)
+	_, above := r.Match(path.Dir(rel))
+	return acts && !above
+}
+
 // freeAt returns the index of the first of the parts of a path that is a directory of
 // Free; their number where none is.
 func (r Rules) freeAt(parts []string) int {

@@ -84,7 +84,7 @@ func (c *creation) find() (p resolved, f int, o outcome, ok bool) {
 			return p, -1, outcome{goOn: true, fd: -1}, false
 		}
 		at = named{dir: p.fd, name: string(buf[:n])}
-		if c.writes() && StandsForConfig(at.name) {
+		if c.writes() && strings.HasPrefix(at.name, stages) {
 			p.close() // not by the command itself, for which another file may be there by then
 			fd, err := unix.Open(at.name, c.flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW)|unix.O_CLOEXEC, 0)
 			if err != nil {

@@ -78,7 +78,30 @@ func (m *Maker) connection(n *notification, listener, proc int) outcome {
 	return outcome{fd: -1, later: func(func() bool) outcome { return finish() }}
 }
 
-// readConnection reads the arguments of a call of connect(2). It does so on another thread
+// bind makes a call of bind(2) that makes a socket where only the Maker makes names, and
+// answers it; false for other calls.
+func (m *Maker) bind(n *notification, listener, proc int) bool {
+	c, err := readConnection(n, proc)
+	defer c.close()
+	if err != nil || c.at.name == "" || !waits(listener, n.id) {
+		return false
+	}
+	m.become(c.caller.owner)
+	made := creation{m: m, op: makesNode, proc: proc, thread: n.pid}
+	p, inside := made.locate(c.at)
+	defer func() { p.close(); made.close() }()
+	if !inside {
+		return false
+	}
+	o := failed(unix.EACCES)
+	if !made.refuse(p, false) {
+		o = failed(unix.Bind(c.sock, &unix.SockaddrUnix{Name: link(p.fd) + "/" + p.base}))
+	}
+	o.answer(n, listener, 0)
+	return true
+}
+
+// readConnection reads the arguments of a call of connect(2) or bind(2). It does so on another thread
 // than that of the Maker, which may not look into a process that keeps its memory to itself,
 // see PR_SET_DUMPABLE of prctl(2). The caller closes the connection.
 func readConnection(n *notification, proc int) (c *connection, err error) {

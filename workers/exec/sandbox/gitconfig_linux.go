@@ -22,6 +22,9 @@ import (
 const (
 	// maxConfig bounds a configuration, in bytes.
 	maxConfig = 16 << 20
+	// stages begins the paths of the files that stand for a configuration. Each command has a
+	// /dev/shm of its own.
+	stages = "/dev/shm/ralph-git-"
 	// stageWait is how often the Maker looks whether a program still writes to one.
 	stageWait = 5 * time.Millisecond
 	// lockWait bounds how long a Maker waits for that of another command, lockEvery is how often

@@ -19,11 +19,3 @@ type Guard struct {
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
 }
-
-// stages begins the paths of the files that stand for a configuration of git. Each command has
-// a /dev/shm of its own.
-const stages = "/dev/shm/ralph-git-"
-
-// StandsForConfig reports whether the target of a link is a file that a command writes, and
-// that becomes a configuration of git.
-func StandsForConfig(target string) bool { return strings.HasPrefix(target, stages) }

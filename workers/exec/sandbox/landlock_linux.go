@@ -68,9 +68,9 @@ type rule struct {
 }
 
 // guardedRights are those that a command does not have where a Maker makes names and opens
-// files for it. A socket does nothing whatever its name is.
+// files for it.
 const guardedRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
-	unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
+	unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_REFER
 
 // rules returns the exceptions for what l lets a command change; guarded without the names
 // that only a Maker makes.

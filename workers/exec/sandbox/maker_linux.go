@@ -52,7 +52,8 @@ const (
 
 // NewMaker starts the thread of a Maker with the mounts of the calling thread, which has
 // called Enter and not yet RestrictWatched. refused is called with each path that was not
-// made, for its name of a class, or with a configuration of git that a key was left out of; undone after it, where git was to make it, and all that this command of git had
+// made, for its name of a class, or with a configuration of git that a key was left out of, or without either with one that
+// was made because it lies in a directory of Guard.Free; undone after it, where git was to make it, and all that this command of git had
 // changed was taken back, with the paths of which that failed. The caller gives the Maker
 // to Watch, or closes it.
 //
@@ -141,6 +142,9 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 		return false
 	}
 	m.settle()
+	if call.makes == binds {
+		return m.bind(n, listener, proc)
+	}
 	c, ok := m.read(n, call, proc)
 	defer c.close()
 	// The pid names the caller only while its call waits.
@@ -195,8 +199,8 @@ func (c *creation) make() outcome {
 	case makesDir:
 		err = unix.Mkdirat(p.fd, p.base, c.mode)
 	case makesNode:
-		if kind := c.mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFREG && kind != 0 {
-			return outcome{goOn: true} // a socket, or a device
+		if kind := c.mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFREG && kind != unix.S_IFSOCK && kind != 0 {
+			return outcome{goOn: true} // a device
 		}
 		err = unix.Mknodat(p.fd, p.base, c.mode, 0)
 	case makesSymlink:
@@ -455,6 +459,8 @@ func (c *creation) refuse(p resolved, link bool) bool {
 			c.update.refused = true
 			c.m.undone(c.update.takeBack())
 		}
+	} else if c.m.guard.Frees(p.rel) {
+		c.m.refused(path.Join(c.m.guard.Root, p.rel), "", "")
 	}
 	return found
 }

@@ -45,6 +45,7 @@ const (
 	changesMode   // by the path of a file
 	changesOwner  // of what the thread makes from then on
 	connects      // connect(2)
+	binds         // bind(2), which may make a socket
 )
 
 // watchedCalls lists, by number, the calls of Linux that take the path of a file and
@@ -61,7 +62,7 @@ func watchedCalls() map[int]watchedCall {
 		unix.SYS_RENAMEAT: both(makesRename), unix.SYS_RENAMEAT2: both(makesRename), unix.SYS_LINKAT: both(makesLink),
 		unix.SYS_UNLINKAT: at(0, -1, removes, 0), unix.SYS_FCHMODAT: at(0, -1, changesMode, 0), sysFchmodat2: at(0, -1, changesMode, 0),
 		unix.SYS_SYMLINKAT: at(1, -1, makesSymlink, 0), unix.SYS_MKNODAT: at(0, -1, makesNode, 2), unix.SYS_MKDIRAT: at(0, -1, makesDir, 2),
-		unix.SYS_TRUNCATE: at(-1, -1, changesLength, 0),
+		unix.SYS_BIND: {flags: -1, makes: binds}, unix.SYS_TRUNCATE: at(-1, -1, changesLength, 0),
 	}
 	maps.Copy(calls, watchedHere())
 	for _, nr := range [...]int{unix.SYS_UMASK, unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID, unix.SYS_SETFSUID, unix.SYS_SETFSGID} {
@@ -186,7 +187,7 @@ type watcher struct {
 
 func (w *watcher) see(n *notification, listener int) {
 	call := w.calls[int(n.nr)]
-	if call.makes == makesDir || call.makes == connects {
+	if call.makes == makesDir || call.makes == connects || call.makes == binds {
 		return // a directory stands for all that is in it, which others may have made
 	}
 	for _, p := range call.paths {
