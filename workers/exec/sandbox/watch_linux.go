@@ -99,7 +99,6 @@ const (
 	maxWrites    = 200_000    // different paths of one command
 	repeatAfter  = 10 * time.Millisecond
 	maxPath      = 4096
-	maxKnownDirs = 10_000
 )
 
 // Watch serves a descriptor of RestrictWatched or WatchAlone, and closes it, until nothing that the
@@ -112,7 +111,7 @@ const (
 //
 // m makes what the command cannot make itself, and is closed; nil makes nothing.
 func Watch(listener, proc int, root string, m *Maker, tell func(Write), full func()) {
-	w := watcher{proc: proc, root: root, calls: notifiedCalls(true, true), told: map[string]time.Time{}, real: map[string]string{}, tell: tell}
+	w := watcher{proc: proc, root: root, calls: notifiedCalls(true, true), told: map[string]time.Time{}, tell: tell}
 	if m == nil {
 		w.serve(listener, nil, full)
 		return
@@ -181,7 +180,6 @@ type watcher struct {
 	root  string
 	calls map[int]watchedCall
 	told  map[string]time.Time
-	real  map[string]string // directories without symbolic links
 	tell  func(Write)
 }
 
@@ -210,43 +208,57 @@ func (w *watcher) see(n *notification, listener int) {
 		if ioctl(listener, ioctlValid, unsafe.Pointer(&n.id)) != 0 {
 			return
 		}
-		w.note(name, call.flags >= 0)
+		w.note(name, call.flags >= 0, call.makes < makesDir || call.makes > removes)
 	}
 }
 
-// note tells of a path, which a call opens or changes otherwise, and of the file that it
-// leads to if it is a symbolic link.
-func (w *watcher) note(name string, opens bool) {
-	dir, base := filepath.Split(strings.TrimRight(name, "/"))
-	real, known := w.real[dir]
-	if !known {
-		var err error
-		if real, err = filepath.EvalSymlinks(dir); err != nil {
-			return // the call will fail as well
-		}
-		if len(w.real) < maxKnownDirs {
-			w.real[dir] = real
+// note tells of a path, which a call opens or changes otherwise. Of a symbolic link that the call
+// follows it tells of what it leads to as well, where there need not be a file yet.
+func (w *watcher) note(name string, opens, follows bool) {
+	for range maxLinks {
+		if name = w.noteOne(name, opens); name == "" || !follows {
+			return
 		}
 	}
+}
+
+// noteOne tells of a path, and returns where the symbolic link there leads to; "" for none.
+func (w *watcher) noteOne(name string, opens bool) (target string) {
+	dir, base := filepath.Split(strings.TrimRight(name, "/"))
+	// A directory can become a link, and another one, at any time: nothing is remembered.
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "" // the call will fail as well
+	}
+	defer func() { _ = unix.Close(fd) }() // nothing was written
+	real := w.link("self/fd/" + strconv.Itoa(fd))
 	name = filepath.Join(real, base)
 	var st unix.Stat_t
-	err := unix.Lstat(name, &st)
+	err = unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		if target, err := filepath.EvalSymlinks(name); err == nil {
-			w.note(target, opens)
+		buf := make([]byte, maxPath)
+		if n, rerr := unix.Readlinkat(fd, base, buf); rerr == nil && n > 0 {
+			if target = string(buf[:n]); target[0] != '/' {
+				target = real + "/" + target
+			}
 		}
 	}
+	w.tellOf(name, opens, st.Ctim, err == nil)
+	return target
+}
+
+func (w *watcher) tellOf(name string, opens bool, changed unix.Timespec, there bool) {
 	if !strings.HasPrefix(name, w.root+"/") {
 		return
 	}
 	now := time.Now()
-	if opens && err == nil && now.Sub(w.told[name]) < repeatAfter {
+	if opens && there && now.Sub(w.told[name]) < repeatAfter {
 		return
 	}
 	w.told[name] = now
 	out := Write{Path: name, At: now}
-	if err == nil {
-		out.Before = time.Unix(st.Ctim.Unix())
+	if there {
+		out.Before = time.Unix(changed.Unix())
 	}
 	w.tell(out)
 }
