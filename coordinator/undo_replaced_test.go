@@ -20,6 +20,8 @@ func TestUndoOfWhatTookAPlace(t *testing.T) {
 		"a directory":       "rm a.go; mkdir a.go; echo x > a.go/x",
 		"a pipe":            "rm a.go; mkfifo a.go",
 		"a closed file":     "echo x >> a.go; chmod 000 a.go",
+		"closed":            "echo x >> dir/x; echo n > dir/n; rm dir/sub/y; chmod -R 000 dir",
+		"locked":            "echo x >> dir/x; echo n > dir/n; rm dir/sub/y; chmod -R a-w dir",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,8 +39,16 @@ func TestUndoOfWhatTookAPlace(t *testing.T) {
 			if err != nil || len(u.Kept) > 0 {
 				t.Errorf("%+v, %v", u, err)
 			}
+			if info, err := os.Stat(p.path("dir")); err != nil || info.Mode()&0o500 != 0o500 || p.read("dir/n") != "" {
+				t.Errorf("dir: %v, %v, dir/n %q", info.Mode(), err, p.read("dir/n"))
+			}
+			for _, dir := range []string{"dir", "dir/sub"} {
+				if err := os.Chmod(p.path(dir), 0o755); err != nil { // so that it can be cleaned up
+					t.Error(err)
+				}
+			}
 			for path, want := range map[string]string{"a.go": "one\n", "dir/x": "x\n", "dir/sub/y": "y\n", "other/x": "other\n"} {
-				if info, err := os.Lstat(p.path(path)); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o600 != 0o600 {
+				if info, err := os.Lstat(p.path(path)); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o400 == 0 {
 					t.Errorf("%s: %v, %v", path, info, err)
 				} else if got := p.read(path); got != want {
 					t.Errorf("%s reads %q", path, got)

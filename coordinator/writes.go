@@ -282,7 +282,9 @@ func (l *writeLog) Began(read func()) (ended func(seen bool)) {
 
 // settle notes how what commands wrote is now; mu is held.
 func (l *writeLog) settle() {
-	for p := range l.recent {
+	list := slices.Sorted(maps.Keys(l.recent))
+	l.reopen(list)
+	for _, p := range list {
 		if w := l.paths[p]; w != nil {
 			now := l.stamp(p)
 			w.Other = w.Other || w.After != nil && w.After.Inode != now.Inode

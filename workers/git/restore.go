@@ -208,6 +208,7 @@ func (c *Checkpoints) checkOut(ctx context.Context, x index, cp Checkpoint, dir 
 // writeBack removes and writes files. Removing comes first: a file can be where
 // a directory has to be, and the other way round.
 func writeBack(root *os.Root, staged string, undo []entry) error {
+	defer unlock(root, undo)()
 	for _, e := range undo {
 		if e.newMode != modeNone {
 			continue
@@ -228,6 +229,29 @@ func writeBack(root *os.Root, staged string, undo []entry) error {
 		}
 	}
 	return nil
+}
+
+// unlock lets the owner change the directories in which the files of undo are, until the returned
+// function is called.
+func unlock(root *os.Root, undo []entry) (lock func()) {
+	was := map[string]fs.FileMode{}
+	for _, e := range undo {
+		for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+			if _, known := was[dir]; known {
+				break
+			}
+			if info, err := root.Lstat(dir); err == nil && info.IsDir() && info.Mode()&0o300 != 0o300 {
+				if root.Chmod(dir, info.Mode().Perm()|0o700) == nil { // else the change will fail, and is said to
+					was[dir] = info.Mode().Perm()
+				}
+			}
+		}
+	}
+	return func() {
+		for dir, perm := range was {
+			_ = root.Chmod(dir, perm) // it may be gone by now
+		}
+	}
 }
 
 // putBack replaces one file by a staged one in one step.
