@@ -217,14 +217,15 @@ func TestLimitWhileAtWork(t *testing.T) {
 		got := r.run()
 		want(t, "status", got.Status, feature.Paused)
 		want(t, "limit", got.Limit, limitTurns)
-		want(t, "begun", r.worked(), "A/1 B/1")
+		begun := r.worked()
+		want(t, "begun, in any order", begun == "A/1 B/1" || begun == "B/1 A/1", true)
 		want(t, "open", len(got.Open), 6)
 		want(t, "errors", len(r.data().Failures), 0)
 		out.Store(false)
-		r.acts = map[string][]act{}
+		r.acts, r.o.Settings.Parallel = map[string][]act{}, 1
 		got = r.resume()
 		want(t, "status after more is given", got.Status, feature.Completed)
-		want(t, "attempts", r.worked(), "A/1 B/1 A/1 B/1 C/1 D/1 E/1 F/1")
+		want(t, "attempts", r.worked(), begun+" A/1 B/1 C/1 D/1 E/1 F/1")
 	})
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, st("A"), st("B"))
