@@ -15,12 +15,12 @@ import (
 // and leaves what it changed in made. The caller holds mu.
 func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, error) {
 	name := strings.TrimSuffix(before.ID, beforeMark)
+	tasks := c.writes.load()
+	defer c.writes.end()
 	after, err := c.points.Take(ctx, name+afterMark)
 	if err != nil {
 		return "", err
 	}
-	tasks := c.writes.load()
-	defer c.writes.end()
 	if c.made, err = c.attribute(ctx, before, after); err != nil {
 		return "", err
 	}

@@ -186,7 +186,7 @@ func (l *writeLog) end() {
 }
 
 // load reads what the Ralph before this one recorded, as that of a turn, and what the
-// commands did that ended with it.
+// commands did that ended with it; it opens the directories that they closed.
 func (l *writeLog) load() (tasks []taskChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,6 +212,7 @@ func (l *writeLog) load() (tasks []taskChange) {
 		}
 	}
 	l.join()
+	l.reopen(slices.Sorted(maps.Keys(l.paths)))
 	return tasks
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // What a command wrote in the last moment before its Ralph was killed is Ralph's for the
-// next one; what somebody else wrote then is not.
+// next one, which opens directories that it closed; what somebody else wrote then is not.
 func TestWritesOfTheLastMoment(t *testing.T) {
 	t.Parallel()
 	root, dir := t.TempDir(), t.TempDir()
@@ -40,7 +40,12 @@ func TestWritesOfTheLastMoment(t *testing.T) {
 	at := time.Now()
 	write("command")
 	write("user")
-	record(supervise.Seen{Begun: true}, supervise.Seen{Path: []byte(filepath.Join(root, "command")), At: at})
+	for _, name := range []string{"closed", "private"} {
+		if err := os.Mkdir(filepath.Join(root, name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record(supervise.Seen{Begun: true}, supervise.Seen{Path: []byte(filepath.Join(root, "command")), At: at}, supervise.Seen{Path: []byte(filepath.Join(root, "closed")), At: at})
 
 	wants := func(l *writeLog, name string, want whose) {
 		t.Helper()
@@ -53,6 +58,11 @@ func TestWritesOfTheLastMoment(t *testing.T) {
 		next.load()
 		wants(next, "command", ours)
 		wants(next, "user", theirs)
+		for name, want := range map[string]os.FileMode{"closed": 0o700, "private": 0} {
+			if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != want {
+				t.Errorf("%s: %v, %v", name, info.Mode(), err)
+			}
+		}
 		if left := exec.LeftRecords(dir); len(left) != 0 {
 			t.Errorf("left: %+v", left)
 		}
