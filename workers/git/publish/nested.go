@@ -93,7 +93,7 @@ func (p *publication) newTree(pl *plan, l layer, name string) (newTree, error) {
 	if t.index, err = l.index(pl.oidLen); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
-	t.states, _ = statesAfter(l, pl.after)
+	t.states, _, _ = statesAfter(l, pl.after)
 	p.rep.Dropped = append(p.rep.Dropped, slices.DeleteFunc(dropped(l, ""), func(s string) bool { return s == "gitdir" || s == "commondir" || s == "refs" })...)
 	return t, nil
 }

@@ -222,8 +222,11 @@ func (p *publication) tree(pl *plan, name string, was treeState) (*treeChange, e
 			t.index = &x
 		}
 	}
-	var odd []string
-	t.states, odd = statesAfter(l, pl.after)
+	var left, odd []string
+	t.states, left, odd = statesAfter(l, pl.after)
+	for _, name := range left {
+		p.rep.Dropped = append(p.rep.Dropped, path.Join(t.name, name))
+	}
 	for _, o := range odd {
 		p.hold(t, o)
 	}

@@ -46,7 +46,7 @@ var stateFiles = sync.OnceValue(func() map[string]*regexp.Regexp {
 			list[path.Join(dir, name)] = re
 		}
 	}
-	add("", "MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD REBASE_HEAD ORIG_HEAD AUTO_MERGE BISECT_EXPECTED_REV BISECT_HEAD", anID)
+	add("", "MERGE_HEAD MERGE_AUTOSTASH CHERRY_PICK_HEAD REVERT_HEAD REBASE_HEAD ORIG_HEAD AUTO_MERGE BISECT_EXPECTED_REV BISECT_HEAD", anID)
 	add("", "MERGE_MSG SQUASH_MSG COMMIT_EDITMSG", freeText)
 	add("", "MERGE_MODE", `(?:no-ff)?`)
 	add("", "BISECT_START", anID+`|`+aName)
@@ -70,7 +70,8 @@ var stateFiles = sync.OnceValue(func() map[string]*regexp.Regexp {
 	add("rebase-merge", "strategy", aMerge)
 	add("rebase-merge", "strategy_opts", `(?: ?(?:'--`+aMergeOption+`'|--`+aMergeOption+`))*`)
 	add("rebase-merge", "message message-squash message-fixup current-fixups patch", freeText)
-	add("rebase-merge", "git-rebase-todo git-rebase-todo.backup done", aStep)
+	add("rebase-merge", "git-rebase-todo", aStep)
+	add("rebase-merge", "done git-rebase-todo.backup", aStep+`|\s*(?:exec|x)\s.*`)
 
 	add("rebase-apply", "next last", `\d+`)
 	add("rebase-apply", "head-name", `refs/heads/`+aName+`|detached HEAD`)
@@ -250,9 +251,9 @@ type stateChange struct {
 	files map[string][]byte // by name in the directory, or "" for a file; nil: removed
 }
 
-// statesAfter returns the state that the command changed, and the names that are
-// not taken over, with the reason. now are the refs as the command left them.
-func statesAfter(l layer, now refs) (out []stateChange, odd []string) {
+// statesAfter returns the state that the command changed, what is left out of it, and the
+// names that are not taken over, with the reason. now are the refs as the command left them.
+func statesAfter(l layer, now refs) (out []stateChange, left, odd []string) {
 	for _, e := range l.entries() {
 		if _, ok := shapeOf(e.name); ok {
 			switch {
@@ -276,17 +277,17 @@ func statesAfter(l layer, now refs) (out []stateChange, odd []string) {
 			out = append(out, stateChange{name: e.name})
 			continue
 		}
-		files, why := stateDir(l, e.name)
+		files, steps, why := stateDir(l, e.name)
 		if why == "" && !returns(files, now) {
 			why = e.name + "/orig-head"
 		}
-		if why == "" {
+		if left = append(left, steps...); why == "" {
 			out = append(out, stateChange{e.name, files})
 		} else {
 			odd = append(odd, why)
 		}
 	}
-	return out, odd
+	return out, left, odd
 }
 
 // returns reports whether an abort of the rebase in files puts the branch where it is.
@@ -295,10 +296,10 @@ func returns(files map[string][]byte, now refs) bool {
 	return !strings.HasPrefix(branch, "refs/") || now[branch] == orig
 }
 
-// stateDir reads a directory of state as the command left it. Where a file of it
-// does not fit, or git needs one that is not there, nothing is taken over and odd
-// names it.
-func stateDir(l layer, dir string) (files map[string][]byte, odd string) {
+// stateDir reads a directory of state as the command left it, but for steps that run
+// something, which left names. Where a file of it does not fit, or git needs one that is not
+// there, nothing is taken over and odd names it.
+func stateDir(l layer, dir string) (files map[string][]byte, left []string, odd string) {
 	names := []string{}
 	if !opaque(filepath.Join(l.upper, dir)) {
 		list, _ := os.ReadDir(filepath.Join(l.lower, dir)) // none where the command made it
@@ -323,18 +324,41 @@ func stateDir(l layer, dir string) (files map[string][]byte, odd string) {
 			continue
 		}
 		known, _ := readFile(filepath.Join(l.lower, dir, name), maxStateBytes) // none where the command made it
+		if rest := withoutRuns(full, text, known); len(rest) < len(text) {
+			text, left = rest, append(left, full+" (its exec steps)")
+		}
 		if err != nil || !fits(full, text, known) {
-			return nil, full
+			return nil, nil, full
 		}
 		files[name] = text
 	}
 	for _, name := range stateDirs()[dir] {
 		if _, there := files[name]; !there && (!exists(filepath.Join(l.lower, dir)) || exists(filepath.Join(l.lower, dir, name))) {
-			return nil, dir + " (without " + name + ")"
+			return nil, nil, dir + " (without " + name + ")"
 		}
 	}
-	return files, ""
+	return files, left, ""
 }
+
+// withoutRuns returns a list of steps without those to come that run something; known is the
+// list before the command: the user's own steps stay.
+func withoutRuns(name string, text, known []byte) []byte {
+	re, _ := shapeOf(name)
+	if !lists(name) || re.MatchString("exec x") {
+		return text
+	}
+	before := slices.Collect(bytes.Lines(known))
+	var rest []byte
+	for line := range bytes.Lines(text) {
+		if !runs().Match(line) || slices.ContainsFunc(before, func(b []byte) bool { return bytes.Equal(bytes.TrimSpace(b), bytes.TrimSpace(line)) }) {
+			rest = append(rest, line...)
+		}
+	}
+	return rest
+}
+
+// runs matches a step that runs a command.
+var runs = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:exec|x)\s`) })
 
 // ids returns the object ids that the state names, those of steps as short as git reads them.
 func (c stateChange) ids() []string {

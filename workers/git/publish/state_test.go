@@ -16,28 +16,30 @@ func stopped() map[string][2]string {
 		fix  = `echo r >c.txt; git add .; `
 	)
 	return map[string][2]string{
-		"merge":                {side + `git merge main || :`, fix + `git commit -qm merged`},
-		"merge without ff":     {side + `git merge --no-ff --no-commit main~1 || git merge --no-ff main || :`, fix + `git commit -qm merged`},
-		"merge aborted":        {side + `git merge main || :`, `git merge --abort`},
-		"squash":               {side + `git merge --squash main || :`, fix + `git commit -qm squashed`},
-		"rebase":               {side + `git rebase main || :`, fix + `GIT_EDITOR=true git rebase --continue`},
-		"rebase aborted":       {side + `git rebase main || :`, `git rebase --abort`},
-		"rebase skipped":       {side + `git rebase -q main || :`, `git rebase --skip`},
-		"rebase of merges":     {side + `git rebase -r --signoff --autostash main || :`, fix + `GIT_EDITOR=true git rebase --continue`},
-		"rebase with a stash":  {side + `echo d >>a.txt; git rebase --autostash main || :`, fix + `GIT_EDITOR=true git rebase --continue`},
-		"rebase with strategy": {side + `git rebase -s ort -X patience main || :`, fix + `GIT_EDITOR=true git rebase --continue`},
-		"rebase to edit":       {`GIT_SEQUENCE_EDITOR="sed -i 1s/pick/edit/" git rebase -i HEAD~2`, `git rebase --continue`},
-		"rebase by am":         {side + `git rebase --apply main || :`, fix + `git rebase --continue`},
-		"rebase by am aborted": {side + `git rebase --apply main || :`, `git rebase --abort`},
-		"am":                   {side + `git format-patch -q -2 --stdout >../mbox; git checkout -q main; git am -3 --scissors ../mbox || :`, fix + `git am --continue`},
-		"am aborted":           {side + `git format-patch -q -2 --stdout >../mbox; git checkout -q main; git am -s --keep-cr ../mbox || :`, `git am --abort`},
-		"cherry-pick":          {side + `git checkout -q main; git cherry-pick side~1 || :`, fix + `git cherry-pick --continue --no-edit || git commit -qm picked`},
-		"cherry-picks":         {side + `git checkout -q main; git cherry-pick -x -s --allow-empty main..side || :`, fix + `GIT_EDITOR=true git cherry-pick --continue`},
-		"cherry-picks aborted": {side + `git checkout -q main; git cherry-pick --strategy=ort main..side || :`, `git cherry-pick --abort`},
-		"reverts":              {side + `echo w >c.txt; git commit -qam w; git revert --no-edit side~2 side~1 || :`, `echo r >c.txt; git add .; GIT_EDITOR=true git revert --continue`},
-		"revert aborted":       {side + `echo w >c.txt; git commit -qam w; git revert --no-edit side~2 side~1 || :`, `git revert --abort`},
-		"bisection":            {side + `git bisect start --term-new=fixed --term-old=broken --first-parent HEAD HEAD~2 -- c.txt y.txt`, `git bisect broken || :; git bisect reset`},
-		"bisection of files":   {`git bisect start -q; git bisect bad; git bisect good HEAD~2`, `git bisect log; git bisect reset`},
+		"merge":                      {side + `git merge main || :`, fix + `git commit -qm merged`},
+		"merge without ff":           {side + `git merge --no-ff --no-commit main~1 || git merge --no-ff main || :`, fix + `git commit -qm merged`},
+		"merge aborted":              {side + `git merge main || :`, `git merge --abort`},
+		"merge with a stash":         {side + `echo d >>b.txt; git merge --autostash main || :`, `git merge --abort; cat b.txt`},
+		"squash":                     {side + `git merge --squash main || :`, fix + `git commit -qm squashed`},
+		"rebase":                     {side + `git rebase main || :`, fix + `GIT_EDITOR=true git rebase --continue`},
+		"rebase aborted":             {side + `git rebase main || :`, `git rebase --abort`},
+		"rebase skipped":             {side + `git rebase -q main || :`, `git rebase --skip`},
+		"rebase of merges":           {side + `git rebase -r --signoff --autostash main || :`, fix + `GIT_EDITOR=true git rebase --continue`},
+		"rebase with a stash":        {side + `echo d >>a.txt; git rebase --autostash main || :`, fix + `GIT_EDITOR=true git rebase --continue`},
+		"rebase whose command fails": {side + `git switch -q -c other HEAD~2; echo o >o.txt; git add .; git commit -qm o; echo d >>a.txt; git rebase --autostash -x false side || :`, `git rebase --continue; cat a.txt`},
+		"rebase with strategy":       {side + `git rebase -s ort -X patience main || :`, fix + `GIT_EDITOR=true git rebase --continue`},
+		"rebase to edit":             {`GIT_SEQUENCE_EDITOR="sed -i 1s/pick/edit/" git rebase -i HEAD~2`, `git rebase --continue`},
+		"rebase by am":               {side + `git rebase --apply main || :`, fix + `git rebase --continue`},
+		"rebase by am aborted":       {side + `git rebase --apply main || :`, `git rebase --abort`},
+		"am":                         {side + `git format-patch -q -2 --stdout >../mbox; git checkout -q main; git am -3 --scissors ../mbox || :`, fix + `git am --continue`},
+		"am aborted":                 {side + `git format-patch -q -2 --stdout >../mbox; git checkout -q main; git am -s --keep-cr ../mbox || :`, `git am --abort`},
+		"cherry-pick":                {side + `git checkout -q main; git cherry-pick side~1 || :`, fix + `git cherry-pick --continue --no-edit || git commit -qm picked`},
+		"cherry-picks":               {side + `git checkout -q main; git cherry-pick -x -s --allow-empty main..side || :`, fix + `GIT_EDITOR=true git cherry-pick --continue`},
+		"cherry-picks aborted":       {side + `git checkout -q main; git cherry-pick --strategy=ort main..side || :`, `git cherry-pick --abort`},
+		"reverts":                    {side + `echo w >c.txt; git commit -qam w; git revert --no-edit side~2 side~1 || :`, `echo r >c.txt; git add .; GIT_EDITOR=true git revert --continue`},
+		"revert aborted":             {side + `echo w >c.txt; git commit -qam w; git revert --no-edit side~2 side~1 || :`, `git revert --abort`},
+		"bisection":                  {side + `git bisect start --term-new=fixed --term-old=broken --first-parent HEAD HEAD~2 -- c.txt y.txt`, `git bisect broken || :; git bisect reset`},
+		"bisection of files":         {`git bisect start -q; git bisect bad; git bisect good HEAD~2`, `git bisect log; git bisect reset`},
 	}
 }
 
@@ -67,6 +69,24 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestStepsThatRun has a command stop in a rebase with commands to come: it is taken over
+// without them.
+func TestStepsThatRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setUp)
+	rep := w.do(`exec >/dev/null 2>&1; git switch -q -c side HEAD~1; for f in x y z; do echo $f >$f.txt; git add .; git commit -qm $f; done; echo d >>a.txt; git rebase --autostash -x 'touch ran; false' main || :`)
+	if got := strings.Join(rep.Dropped, " "); !strings.Contains(got, "rebase-merge/git-rebase-todo (its exec steps)") {
+		t.Errorf("reported: %q", got)
+	}
+	if got := w.user(`rm ran; grep -c exec .git/rebase-merge/git-rebase-todo || :; grep -c pick .git/rebase-merge/git-rebase-todo`); got != "0\n2" {
+		t.Errorf("to come: %q", got)
+	}
+	if got := w.user(`git rebase --continue >/dev/null 2>&1; git log --format=%s; git status --porcelain; ls ran 2>/dev/null || :`); got != "z\ny\nx\nthird\nsecond\nfirst\n M a.txt" {
+		t.Errorf("in the end: %q", got)
+	}
+	w.whole()
+}
+
 // TestForgedStates puts into each file of each state what git would not write:
 // nothing of it is published but free text that git only shows.
 func TestForgedStates(t *testing.T) {
@@ -75,6 +95,7 @@ func TestForgedStates(t *testing.T) {
 	// What builtin/am.c, sequencer.c and bisect.c show or record, and the subjects in
 	// lists of steps.
 	text := strings.Fields("MERGE_MSG SQUASH_MSG COMMIT_EDITMSG message message-squash message-fixup current-fixups patch final-commit info msg msg-clean 0001 0002")
+	// What was done git only shows.
 	seen, forged := 0, map[string]bool{}
 	for name, c := range stopped() {
 		w := newWorld(t, setUp)
@@ -97,7 +118,7 @@ func TestForgedStates(t *testing.T) {
 			}
 			for _, v := range values {
 				seen++
-				if fits(file, []byte(v+"\n"), nil) && !free && !(strings.HasPrefix(base, "BISECT_LOG") && strings.HasPrefix(v, "#")) {
+				if fits(file, []byte(v+"\n"), nil) && !free && !(strings.HasPrefix(base, "BISECT_LOG") && strings.HasPrefix(v, "#")) && !((base == "done" || base == "git-rebase-todo.backup") && strings.HasPrefix(v, "exec ")) {
 					t.Errorf("%s: %q passes in %s", name, v, file)
 				}
 			}
