@@ -36,7 +36,7 @@ func besideRoots() map[string][]string {
 // toolchainEnv returns the variables that name a toolchain or what it reads, besides
 // those of homeTools.
 func toolchainEnv() []string {
-	return strings.Fields(`GOROOT GOBIN GOMODCACHE npm_config_prefix JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME ANT_HOME ANDROID_HOME ANDROID_SDK_ROOT ANDROID_NDK_HOME KOTLIN_HOME N_PREFIX
+	return strings.Fields(`GOROOT GOBIN GOMODCACHE npm_config_prefix NPM_CONFIG_PREFIX JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME ANT_HOME ANDROID_HOME ANDROID_SDK_ROOT ANDROID_NDK_HOME KOTLIN_HOME N_PREFIX
  COREPACK_HOME CONDA_PREFIX DOTNET_ROOT DOTNET_ROOT_X64 GEM_HOME GEM_PATH OPAM_SWITCH_PREFIX FLUTTER_ROOT HOMEBREW_CELLAR HOMEBREW_REPOSITORY
  SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NIX_SSL_CERT_FILE`)
 }
@@ -398,13 +398,18 @@ func secretNames() []string {
 }
 
 // holdsMore reports whether a directory holds more than a toolchain: a home, what
-// looks like one, what programs share, or a project.
+// looks like one, what programs share, a project, or programs without what they are run with,
+// which may lie among documents.
 func (f *search) holdsMore(dir string) bool {
 	if shared(dir) || below(dir, f.s.o.Root) || below(dir, f.s.o.Project) || slices.ContainsFunc(f.homes, func(h string) bool { return h != "" && below(dir, h) }) {
 		return true
 	}
-	return slices.ContainsFunc(strings.Fields(".profile .bashrc .bash_profile .zshrc .ssh .gnupg .config .local .gitconfig .git .env package.json go.mod Cargo.toml pyproject.toml"), func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, name))
-		return err == nil
-	})
+	has := func(names string) bool {
+		return slices.ContainsFunc(strings.Fields(names), func(name string) bool {
+			_, err := os.Lstat(filepath.Join(dir, name))
+			return err == nil
+		})
+	}
+	return has(".profile .bashrc .bash_profile .zshrc .ssh .gnupg .config .local .gitconfig .git .env package.json go.mod Cargo.toml pyproject.toml") ||
+		has("bin sbin") && !has("lib lib64 libexec jmods pkg VERSION")
 }

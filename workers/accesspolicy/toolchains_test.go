@@ -65,6 +65,8 @@ func installs() []install {
 		{name: "gem", path: ".gem/ruby/3/bin", command: "rake9", scripts: ".gem/ruby/3/bin/rake9", reads: ".gem/ruby/3/gems/x", secrets: ".gem/credentials"},
 		{name: "maven's archive", path: "apache-maven-3.9/bin", command: "mvn9", scripts: "apache-maven-3.9/bin/mvn9", reads: "apache-maven-3.9/lib/x apache-maven-3.9/conf/y", secrets: ".m2/settings.xml .m2/settings-security.xml"},
 		{name: "the home's bin", path: "bin", command: "tool9", scripts: "bin/tool9", reads: "lib/x", secrets: ".ssh/id work/notes"},
+		{name: "a bin among documents", path: "Documents/bin", command: "tool9", scripts: "Documents/bin/tool9", secrets: "Documents/taxes.txt"},
+		{name: "a bin among projects", path: "code/bin", command: "tool9", scripts: "code/bin/tool9", secrets: "code/other/main.c code/other/.env.local"},
 		{name: "the home itself", path: ".", command: "tool9", scripts: "tool9", secrets: ".ssh/id work/notes notes"},
 		{name: "docker desktop", path: ".docker/bin", command: "tool9", scripts: ".docker/bin/tool9", secrets: ".docker/config.json"},
 		{name: "foundry", path: ".foundry/bin", command: "forge9", scripts: ".foundry/bin/forge9", reads: ".foundry/versions/x", secrets: ".foundry/keystores/k"},
