@@ -272,12 +272,12 @@ func upstream(t *testing.T, to string, asked func(*http.Request)) *httptest.Serv
 			return
 		}
 		w.WriteHeader(http.StatusOK)
-		here, _, err := http.NewResponseController(w).Hijack()
+		here, read, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
+		go func() { _, _ = io.Copy(there, read); _ = there.Close() }() // the server may have read some of it
 		_, _ = io.Copy(here, there)
 		_ = here.Close()
 	}))
