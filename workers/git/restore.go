@@ -137,8 +137,8 @@ func unheld(root *os.Root, name string, since time.Time) bool {
 	if err != nil || info.IsDir() || info.Mode().Type() == fs.ModeSymlink || info.Mode().IsRegular() && !closed(info) {
 		return false
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && !time.Unix(st.Ctim.Unix()).After(since)
+	at, known := ctime(info)
+	return known && !at.After(since)
 }
 
 // closed reports whether the owner of a file may not read it.
