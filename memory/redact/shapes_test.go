@@ -3,9 +3,9 @@ package redact
 import (
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -84,9 +84,13 @@ func TestPlainText(t *testing.T) {
 			t.Errorf("%q becomes %q", line, got)
 		}
 	}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Skip("no go: ", err)
+	}
 	bytes, hits := 0, 0
 	for _, dir := range strings.Fields("net crypto encoding go/parser cmd/go/internal html archive compress math") {
-		err := filepath.WalkDir(filepath.Join(runtime.GOROOT(), "src", dir), func(path string, d os.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(strings.TrimSpace(string(root)), "src", dir), func(path string, d os.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
 				return err
 			}
