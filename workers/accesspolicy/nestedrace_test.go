@@ -79,6 +79,17 @@ put("n/.git/config", good + "[extensions]\n\tworktreeConfig = true\n"); put("n/.
 		"of a linked work tree": `
 if not os.path.isdir("k"): subprocess.run(["git", "-C", "n", "worktree", "add", "-q", "../k"]); subprocess.run(["git", "-C", "n", "config", "extensions.worktreeConfig", "true"])
 put("n/.git/worktrees/k/config.worktree.lock", evil); os.rename("n/.git/worktrees/k/config.worktree.lock", "n/.git/worktrees/k/config.worktree")`,
+		"by a link of the supervisor's name": `
+gone("/dev/shm/ralph-git-A"); os.symlink(os.getcwd() + "/n/.git/config", "/dev/shm/ralph-git-A"); gone("l"); os.symlink("/dev/shm/ralph-git-A", "l")
+put("l", evil); put("l", good)`,
+		"through a directory of the supervisor's name": `
+os.makedirs("/dev/shm/ralph-git-d", exist_ok=True); gone("l"); os.symlink("/dev/shm/ralph-git-d/../../.." + os.getcwd() + "/n/.git/config", "l")
+put("l", evil); put("l", good)`,
+		"by what stands for it": `
+f = put("n/.git/config", good); to = os.readlink("n/.git/config"); gone("l"); os.symlink(to, "l")
+gone(to); os.symlink(os.getcwd() + "/p/.git/config", to)
+if not os.path.isdir("p"): shutil.copytree("n", "p", ignore=lambda d, names: ["config", "objects"] if d == "n/.git" else []); shutil.copytree("n/.git/objects", "p/.git/objects")
+put("l", evil); exchange("p", "n")`,
 		"copied": `shutil.rmtree("m", ignore_errors=True); shutil.copytree("n", "m"); put("m/.git/config", evil); put("m/.git/config", good); exchange("m", "n")`,
 	}
 }

@@ -84,13 +84,16 @@ func (c *creation) find() (p resolved, f int, o outcome, ok bool) {
 			return p, -1, outcome{goOn: true, fd: -1}, false
 		}
 		at = named{dir: p.fd, name: string(buf[:n])}
-		if c.writes() && strings.HasPrefix(at.name, stages) {
-			p.close() // not by the command itself, for which another file may be there by then
-			fd, err := unix.Open(at.name, c.flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW)|unix.O_CLOEXEC, 0)
+		if s := c.m.standsFor(at.name); s != nil && c.writes() {
+			p.close()
+			fd, err := s.reopen(c.flags)
 			if err != nil {
-				return p, -1, failed(unix.EBUSY), false // another command writes it
+				return p, -1, failed(err), false
 			}
 			return p, -1, outcome{fd: fd}, false
+		} else if c.writes() && p.configures() && strings.HasPrefix(at.name, stages) {
+			p.close()
+			return p, -1, failed(unix.EBUSY), false // another command writes it
 		}
 		if at.name[0] == '/' {
 			p.close()

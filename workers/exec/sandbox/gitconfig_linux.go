@@ -162,7 +162,21 @@ func (c *creation) completes(p resolved, base string) (acts.Name, bool) {
 func (m *Maker) stands(p resolved) bool {
 	buf := make([]byte, maxPath)
 	n, err := unix.Readlinkat(p.fd, p.base, buf)
-	return err == nil && slices.ContainsFunc(m.staged, func(s *staged) bool { return s.target == string(buf[:n]) })
+	return err == nil && m.standsFor(string(buf[:n])) != nil
+}
+
+// standsFor returns the file that a link of the Maker's with this text leads to, nil for none.
+func (m *Maker) standsFor(text string) *staged {
+	if i := slices.IndexFunc(m.staged, func(s *staged) bool { return s.target == text }); i >= 0 {
+		return m.staged[i]
+	}
+	return nil
+}
+
+// reopen opens the file with flags of open(2). It does not follow the path, where the command
+// can put something else.
+func (s *staged) reopen(flags int) (fd int, err error) {
+	return unix.Open(link(s.file), flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW)|unix.O_CLOEXEC, 0)
 }
 
 // judge puts a copy of a file in a directory, without what git would run, at a place;
@@ -290,7 +304,7 @@ func (c *creation) stage(p resolved, f int) outcome {
 		}
 	}
 	if err == nil {
-		s.file, err = unix.Open(s.target, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		s.file, err = unix.Open(link(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	}
 	temp := p.base + temporary + rand.Text()
 	if err == nil {
@@ -301,7 +315,7 @@ func (c *creation) stage(p resolved, f int) outcome {
 	}
 	given := -1
 	if err == nil {
-		given, err = unix.Open(s.target, c.flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC|unix.O_NOFOLLOW)|unix.O_CLOEXEC, 0)
+		given, err = s.reopen(c.flags &^ unix.O_TRUNC)
 	}
 	if err != nil {
 		_ = unix.Unlinkat(p.fd, temp, 0)
