@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // whose is the answer to whose a change is.
@@ -17,22 +15,6 @@ const (
 	ours
 	mixed // both may have
 )
-
-// reopen gives the user back the rights in directories that commands closed, of the paths, sorted,
-// that they changed: neither a checkpoint nor the user sees what is in such a directory. One that
-// is not the user's stays as it is.
-func (l *writeLog) reopen(paths []string) {
-	root, err := os.OpenRoot(l.root) // no link leads the change out of the tree
-	if err != nil {
-		return
-	}
-	defer func() { _ = root.Close() }() // only read
-	for _, p := range paths {
-		if info, err := root.Lstat(p); err == nil && info.IsDir() && info.Mode()&0o500 != 0o500 {
-			_ = root.Chmod(p, info.Mode().Perm()|0o700)
-		}
-	}
-}
 
 // whose says whose the change of a path since a time is. had reports that it was there
 // at that time.
@@ -98,13 +80,4 @@ func (l *writeLog) unseen(p string) bool {
 		}
 	}
 	return false
-}
-
-// changed is when a file last changed, zero where there is none.
-func (l *writeLog) changed(p string) time.Time {
-	var st unix.Stat_t
-	if unix.Lstat(filepath.Join(l.root, p), &st) != nil {
-		return time.Time{}
-	}
-	return time.Unix(st.Ctim.Unix())
 }

@@ -285,9 +285,10 @@ func (l *writeLog) Began(read func()) (ended func(seen bool)) {
 func (l *writeLog) settle() {
 	list := slices.Sorted(maps.Keys(l.recent))
 	l.reopen(list)
+	dirs := map[string]bool{}
 	for _, p := range list {
 		if w := l.paths[p]; w != nil {
-			now := l.stamp(p)
+			now, _ := l.state(p, dirs)
 			w.Other = w.Other || w.After != nil && w.After.Inode != now.Inode
 			w.After = now
 			l.append(line{Path: []byte(p), Write: w})
@@ -315,7 +316,7 @@ func (l *writeLog) lookForEnds() {
 		at   time.Time // when the file had last changed
 	}
 	var list []stamped
-	now := time.Now()
+	now, dirs := time.Now(), map[string]bool{}
 	l.mu.Lock()
 	l.looker = nil
 	for p, k := range l.early {
@@ -324,8 +325,8 @@ func (l *writeLog) lookForEnds() {
 		case k.wait > lastLook || l.paths[p] == nil:
 			delete(l.early, p)
 		default:
-			at := l.changed(p) // before the stamp, which then is not older
-			list = append(list, stamped{p, k, l.stamp(p), at})
+			stamp, at := l.state(p, dirs)
+			list = append(list, stamped{p, k, stamp, at})
 		}
 	}
 	more := len(l.early) > 0
@@ -342,7 +343,7 @@ func (l *writeLog) lookForEnds() {
 		if w == nil || l.recent[p] != k {
 			continue
 		}
-		k.wait *= 2
+		k.wait *= 4
 		if w.After == nil && x.at.Equal(k.from) { // the write has not reached it
 			k.due = time.Now().Add(k.wait)
 			continue
@@ -364,10 +365,12 @@ func (l *writeLog) Wrote(list []sandbox.Write) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.flush()
+	dirs := map[string]bool{}
 	for _, w := range list {
 		if p, ok := l.name(w.Path); ok {
 			l.note(p, w)
-			k := &look{from: w.Before, seen: *l.stamp(p), wait: shortWrite, due: time.Now().Add(shortWrite)}
+			seen, _ := l.state(p, dirs)
+			k := &look{from: w.Before, seen: *seen, wait: shortWrite, due: time.Now().Add(shortWrite)}
 			l.recent[p], l.early[p] = k, k
 			l.watchEnds()
 		}
@@ -419,14 +422,51 @@ func (l *writeLog) name(path string) (string, bool) {
 // stamp returns the state of the file at a path. Behind a link in the place of a directory there
 // is none.
 func (l *writeLog) stamp(p string) *fileStamp {
+	stamp, _ := l.state(p, map[string]bool{})
+	return stamp
+}
+
+// state is stamp, with when the file last changed, which is zero for no file. It notes in dirs of
+// directories whether a link is there or above.
+func (l *writeLog) state(p string, dirs map[string]bool) (*fileStamp, time.Time) {
 	var st unix.Stat_t
-	for dir := filepath.Dir(p); dir != "."; dir = filepath.Dir(dir) {
-		if unix.Lstat(filepath.Join(l.root, dir), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			return &fileStamp{}
+	if l.linked(filepath.Dir(p), dirs) || unix.Lstat(l.root+"/"+p, &st) != nil {
+		return &fileStamp{}, time.Time{}
+	}
+	return &fileStamp{Size: st.Size, ModTime: unix.TimespecToNsec(st.Mtim), Inode: st.Ino, Mode: uint32(st.Mode)}, time.Unix(st.Ctim.Unix())
+}
+
+// linked reports whether a link is in the place of a directory or of one above it.
+func (l *writeLog) linked(dir string, dirs map[string]bool) bool {
+	if dir == "." {
+		return false
+	}
+	is, known := dirs[dir]
+	if !known {
+		var st unix.Stat_t
+		is = unix.Lstat(l.root+"/"+dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK || l.linked(filepath.Dir(dir), dirs)
+		dirs[dir] = is
+	}
+	return is
+}
+
+// changed is when a file last changed, zero where there is none.
+func (l *writeLog) changed(p string) time.Time {
+	_, at := l.state(p, map[string]bool{})
+	return at
+}
+
+// reopen gives the user the rights back that a command took away in a directory of the user's, so
+// that a checkpoint holds what is in it. The paths, sorted, are those that commands changed.
+func (l *writeLog) reopen(paths []string) {
+	root, err := os.OpenRoot(l.root) // no link leads the change out of the tree
+	if err != nil {
+		return
+	}
+	defer func() { _ = root.Close() }() // only read
+	for _, p := range paths {
+		if info, err := root.Lstat(p); err == nil && info.IsDir() && info.Mode()&0o500 != 0o500 {
+			_ = root.Chmod(p, info.Mode().Perm()|0o700)
 		}
 	}
-	if unix.Lstat(filepath.Join(l.root, p), &st) != nil {
-		return &fileStamp{}
-	}
-	return &fileStamp{Size: st.Size, ModTime: unix.TimespecToNsec(st.Mtim), Inode: st.Ino, Mode: uint32(st.Mode)}
 }

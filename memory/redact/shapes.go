@@ -45,19 +45,19 @@ type pattern struct {
 // something comes before the mark Open can let that pass, and with it the token.
 var patterns = sync.OnceValue(func() []pattern {
 	var out []pattern
-	for mark, re := range map[string]string{
-		"eyJ":             `eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{2,}(?:\.[A-Za-z0-9_-]+)*`, // JSON Web Token
-		".atlasv1.":       `[A-Za-z0-9]{1,14}\.atlasv1\.[A-Za-z0-9_=-]{60,}`,                                 // HCP Terraform
-		":AA":             `[0-9]{8,10}:AA[A-Za-z0-9_-]{33}`,                                                 // Telegram
-		"AZDO":            `[A-Za-z0-9]{50,76}AZDO[A-Za-z0-9]{4}`,                                            // Azure DevOps
-		"Q~":              `[A-Za-z0-9_~.-]{0,3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}`,                               // Microsoft Entra
-		"re_":             `re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}`,                                               // Resend
-		"-us":             `[0-9a-f]{24,32}-us[0-9]{1,2}\b`,                                                  // Mailchimp
-		"AccountKey=":     `AccountKey=[A-Za-z0-9+/]{86}==`,                                                  // Azure Storage
-		"hooks.slack.com": `hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}`,
-		"/webhooks/":      `discord(?:app)?\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{40,}`,
+	for _, of := range [][2]string{
+		{"eyJ", `eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{2,}(?:\.[A-Za-z0-9_-]+)*`}, // JSON Web Token
+		{".atlasv1.", `[A-Za-z0-9]{1,14}\.atlasv1\.[A-Za-z0-9_=-]{60,}`},                           // HCP Terraform
+		{":AA", `[0-9]{8,10}:AA[A-Za-z0-9_-]{33}`},                                                 // Telegram
+		{"AZDO", `[A-Za-z0-9]{50,76}AZDO[A-Za-z0-9]{4}`},                                           // Azure DevOps
+		{"Q~", `[A-Za-z0-9_~.-]{0,3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}`},                                // Microsoft Entra
+		{"re_", `re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}`},                                               // Resend
+		{"-us", `[0-9a-f]{24,32}-us[0-9]{1,2}\b`},                                                  // Mailchimp
+		{"AccountKey=", `AccountKey=[A-Za-z0-9+/]{86}==`},                                          // Azure Storage
+		{"hooks.slack.com", `hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}`},
+		{"/webhooks/", `discord(?:app)?\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{40,}`},
 	} {
-		out = append(out, pattern{mark, regexp.MustCompile(`(^|[^A-Za-z0-9]|\\[nrtbf])(?:` + re + `)`)})
+		out = append(out, pattern{of[0], regexp.MustCompile(`(^|[^A-Za-z0-9]|\\[nrtbf])(?:` + of[1] + `)`)})
 	}
 	return out
 })
