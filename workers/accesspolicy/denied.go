@@ -13,6 +13,7 @@ import (
 	"ralph/workers/exec"
 	"ralph/workers/exec/acts"
 	"ralph/workers/exec/sandbox"
+	"ralph/workers/git"
 )
 
 // What programs say when the sandbox stops them, each with the path it was about
@@ -34,6 +35,9 @@ var (
 	})
 	saysSocket = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)connect to the docker daemon|docker\.sock|podman\.sock|(failed to )?connect to (the )?(system |session )?(bus|dbus)|could not open a connection to your authentication agent`)
+	})
+	saysBusy = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)device or resource busy|\bEBUSY\b|os error 16\b`)
 	})
 	// A quoted path after the words, or what stands right before them.
 	pathAfter = sync.OnceValue(func() *regexp.Regexp {
@@ -154,7 +158,10 @@ func (s *Sandbox) denied(res exec.Result, refused exec.Refusals, o Call, backgro
 		found = false // it is named already
 	}
 	repository := s.readOnlyGit(path, background)
+	held := s.heldRepository(text)
 	switch {
+	case held != "":
+		out = append(out, s.rel(held)+" holds a git repository, submodule or work tree that was there before: commands can neither move nor remove it; the user can, or ask for the command with outside=true")
 	case !found:
 	case repository != "":
 		out = append(out, repository)
@@ -233,6 +240,30 @@ func (s *Sandbox) conceals(path string) bool {
 	holds := func(dir string) bool { return below(dir, real) }
 	seen := slices.Concat(s.workTree(), s.tools().shown, s.named(s.o.Read), s.named(s.o.Write), []string{s.o.Root, s.o.Project})
 	return slices.ContainsFunc(slices.Concat(s.homes(), s.toolDirs(), s.credentialPaths()), holds) && (!slices.ContainsFunc(seen, holds) || slices.ContainsFunc(s.tools().secrets, holds))
+}
+
+// heldRepository returns the root of the repository in the tree that a command was about to move
+// or remove by what its output complains of; "" for none.
+func (s *Sandbox) heldRepository(text string) string {
+	for line := range strings.Lines(text) {
+		if !saysBusy().MatchString(line) {
+			continue
+		}
+		repos, _ := s.inTree()
+		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\n'\"`‘’“”,:", r) }) {
+			path := filepath.Clean(word)
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(s.o.Root, path)
+			}
+			i := slices.IndexFunc(repos, func(r git.Location) bool {
+				return r.Root != s.o.Root && below(s.o.Root, path) && path != s.o.Root && (below(path, r.Root) || path == filepath.Join(r.Root, ".git"))
+			})
+			if i >= 0 {
+				return repos[i].Root
+			}
+		}
+	}
+	return ""
 }
 
 // tilde is a path as the user writes it.

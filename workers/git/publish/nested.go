@@ -35,13 +35,27 @@ func (t newTree) ids() []string {
 // those in the tree of the commands are theirs.
 func (p *publication) worktrees(pl *plan) {
 	l := pl.l.sub("worktrees")
+	list, _ := os.ReadDir(l.lower) // mostly there is none
+	for _, e := range list {
+		name, old := "worktrees/"+e.Name(), filepath.Join(l.lower, e.Name())
+		_, ours := pl.before.Trees[name]
+		switch {
+		case pl.l.look(name) != removed:
+		case ours && !exists(filepath.Join(worktreeOf(old), ".git")):
+			pl.gone = append(pl.gone, old)
+		default:
+			p.rep.Dropped = append(p.rep.Dropped, name)
+		}
+	}
+	if pl.l.look("worktrees") != directory {
+		return
+	}
 	for _, e := range l.entries() {
 		name := "worktrees/" + e.name
 		_, ours := pl.before.Trees[name]
 		old := filepath.Join(l.lower, e.name)
 		switch {
-		case e.kind == removed && ours && !exists(filepath.Join(worktreeOf(old), ".git")):
-			pl.gone = append(pl.gone, old)
+		case e.kind == removed:
 		case e.kind == directory && ours:
 			p.rep.Dropped = append(p.rep.Dropped, droppedTree(l.sub(e.name), name)...)
 		case e.kind != directory || exists(old):

@@ -166,9 +166,7 @@ func (p *publication) plan(before record, l layer, root string) (*plan, error) {
 			pl.trees = append(pl.trees, t)
 		}
 	}
-	if l.look("worktrees") == directory {
-		p.worktrees(pl)
-	}
+	p.worktrees(pl)
 	if l.look(stashLog) != same || pl.after[stashRef] != before.Refs.value(stashRef) {
 		pl.readStash()
 	}
