@@ -135,13 +135,12 @@ func BenchmarkLayer(b *testing.B) {
 }
 
 // The state of a rebase that would have the user's next git command run a program or
-// move another ref is not taken over, and neither is the HEAD that belongs to it.
+// move another branch is not taken over, and neither is the HEAD that belongs to it.
 func TestForgedRebase(t *testing.T) {
 	const stop = `git checkout -q -b side HEAD~1; echo z >c.txt; git add .; git commit -qm z; ! git rebase main >/dev/null 2>&1; test -d .git/rebase-merge; `
 	for name, script := range map[string]string{
 		"a strategy that is a program": `echo d/evil >.git/rebase-merge/strategy`,
 		"options of a strategy":        `echo " '--x;evil'" >.git/rebase-merge/strategy_opts`,
-		"a ref to move":                `printf 'refs/heads/main\n%s\n%s\n' $(git rev-parse main) $(git rev-parse main~1) >.git/rebase-merge/update-refs`,
 		"another branch to abort to":   `echo refs/heads/main >.git/rebase-merge/head-name; git rev-parse main~1 >.git/rebase-merge/orig-head`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,6 +158,32 @@ func TestForgedRebase(t *testing.T) {
 	w := newWorld(t, setUp)
 	w.do(stop + `echo " '--theirs'" >.git/rebase-merge/strategy_opts; echo ort >.git/rebase-merge/strategy`)
 	w.user(`test -d .git/rebase-merge && git rebase --abort && test "$(git symbolic-ref --short HEAD)" = side`)
+}
+
+// A rebase that stops is taken over without what would be given to a program or move another ref
+// when the user goes on.
+func TestSparedState(t *testing.T) {
+	for name, c := range map[string]struct{ script, left string }{
+		"refs to move":           {`git branch mid; git commit -qam y --allow-empty; ! git rebase --update-refs main >/dev/null 2>&1`, "rebase-merge/update-refs"},
+		"a ref that it did not":  {`! git rebase main >/dev/null 2>&1; printf 'refs/heads/main\n%s\n%s\n' $(git rev-parse main) $(git rev-parse main~1) >.git/rebase-merge/update-refs`, "rebase-merge/update-refs"},
+		"signed":                 {`! git rebase -S main >/dev/null 2>&1`, "rebase-merge/gpg_sign_opt"},
+		"signed by patches":      {`! git rebase -S --apply main >/dev/null 2>&1`, "rebase-apply/gpg_sign_opt"},
+		"an option of a program": {`! git rebase main >/dev/null 2>&1; echo "-S --output=evil" >.git/rebase-merge/gpg_sign_opt`, "rebase-merge/gpg_sign_opt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, setUp)
+			rep := w.do(`git checkout -q -b side HEAD~1; echo z >c.txt; git add .; git commit -qm z; ` + c.script)
+			if !slices.Contains(rep.Dropped, c.left) {
+				t.Errorf("left out: %q", rep.Dropped)
+			}
+			main := w.user(`git rev-parse main`)
+			w.user(`echo both >c.txt; git add c.txt; GIT_EDITOR=true git rebase --continue; test "$(git symbolic-ref --short HEAD)" = side; test "$(git merge-base main side)" = $(git rev-parse main)`)
+			if now := w.user(`git rev-parse main`); now != main {
+				t.Errorf("main moved to %s", now)
+			}
+		})
+	}
 }
 
 // No file of the user is hidden from git status.

@@ -36,8 +36,7 @@ const (
 // sequencer.c, bisect.c and builtin/am.c, with what a line of each may be: what git
 // itself writes, and nothing that it would run, or pass to a program as an option,
 // when the user continues or aborts. A name that is not here is not taken over:
-// BISECT_RUN and gpg_sign_opt reach a program, update-refs moves refs that the
-// command did not move itself.
+// BISECT_RUN reaches a program; and see spared.
 var stateFiles = sync.OnceValue(func() map[string]*regexp.Regexp {
 	list := map[string]*regexp.Regexp{}
 	add := func(dir, names, line string) {
@@ -103,6 +102,12 @@ func isStateDir(name string) bool { _, ok := stateDirs()[name]; return ok }
 // remade reports files of a state that git makes anew.
 func remade(name string) bool {
 	return name == "rebase-apply/patch-merge-index" || strings.HasSuffix(name, ".lock")
+}
+
+// spared reports files of a state that stay away, without which git goes on and aborts: gpg_sign_opt
+// is an option of a program, and update-refs moves refs that the command did not move itself.
+func spared(name string) bool {
+	return path.Base(name) == "gpg_sign_opt" || name == "rebase-merge/update-refs"
 }
 
 // shapeOf returns what each line of a state file must match.
@@ -296,8 +301,8 @@ func returns(files map[string][]byte, now refs) bool {
 	return !strings.HasPrefix(branch, "refs/") || now[branch] == orig
 }
 
-// stateDir reads a directory of state as the command left it, but for steps that run
-// something, which left names. Where a file of it does not fit, or git needs one that is not
+// stateDir reads a directory of state as the command left it, but for what is spared and steps
+// that run something, which left names. Where a file of it does not fit, or git needs one that is not
 // there, nothing is taken over and odd names it.
 func stateDir(l layer, dir string) (files map[string][]byte, left []string, odd string) {
 	names := []string{}
@@ -327,10 +332,14 @@ func stateDir(l layer, dir string) (files map[string][]byte, left []string, odd 
 		if rest := withoutRuns(full, text, known); len(rest) < len(text) {
 			text, left = rest, append(left, full+" (its exec steps)")
 		}
-		if err != nil || !fits(full, text, known) {
+		switch {
+		case spared(full) && known == nil:
+			left = append(left, full)
+		case err != nil || !fits(full, text, known):
 			return nil, nil, full
+		default:
+			files[name] = text
 		}
-		files[name] = text
 	}
 	for _, name := range stateDirs()[dir] {
 		if _, there := files[name]; !there && (!exists(filepath.Join(l.lower, dir)) || exists(filepath.Join(l.lower, dir, name))) {
