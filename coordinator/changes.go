@@ -175,7 +175,8 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 		c.warn("the changes of this work are not listed (undo tries again, until other work begins): " + err.Error())
 		return nil, nil
 	}
-	c.made, err = c.attribute(ctx, c.before, after)
+	modes := c.writes.modes(c.before.Time)
+	c.made, err = c.attribute(ctx, c.before, after, modes)
 	if err != nil {
 		c.warn("the changes of this work are not listed: " + err.Error())
 	}
@@ -186,7 +187,7 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 	if err == nil && len(files) > 0 {
 		c.keepTasks(ctx, after, tasks)
 	}
-	if err == nil && len(files) == 0 {
+	if err == nil && len(files)+len(modes) == 0 {
 		drop = []string{c.id(beforeMark), c.id(keptMark), after.ID}
 	}
 	if c.repo != nil {
@@ -201,8 +202,9 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 }
 
 // attribute lists what of the difference of two checkpoints is Ralph's, or may be, and
-// has the earlier one, under its name, hold whatever is not surely Ralph's already.
-func (c *changes) attribute(ctx context.Context, before, after git.Checkpoint) ([]git.BlobChange, error) {
+// has the earlier one, under its name, hold whatever is not surely Ralph's already, and the modes
+// of files before.
+func (c *changes) attribute(ctx context.Context, before, after git.Checkpoint, modes git.Modes) ([]git.BlobChange, error) {
 	unsure := map[string]bool{}
 	own, err := c.points.Graft(ctx, before, after, before.ID, func(path string, had bool) bool {
 		w := c.writes.whose(path, before.Time, had)
@@ -213,8 +215,17 @@ func (c *changes) attribute(ctx context.Context, before, after git.Checkpoint) (
 		return nil, err
 	}
 	made, err := c.points.Blobs(ctx, own, after)
-	if err != nil || own == before {
+	if err != nil {
 		return made, err
+	}
+	grafted := own != before
+	if len(modes) > 0 {
+		if _, err := c.points.Annotate(ctx, own, modes.Text()); err != nil {
+			return made, err
+		}
+	}
+	if !grafted {
+		return made, nil
 	}
 	if err := c.points.Name(ctx, before, strings.TrimSuffix(before.ID, beforeMark)+keptMark); err != nil {
 		return nil, err

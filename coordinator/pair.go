@@ -21,7 +21,7 @@ func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, erro
 	if err != nil {
 		return "", err
 	}
-	if c.made, err = c.attribute(ctx, before, after); err != nil {
+	if c.made, err = c.attribute(ctx, before, after, c.writes.modes(before.Time)); err != nil {
 		return "", err
 	}
 	if len(c.made) == 0 {

@@ -134,7 +134,11 @@ func (c *changes) stepOne(ctx context.Context, t turn, redo bool, all *Undone) e
 	if redo {
 		to, from, name = t.after, t.before, strings.TrimPrefix(t.name, undoneMark)
 	}
-	done, err := c.points.Restore(ctx, to, from)
+	modes, err := c.modesOf(ctx, t, redo)
+	if err != nil {
+		return err
+	}
+	done, err := c.points.Restore(ctx, to, from, modes)
 	if err != nil {
 		return err
 	}
@@ -160,6 +164,21 @@ func (c *changes) stepOne(ctx context.Context, t turn, redo bool, all *Undone) e
 		err = fmt.Errorf("the files are done, and the branch is where it was: %w", err)
 	}
 	return errors.Join(err, c.rename(ctx, t, name))
+}
+
+// modesOf returns the modes of files that a turn changed, turned round for redo.
+func (c *changes) modesOf(ctx context.Context, t turn, redo bool) (git.Modes, error) {
+	text, err := c.points.Annotation(ctx, t.before)
+	if err != nil {
+		return nil, err
+	}
+	modes := git.ReadModes(text)
+	if redo {
+		for p, m := range modes {
+			modes[p] = git.Mode{Was: m.Left, Left: m.Was}
+		}
+	}
+	return modes, nil
 }
 
 // moveBranch takes the commits with which the work of agents came to the user's branch

@@ -1,10 +1,16 @@
 package coordinator
 
 import (
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ralph/workers/git"
 )
 
 // whose is the answer to whose a change is.
@@ -80,4 +86,24 @@ func (l *writeLog) unseen(p string) bool {
 		}
 	}
 	return false
+}
+
+// modes returns the permissions of the files that Ralph gave others, or wrote so that they have
+// others, since a time.
+func (l *writeLog) modes(since time.Time) git.Modes {
+	l.mu.Lock()
+	list, dirs := map[string]git.Mode{}, map[string]bool{}
+	for p, w := range l.paths {
+		stamp, _ := l.state(p, dirs)
+		m := git.Mode{Was: fs.FileMode(w.Mode)}
+		if stamp.Mode&unix.S_IFMT == unix.S_IFREG {
+			m.Left = fs.FileMode(stamp.Mode).Perm()
+		}
+		if m.Was != 0 && m.Was != m.Left {
+			list[p] = m
+		}
+	}
+	l.mu.Unlock()
+	maps.DeleteFunc(list, func(p string, _ git.Mode) bool { return l.whose(p, since, true) != ours })
+	return list
 }

@@ -66,6 +66,7 @@ var _ accesspolicy.Writes = (*writeLog)(nil)
 // written is what is known of the writes to one path.
 type written struct {
 	Before time.Time  // when it had last changed before the first; zero: it was not there
+	Mode   uint32     `json:",omitempty"` // permission bits before the first; 0: no regular file
 	Last   time.Time  // when the last began
 	After  *fileStamp // when it had reached the file; nil before
 	Other  bool       // somebody else put another file there afterwards
@@ -381,7 +382,7 @@ func (l *writeLog) Wrote(list []sandbox.Write) {
 func (l *writeLog) note(p string, began sandbox.Write) *written {
 	w := l.paths[p]
 	if w == nil {
-		w = &written{Before: began.Before}
+		w = &written{Before: began.Before, Mode: began.Mode}
 		l.paths[p] = w
 	}
 	w.Last, w.After = began.At, nil
@@ -396,10 +397,13 @@ func (l *writeLog) writing(path string) (done func(ok bool)) {
 	if !ok {
 		return func(bool) {}
 	}
-	var before time.Time
+	began := sandbox.Write{}
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) == nil {
-		before = time.Unix(st.Ctim.Unix())
+		began.Before = time.Unix(st.Ctim.Unix())
+		if st.Mode&unix.S_IFMT == unix.S_IFREG {
+			began.Mode = uint32(st.Mode) & 0o777
+		}
 	}
 	return func(ok bool) {
 		if !ok {
@@ -408,7 +412,8 @@ func (l *writeLog) writing(path string) (done func(ok bool)) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		defer l.flush()
-		w := l.note(p, sandbox.Write{At: time.Now(), Before: before})
+		began.At = time.Now()
+		w := l.note(p, began)
 		w.After = l.stamp(p)
 		l.append(line{Path: []byte(p), Write: w})
 	}

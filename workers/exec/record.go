@@ -237,7 +237,7 @@ func (r *Record) read() {
 			r.refused.Left = append(r.refused.Left, string(rel))
 		}
 		if len(s.Path) > 0 {
-			list = append(list, sandbox.Write{Path: string(s.Path), At: s.At, Before: s.Before})
+			list = append(list, sandbox.Write{Path: string(s.Path), At: s.At, Before: s.Before, Mode: s.Mode})
 			if IsGitLock(string(s.Path)) && len(r.locks) < maxLocks {
 				r.locks = append(r.locks, list[len(list)-1])
 			}

@@ -85,7 +85,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 		if !strings.Contains(diff, "+changed") || !strings.Contains(diff, "rename from to be moved") || strings.Contains(diff, "state") {
 			t.Errorf("diff:\n%s", diff)
 		}
-		done := must(c.Restore(ctx, before, after))(t).Files
+		done := must(c.Restore(ctx, before, after, nil))(t).Files
 		if len(done) != 12 { // the move counts twice
 			t.Errorf("restored %d: %+v", len(done), done)
 		}
@@ -147,7 +147,7 @@ func TestCheckpointLeavesTheUserAlone(t *testing.T) {
 	store("fsck", "--strict", "--full")
 	w.write("a", "by Ralph\n")
 	after := take(t, c, "x.after")
-	must(c.Restore(t.Context(), cp, after))(t)
+	must(c.Restore(t.Context(), cp, after, nil))(t)
 	equal(t, "after the undo", w.untouched(), was)
 }
 
@@ -168,7 +168,7 @@ func TestCheckpointEdited(t *testing.T) {
 		w.write("new", "3\n")
 		w.write("gone", "back\n")
 		w.write("other", "2\n") // not among what is put back
-		got := must(c.Restore(ctx, before, after))(t)
+		got := must(c.Restore(ctx, before, after, nil))(t)
 		equal(t, "kept", got.Kept, []string{"a", "gone", "new"})
 		equal(t, "restored", got.Files, []FileChange{{Path: "b", Kind: Modified, Added: 1, Removed: 1}})
 		equal(t, "a", w.read("a"), "3\n")
@@ -177,7 +177,7 @@ func TestCheckpointEdited(t *testing.T) {
 		w.write("a", "2\n")
 		w.write("new", "2\n")
 		w.remove("gone")
-		must(c.Restore(ctx, before, after))(t)
+		must(c.Restore(ctx, before, after, nil))(t)
 		equal(t, "b", w.read("b"), "1\n")
 		equal(t, "gone", w.read("gone"), "1\n")
 		equal(t, "other", w.read("other"), "2\n")
@@ -208,7 +208,7 @@ func TestRestoreObstacles(t *testing.T) {
 		if err := os.Symlink(outside, w.path("sub")); err != nil {
 			t.Fatal(err)
 		}
-		got := must(c.Restore(ctx, before, after))(t)
+		got := must(c.Restore(ctx, before, after, nil))(t)
 		equal(t, "kept", got.Kept, []string{"dir/x", "plain", "sub/y", "tree"})
 		if left, _ := os.ReadDir(outside); len(left) > 0 {
 			t.Errorf("wrote outside: %v", left)
@@ -239,7 +239,7 @@ func TestRestoreDoesNotFollowLinks(t *testing.T) {
 		equal(t, "changes", must(c.Changes(t.Context(), before, after))(t), []FileChange{
 			{Path: "dir", Kind: Added, Added: 1}, {Path: "dir/x", Kind: Deleted, Removed: 1}, {Path: "dir/y", Kind: Deleted, Removed: 1},
 		})
-		must(c.Restore(t.Context(), before, after))(t)
+		must(c.Restore(t.Context(), before, after, nil))(t)
 		equal(t, "x", w.read("dir/x"), "1\n")
 		b, err := os.ReadFile(filepath.Join(outside, "x"))
 		if err != nil || string(b) != "precious" {
@@ -270,7 +270,7 @@ func TestCheckpointList(t *testing.T) {
 		// Another process finds the same and can use it.
 		other := w.checkpoints()
 		equal(t, "changes", must(other.Changes(ctx, list[1], list[0]))(t), []FileChange{{Path: "a", Kind: Modified, Added: 1, Removed: 1}})
-		must(other.Restore(ctx, list[1], list[0]))(t)
+		must(other.Restore(ctx, list[1], list[0], nil))(t)
 		equal(t, "a", w.read("a"), "1")
 		take(t, c, "r-1/1.after")
 		equal(t, "replaced", len(must(c.List(ctx))(t)), 2)
@@ -321,7 +321,7 @@ func TestCheckpointStates(t *testing.T) {
 		if got := must(c.Changes(ctx, before, after))(t); len(got) != 1 || got[0].Path != name {
 			t.Fatalf("changes: %+v", got)
 		}
-		must(c.Restore(ctx, before, after))(t)
+		must(c.Restore(ctx, before, after, nil))(t)
 		equal(t, "untouched", w.untouched(), was)
 	}
 	t.Run("merge", func(t *testing.T) {
@@ -368,7 +368,7 @@ func TestCheckpointStates(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(linked, "f"), []byte("2"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		must(c.Restore(t.Context(), before, take(t, c, "a")))(t)
+		must(c.Restore(t.Context(), before, take(t, c, "a"), nil))(t)
 		b, err := os.ReadFile(filepath.Join(linked, "f"))
 		if err != nil || string(b) != "1" {
 			t.Errorf("restored %q %v", b, err)
@@ -413,7 +413,7 @@ func TestCheckpointSubdirectory(t *testing.T) {
 	if d := must(c.Diff(ctx, before, after))(t); !strings.Contains(d, "+++ b/f") || strings.Contains(d, "AGENT") {
 		t.Errorf("diff:\n%s", d)
 	}
-	must(c.Restore(ctx, before, after))(t)
+	must(c.Restore(ctx, before, after, nil))(t)
 	equal(t, "f", w.read("sub/f"), "1\n")
 	equal(t, "top", w.read("top"), "2\n")
 }
@@ -441,7 +441,7 @@ func TestCheckpointNestedRepositories(t *testing.T) {
 	w.write("f", "2\n")
 	after := take(t, c, "a")
 	equal(t, "changes", must(c.Changes(ctx, before, after))(t), []FileChange{{Path: "f", Kind: Modified, Added: 1, Removed: 1}})
-	must(c.Restore(ctx, before, after))(t)
+	must(c.Restore(ctx, before, after, nil))(t)
 	equal(t, "f", w.read("f"), "1\n")
 	equal(t, "submodule", w.gitIn(w.path("lib"), "rev-parse", "HEAD"), moved)
 	equal(t, "nested", w.read("nested/x"), "2")
@@ -469,7 +469,7 @@ func TestWithoutRepositoryLeavesOut(t *testing.T) {
 	w.write("fits", strings.Repeat("y", maxFileBytes+1))
 	after := take(t, c, "y")
 	// What is too large now is not known, so it is not overwritten.
-	if got := must(c.Restore(t.Context(), cp, after))(t); len(got.Kept) != 1 || len(got.Files) != 0 {
+	if got := must(c.Restore(t.Context(), cp, after, nil))(t); len(got.Kept) != 1 || len(got.Files) != 0 {
 		t.Errorf("overwrote: %v", got)
 	}
 }

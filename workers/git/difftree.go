@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ type entry struct {
 	oldHash, newHash string
 	status           byte
 	added, removed   int
+	perm             fs.FileMode // of the file before, 0 where that is not known
 }
 
 // compare reads the differences of two checkpoints, or trees.

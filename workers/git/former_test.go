@@ -47,7 +47,7 @@ func TestFormerCheckpoints(t *testing.T) {
 	if now := take(t, c, "2.before"); now.Converted {
 		t.Error("a new one is not of bytes")
 	}
-	r := must(c.Restore(ctx, by["1.before"], by["1.after"]))(t)
+	r := must(c.Restore(ctx, by["1.before"], by["1.after"], nil))(t)
 	equal(t, "kept", r.Kept, nil)
 	equal(t, "files", []string{w.read("dos"), w.read("a.id"), w.read("same")}, want)
 	dir := filepath.Join(t.TempDir(), "export")
@@ -58,7 +58,7 @@ func TestFormerCheckpoints(t *testing.T) {
 	w.write("dos", "again\r\n")
 	w.write("same", "other\n")
 	before := by["1.before"]
-	r = must(c.Restore(ctx, before, take(t, c, "2.after")))(t)
+	r = must(c.Restore(ctx, before, take(t, c, "2.after"), nil))(t)
 	equal(t, "over both", []string{w.read("dos"), w.read("a.id"), w.read("same")}, want)
 	if err := c.Drop(ctx, "1.before", "1.after"); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func TestGraft(t *testing.T) {
 			list := must(c.List(ctx))(t)
 			last := list[len(list)-1]
 			equal(t, "the oldest", []string{last.ID, last.Commit, last.Tree}, []string{before.ID, grafted.Commit, grafted.Tree})
-			if _, err := c.Restore(ctx, last, after); err != nil {
+			if _, err := c.Restore(ctx, last, after, nil); err != nil {
 				t.Fatal(err)
 			}
 			for f, want := range map[string]string{"work.txt": "old\n", "user.txt": "user\n", "new.txt": "user\n", "both.txt": "old\n", "dir": "a file now\n"} {

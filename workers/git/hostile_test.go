@@ -48,7 +48,7 @@ func TestHostileRepository(t *testing.T) {
 	after := take(t, c, "a")
 	must(c.Changes(ctx, before, after))(t)
 	must(c.Diff(ctx, before, after))(t)
-	must(c.Restore(ctx, before, after))(t)
+	must(c.Restore(ctx, before, after, nil))(t)
 	equal(t, "raw content", w.read("f.clean"), "2\n")
 	must(c.List(ctx))(t)
 	if err := c.Drop(ctx, "a"); err != nil {

@@ -46,7 +46,7 @@ func mortal(root, store string) error {
 			return err
 		}
 		fmt.Println("after")
-		if _, err := c.Restore(ctx, before, after); err != nil {
+		if _, err := c.Restore(ctx, before, after, nil); err != nil {
 			return err
 		}
 		fmt.Println("restored")
@@ -95,7 +95,7 @@ func TestKilledCheckpoints(t *testing.T) {
 			if after.ID == "" || after.Time.Before(before.Time) {
 				after = must(c.Take(ctx, "r/1.after"))(t)
 			}
-			must(c.Restore(ctx, before, after))(t)
+			must(c.Restore(ctx, before, after, nil))(t)
 			restored++
 			for i := range 20 {
 				equal(t, "content", w.read(fmt.Sprint("f", i)), fmt.Sprintf("was %d\n", i))

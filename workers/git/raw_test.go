@@ -71,12 +71,12 @@ func TestCheckpointsAreBytes(t *testing.T) {
 				w.write(n, "changed\n")
 			}
 			after := take(t, c, "a")
-			r := must(c.Restore(t.Context(), before, after))(t)
+			r := must(c.Restore(t.Context(), before, after, nil))(t)
 			if got := contentsOf(t, w, names); got != want || len(r.Kept) > 0 {
 				t.Errorf("kept %q\n%q\n%q", r.Kept, got, want)
 			}
 			w.remove("dos")
-			must(c.Restore(t.Context(), before, take(t, c, "c")))(t)
+			must(c.Restore(t.Context(), before, take(t, c, "c"), nil))(t)
 			if got := contentsOf(t, w, names); got != want {
 				t.Errorf("%q\n%q", got, want)
 			}

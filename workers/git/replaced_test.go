@@ -43,7 +43,7 @@ func TestReplacedByWhatNoCheckpointHolds(t *testing.T) {
 				}
 			})
 			after := take(t, c, "a")
-			r := must(c.Restore(t.Context(), before, after))(t)
+			r := must(c.Restore(t.Context(), before, after, nil))(t)
 			for _, n := range names {
 				if info, err := os.Lstat(w.path(n)); err != nil || !info.Mode().IsRegular() {
 					t.Fatalf("%s: %v, %v; kept %q", n, info, err, r.Kept)
@@ -79,7 +79,7 @@ func TestLaterThingsStay(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			if r := must(c.Restore(t.Context(), before, after))(t); len(r.Kept) != 1 {
+			if r := must(c.Restore(t.Context(), before, after, nil))(t); len(r.Kept) != 1 {
 				t.Errorf("%+v", r)
 			}
 		})

@@ -2,10 +2,12 @@ package git
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,27 +31,53 @@ type Restored struct {
 	Kept  []string     // files that stay, because they are no longer as in after
 }
 
+// Mode is the permissions of a file before and after a turn; 0 where there was none.
+type Mode struct{ Was, Left fs.FileMode }
+
+// Modes are those of files by their paths, relative to the root, with slashes: git holds of
+// permissions only whether a file is executable.
+type Modes map[string]Mode
+
+// Text returns the modes as ReadModes reads them.
+func (m Modes) Text() string {
+	text, err := json.Marshal(map[string]Modes{"modes": m})
+	if err != nil {
+		return "" // numbers and strings are always written
+	}
+	return string(text)
+}
+
+// ReadModes reads what Text returned; none from any other text.
+func ReadModes(text string) Modes {
+	var all map[string]Modes
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return nil
+	}
+	return all["modes"]
+}
+
 // Restore puts the files that differ between two checkpoints back as they were
 // in before. Files that are no longer as in after stay. Everything is checked and fetched before the
 // first file is touched; each file is then replaced in one step. Ralph's own state
-// files, ignored files and submodules stay as they are.
-func (c *Checkpoints) Restore(ctx context.Context, before, after Checkpoint) (Restored, error) {
+// files, ignored files and submodules stay as they are. Of modes a file gets what Was says, unless
+// it has no longer what Left says.
+func (c *Checkpoints) Restore(ctx context.Context, before, after Checkpoint, modes Modes) (Restored, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r, err := c.restore(ctx, before, after)
+	r, err := c.restore(ctx, before, after, modes)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore checkpoint %q: %w", before.ID, err)
 	}
 	return r, nil
 }
 
-func (c *Checkpoints) restore(ctx context.Context, before, after Checkpoint) (Restored, error) {
+func (c *Checkpoints) restore(ctx context.Context, before, after Checkpoint, modes Modes) (Restored, error) {
 	undo, err := c.compare(ctx, after, before, "--no-renames")
 	if err != nil {
 		return Restored{}, err
 	}
 	undo = slices.DeleteFunc(undo, func(e entry) bool { return e.oldMode == modeGitlink || e.newMode == modeGitlink })
-	if len(undo) == 0 {
+	if len(undo)+len(modes) == 0 {
 		return Restored{}, nil
 	}
 	root, err := os.OpenRoot(c.root)
@@ -57,6 +85,9 @@ func (c *Checkpoints) restore(ctx context.Context, before, after Checkpoint) (Re
 		return Restored{}, err
 	}
 	defer func() { _ = root.Close() }()
+	if len(undo) == 0 {
+		return Restored{Files: setModes(root, modes, nil)}, nil
+	}
 	// Each of the two can be an earlier version's.
 	of, err := c.storeOf(ctx, after)
 	if err != nil {
@@ -65,6 +96,9 @@ func (c *Checkpoints) restore(ctx context.Context, before, after Checkpoint) (Re
 	undo, kept, err := of.unedited(ctx, root, undo, after)
 	if err != nil || len(undo) == 0 {
 		return Restored{Kept: kept}, err
+	}
+	for i, e := range undo {
+		undo[i].perm = modes[e.path].Was
 	}
 	if of, err = c.storeOf(ctx, before); err != nil {
 		return Restored{}, err
@@ -85,7 +119,31 @@ func (c *Checkpoints) restore(ctx context.Context, before, after Checkpoint) (Re
 	if err := writeBack(root, filepath.Join(staged, filepath.FromSlash(c.prefix)), undo); err != nil {
 		return Restored{}, err
 	}
-	return Restored{Files: fileChanges(undo), Kept: kept}, nil
+	done := fileChanges(undo)
+	return Restored{Files: append(done, setModes(root, modes, append(pathsIn(done), kept...))...), Kept: kept}, nil
+}
+
+// setModes gives files the permissions that they had, but for some paths, and returns whose it
+// changed.
+func setModes(root *os.Root, modes Modes, but []string) (changed []FileChange) {
+	for _, p := range slices.Sorted(maps.Keys(modes)) {
+		m := modes[p]
+		info, err := root.Lstat(p)
+		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != m.Left || m.Was == 0 || slices.Contains(but, p) {
+			continue
+		}
+		if root.Chmod(p, m.Was) == nil { // a file that is not the user's any more stays
+			changed = append(changed, FileChange{Path: p, Kind: Modified})
+		}
+	}
+	return changed
+}
+
+func pathsIn(list []FileChange) (paths []string) {
+	for _, f := range list {
+		paths = append(paths, f.Path)
+	}
+	return paths
 }
 
 // unedited gives the entries of undo whose files are as in after, or put back already,
@@ -309,9 +367,12 @@ func removeEmpty(root *os.Root, dir string) error {
 	return err
 }
 
-// permission keeps what the file has now, but for being executable; a new one, and one that
-// its owner may not read, gets what git gives it.
+// permission returns what the file had, where that is known. Else it keeps what the file has now,
+// but for being executable; a new one, and one that its owner may not read, gets what git gives it.
 func permission(root *os.Root, staged string, e entry) fs.FileMode {
+	if e.perm != 0 {
+		return e.perm
+	}
 	perm := fs.FileMode(0o644)
 	if info, err := os.Lstat(staged); err == nil {
 		perm = info.Mode().Perm()

@@ -39,6 +39,8 @@ type Write struct {
 	At time.Time
 	// Before is when the file had last changed then (ctime); zero where there was none.
 	Before time.Time
+	// Mode is the permission bits of the regular file that was there then; 0 for none.
+	Mode uint32
 }
 
 // Policy describes what a command and all its descendants may see, write and use.

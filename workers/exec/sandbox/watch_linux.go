@@ -243,11 +243,11 @@ func (w *watcher) noteOne(name string, opens bool) (target string) {
 			}
 		}
 	}
-	w.tellOf(name, opens, st.Ctim, err == nil)
+	w.tellOf(name, opens, &st, err == nil)
 	return target
 }
 
-func (w *watcher) tellOf(name string, opens bool, changed unix.Timespec, there bool) {
+func (w *watcher) tellOf(name string, opens bool, st *unix.Stat_t, there bool) {
 	if !strings.HasPrefix(name, w.root+"/") {
 		return
 	}
@@ -258,7 +258,10 @@ func (w *watcher) tellOf(name string, opens bool, changed unix.Timespec, there b
 	w.told[name] = now
 	out := Write{Path: name, At: now}
 	if there {
-		out.Before = time.Unix(changed.Unix())
+		out.Before = time.Unix(st.Ctim.Unix())
+		if st.Mode&unix.S_IFMT == unix.S_IFREG {
+			out.Mode = uint32(st.Mode) & 0o777
+		}
 	}
 	w.tell(out)
 }

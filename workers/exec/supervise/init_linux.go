@@ -371,7 +371,7 @@ func arrange(r *runRequest, record *os.File) (watch func(), err error) {
 	notes.add(Seen{Begun: true})
 	return func() {
 		sandbox.Watch(listener, proc, r.Watch, maker,
-			func(w sandbox.Write) { notes.add(Seen{Path: []byte(w.Path), At: w.At, Before: w.Before}) },
+			func(w sandbox.Write) { notes.add(Seen{Path: []byte(w.Path), At: w.At, Before: w.Before, Mode: w.Mode}) },
 			func() { notes.add(Seen{Gap: true}) })
 		_ = errors.Join(record.Close(), unix.Close(proc))
 	}, nil

@@ -67,6 +67,7 @@ type Seen struct {
 	Gap        bool   `json:",omitempty"` // what is written from here on is not seen
 	Path       []byte `json:",omitempty"` // the fields of sandbox.Write
 	At, Before time.Time
+	Mode       uint32 `json:",omitempty"`
 	Refused    []byte `json:",omitempty"` // a path that was not made, for its name of this class
 	Class      string `json:",omitempty"`
 	Key        string `json:",omitempty"` // that a configuration of git at this path was made without
