@@ -109,7 +109,7 @@ func (w *world) trees(r *result) {
 	note(err)
 	_, err = c.Diff(ctx, before, after)
 	note(err)
-	_, err = c.Restore(ctx, before, after)
+	_, err = c.Restore(ctx, before, after, nil)
 	note(err)
 	_, err = repo.Diff(ctx, git.DiffOptions{From: "HEAD"})
 	note(err)
