@@ -113,7 +113,7 @@ func (c *creation) refusesOfGit(p resolved, link bool) (acts.Name, bool) {
 	hook := acts.Name{Path: "hooks", Class: acts.Hook}
 	switch base := acts.Fold(p.base); {
 	case p.own || p.fd < 0:
-	case base == "objects" || base == "refs":
+	case base == "objects" || base == "refs" || base == "head":
 		return c.completes(p, base)
 	case link && p.configures() && (base != "config" || !c.lock(p.fd) || p.inGit()), c.op == makesSymlink && acts.LeadsAway(c.target):
 		return acts.Name{Path: base, Class: acts.Git}, true
@@ -130,32 +130,101 @@ func (c *creation) refusesOfGit(p resolved, link bool) (acts.Name, bool) {
 	return acts.Name{}, false
 }
 
-// completes reports whether a name makes a directory one of git's that has hooks, or a link for
-// its configuration.
+// completes reports whether a name makes a directory one of git's in which git would run something
+// that is there.
 func (c *creation) completes(p resolved, base string) (acts.Name, bool) {
-	other := "refs"
-	if base == other {
-		other = "objects"
-	}
 	hook := acts.Name{Path: "hooks", Class: acts.Hook}
 	switch {
 	case !c.lock(p.fd):
 		return hook, true
-	case exists(p.fd, p.base) || !exists(p.fd, other):
+	case exists(p.fd, p.base), base != "objects" && !exists(p.fd, "objects"), base != "refs" && !exists(p.fd, "refs"):
 		return hook, false
 	}
-	if at := (resolved{fd: p.fd, base: "config"}); isLinkAt(at) && !c.m.stands(at) {
-		return acts.Name{Path: at.base, Class: acts.Git}, true
+	return c.m.runsIn(p.fd, 0)
+}
+
+// runsIn returns the name by which git would run something in a directory, if it is one of git's:
+// a command makes none such, so it is the user's.
+func (m *Maker) runsIn(dir, depth int) (acts.Name, bool) {
+	const deepest = 8 // directories that lead to each other
+	full, _, _ := m.inside(dir)
+	for _, name := range []string{"config", "config.worktree", "commondir"} {
+		at := resolved{fd: dir, base: name}
+		if !exists(dir, name) || m.stands(at) {
+			continue // one that stands is judged when it is whole
+		}
+		text, err := readConfig(dir, name)
+		switch {
+		case err == nil && name == "commondir":
+			if depth == deepest || m.leadsToRuns(dir, text, depth+1) {
+				return acts.Name{Path: name, Class: acts.Git}, true
+			}
+		case err != nil, acts.UnsafeKey(text, acts.WorkTrees(m.guard.Root, full, text)) != "":
+			return acts.Name{Path: name, Class: acts.Git}, true
+		}
 	}
-	if !exists(p.fd, "hooks") {
+	hook := acts.Name{Path: "hooks", Class: acts.Hook}
+	if !exists(dir, "hooks") {
 		return hook, false
 	}
-	hooks, err := unix.Openat(p.fd, "hooks", unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	hooks, err := unix.Openat(dir, "hooks", unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return hook, true
 	}
 	defer func() { _ = unix.Close(hooks) }() // only read
 	return hook, slices.ContainsFunc(acts.HookNames(), func(name string) bool { return exists(hooks, name) })
+}
+
+// leadsToRuns reports whether a text in a directory, that of a file .git or commondir, leads git to
+// one in the tree where it would run something that is there.
+func (m *Maker) leadsToRuns(dir int, text []byte, depth int) bool {
+	target := strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:"))
+	fd, err := unix.Openat2(dir, target, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return err == unix.ELOOP
+	}
+	defer func() { _ = unix.Close(fd) }() // only read
+	if _, _, inside := m.inside(fd); !inside {
+		return false // of the repository of the tree, or out of reach of the command
+	}
+	_, runs := m.runsIn(fd, depth)
+	return runs
+}
+
+// readConfig reads a file of a directory of git's.
+func readConfig(dir int, name string) ([]byte, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }() // only read
+	text, _, err := readWhole(fd)
+	return text, err
+}
+
+// readWhole reads a configuration that is open, from its beginning.
+func readWhole(fd int) (text []byte, st unix.Stat_t, err error) {
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, st, err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, st, unix.EACCES
+	case st.Size > maxConfig:
+		return nil, st, unix.EFBIG
+	}
+	text = make([]byte, st.Size)
+	for size := 0; size < len(text); {
+		n, err := unix.Pread(fd, text[size:], int64(size))
+		if err != nil && err != unix.EINTR {
+			return nil, st, err
+		}
+		if err == nil && n == 0 {
+			text = text[:size] // it was cut off meanwhile
+		}
+		size += max(n, 0)
+	}
+	return text, st, nil
 }
 
 // stands reports whether what is at a place is a link of the Maker's.
@@ -192,26 +261,9 @@ func (c *creation) judge(p resolved, dir int, name string, flags uint) error {
 
 // judge is that of creation for an open file.
 func (m *Maker) judge(p resolved, from int, flags uint) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(from, &st); err != nil {
+	text, st, err := readWhole(from)
+	if err != nil {
 		return err
-	}
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return unix.EACCES
-	case st.Size > maxConfig:
-		return unix.EFBIG
-	}
-	text := make([]byte, st.Size)
-	for size := 0; size < len(text); {
-		n, err := unix.Pread(from, text[size:], int64(size))
-		if err != nil && err != unix.EINTR {
-			return err
-		}
-		if err == nil && n == 0 {
-			text = text[:size] // it was cut off meanwhile
-		}
-		size += max(n, 0)
 	}
 	text, key := m.harmless(p, text)
 	if key != "" {
@@ -252,7 +304,7 @@ func (m *Maker) harmless(p resolved, text []byte) (rest []byte, key string) {
 	case !p.configures():
 		return text, "" // another name of one
 	case base == ".git" || base == "commondir":
-		if acts.LeadsAway(string(text)) {
+		if acts.LeadsAway(string(text)) || m.leadsToRuns(p.fd, text, 0) {
 			return nil, ""
 		}
 		return text, ""
