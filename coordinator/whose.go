@@ -41,6 +41,8 @@ func (l *writeLog) whose(p string, since time.Time, had bool) whose {
 		return theirs
 	case w.Before.After(since) && (had || !l.wroteBelow(p)), !below && had && w.Before.IsZero():
 		return mixed // somebody else changed it first
+	case !had && !below && w.Mode != 0:
+		return mixed // git ignored it then: no checkpoint has what it was
 	case w.Other:
 		return mixed
 	case l.recent[p] != nil:

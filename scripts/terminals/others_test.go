@@ -47,7 +47,7 @@ func TestScreen(t *testing.T) {
 	})
 	y.Has("ralph ❯")
 	y.Type("tell me\r")
-	y.Has("M05")
+	y.Has("A paragraph") // which stays on the screen until the end
 	y.Type("half 日本 line")
 	y.Has("M30")
 	y.Has("ralph ❯ half 日本 line")
