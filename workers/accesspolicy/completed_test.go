@@ -80,3 +80,23 @@ mkdir -p on hooked/objects hooked/refs hooked/hooks; cp whole/HEAD on; echo ../u
 		})
 	}
 }
+
+// TestUnpackedRepositories has commands copy and unpack repositories of the user's in every order
+// of their parts: they may lose settings, and nothing else.
+func TestUnpackedRepositories(t *testing.T) {
+	w := newWorld(t, true)
+	s := w.open(nil)
+	w.shell(`git init -q --bare ../bare.git; git -C ../bare.git config http.postBuffer 1000; git -C ../bare.git config gc.auto 0; git -C ../bare.git config foo.bar x
+git -C ../bare.git config remote.origin.url https://example.com/update-proxy; mkdir -p fix; cp -r ../bare.git fix/b.git; git init -q --bare --shared fix/s.git`, w.root)
+	for _, command := range []string{
+		"cp -r fix/b.git c.git && git -C c.git branch", "git init -q --bare --shared d.git && git -C d.git branch",
+		"git clone -q --bare -c foo.bar=1 -c gc.auto=0 . e.git && git -C e.git log --oneline", "cp -a fix f2 && git -C f2/b.git branch",
+		"git init -q --separate-git-dir g g2 && git -C g2 status", "tar -C fix -cf t.tar . && mkdir t && tar -C t -xf t.tar && git -C t/b.git branch",
+		"mkdir k && cp fix/b.git/config k && mkdir k/refs k/objects && cp fix/b.git/HEAD k && git -C k branch",
+		"mkdir l && cp fix/b.git/HEAD l && mkdir l/refs l/objects && cp fix/b.git/config l && git -C l branch",
+	} {
+		if o := w.run(s, w.root, command, accesspolicy.Call{}); o.code != 0 {
+			t.Errorf("%s: exit %d, %q\n%s", command, o.code, o.rep.Denied, o.out)
+		}
+	}
+}

@@ -159,7 +159,7 @@ func (m *Maker) runsIn(dir, depth int) (acts.Name, bool) {
 			if depth == deepest || m.leadsToRuns(dir, text, depth+1) {
 				return acts.Name{Path: name, Class: acts.Git}, true
 			}
-		case err != nil, acts.UnsafeKey(text, acts.WorkTrees(m.guard.Root, full, text)) != "":
+		case err != nil, acts.MayAct(text) && acts.UnsafeKey(text, acts.WorkTrees(m.guard.Root, full, text)) != "":
 			return acts.Name{Path: name, Class: acts.Git}, true
 		}
 	}
