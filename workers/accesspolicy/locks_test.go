@@ -38,10 +38,15 @@ func TestLocksOfACommandGo(t *testing.T) {
 	script := "cd .git; for f in " + strings.Join(gitLocks(), " ") + "; do mkdir -p $(dirname $f); : > $f; done; " +
 		"(set -C; : > old.lock) 2>/dev/null; : > own.lock; mv own.lock own; touch ../ready; until test -e ../go; do sleep 0.01; done; (set -C; : > new.lock) 2>/dev/null; kill -9 $$"
 	go func() {
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if _, err := os.Stat(filepath.Join(w.root, "ready")); err == nil {
-				break
-			}
+		// The user's are made a tick of the file system's clock after the command's.
+		ticked := func() bool {
+			probe := filepath.Join(w.root, "probe")
+			_ = os.WriteFile(probe, nil, 0o600)
+			ready, err := os.Stat(filepath.Join(w.root, "ready"))
+			now, nerr := os.Stat(probe)
+			return err == nil && nerr == nil && now.ModTime().After(ready.ModTime())
+		}
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end) && !ticked(); time.Sleep(time.Millisecond) {
 		}
 		for _, name := range []string{at("new.lock"), at("own.lock"), filepath.Join(w.root, "go")} {
 			_ = os.WriteFile(name, []byte("the user's"), 0o600)
