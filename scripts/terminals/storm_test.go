@@ -17,6 +17,10 @@ import (
 	"ralph/workers/model/modeltest"
 )
 
+// torn is how many rows of an answer may be lost where tmux changes its screen before the program
+// can know the new size: where it became wider, one row can be taken for the draft's.
+const torn = 1
+
 // The window is resized all the time while an answer streams above a draft of several
 // rows: the answer stays whole, and old frames do not pile up among what was scrolled
 // away. tmux changes its screen before the program can know the new size, and what the
@@ -24,7 +28,7 @@ import (
 // where they became wider one row of the answer can be taken for the draft's.
 func TestTmuxResizeStorm(t *testing.T) {
 	t.Parallel()
-	const resizes, bound, torn = 30, 3, 1
+	const resizes, bound = 30, 3
 	r := enter(t, modeltest.Text(answer()).Slow(3*time.Millisecond))
 	p := split(r, 80, 24)
 	p.types("ralph chat --new", "Enter")

@@ -6,6 +6,7 @@ import (
 	osexec "os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,22 @@ func completed() map[string]string {
 	}
 }
 
+// fixtures makes directories in which git would touch "$2", some of them not whole.
+const fixtures = `
+acts() { mkdir -p $1/objects $1/refs; touch $1/refs/keep $1/objects/keep; printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = "touch %s; false"\n\tpager = "touch %s"\n[alias]\n\tst = !touch %s\n' "$2" "$2" "$2" >$1/config; }
+for d in u o r whole; do acts $d "$2"; done; rm -r o/objects r/refs; echo "ref: refs/heads/main" >whole/HEAD
+mkdir -p on hooked/objects hooked/refs hooked/hooks; cp whole/HEAD on; echo ../u >on/commondir; cp whole/HEAD hooked; printf '#!/bin/sh\ntouch %s\n' "$2" >hooked/hooks/post-index-change; chmod +x hooked/hooks/*; printf '[core]\n\trepositoryformatversion = 0\n' >hooked/config; touch hooked/objects/keep hooked/refs/keep
+mkdir deep; cp -r whole deep`
+
+// usersGit has the user's git work in a directory.
+func (w *world) usersGit(dir string) {
+	for _, args := range [][]string{{"status"}, {"st"}, {"add", "-A"}} {
+		cmd := osexec.Command("git", append([]string{"-C", dir}, args...)...)
+		cmd.Dir, cmd.Env = w.root, append(w.environ(), "GIT_CEILING_DIRECTORIES="+w.root)
+		_ = cmd.Run() // mostly there is no repository
+	}
+}
+
 // TestCompletedRepositories has the user's git work beside commands that complete what the user
 // has of a repository.
 func TestCompletedRepositories(t *testing.T) {
@@ -52,28 +69,18 @@ func TestCompletedRepositories(t *testing.T) {
 			w := newWorld(t, true)
 			needGuard(t, w)
 			ran := filepath.Join(filepath.Dir(w.root), "ran")
-			w.shell(`
-acts() { mkdir -p $1/objects $1/refs; touch $1/refs/keep $1/objects/keep; printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = "touch %s; false"\n\tpager = "touch %s"\n[alias]\n\tst = !touch %s\n' "$2" "$2" "$2" >$1/config; }
-for d in u o r whole; do acts $d "$2"; done; rm -r o/objects r/refs; echo "ref: refs/heads/main" >whole/HEAD
-mkdir -p on hooked/objects hooked/refs hooked/hooks; cp whole/HEAD on; echo ../u >on/commondir; cp whole/HEAD hooked; printf '#!/bin/sh\ntouch %s\n' "$2" >hooked/hooks/post-index-change; chmod +x hooked/hooks/*; printf '[core]\n\trepositoryformatversion = 0\n' >hooked/config; touch hooked/objects/keep hooked/refs/keep`, w.root, ran)
-			git := func() {
-				for _, args := range [][]string{{"status"}, {"st"}, {"add", "-A"}} {
-					cmd := osexec.Command("git", append([]string{"-C", "n"}, args...)...)
-					cmd.Dir, cmd.Env = w.root, append(w.environ(), "GIT_CEILING_DIRECTORIES="+w.root)
-					_ = cmd.Run() // mostly there is no repository
-				}
-			}
+			w.shell(fixtures, w.root, ran)
 			s := w.open(nil)
 			j, err := s.Start(t.Context(), exec.Spec{Argv: []string{exec.Shell(""), "-c", completed()[name] + "\ntouch begun; while ! test -e stop; do sleep 0.01; done"}, Dir: w.root, Timeout: time.Minute}, accesspolicy.Call{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.await(filepath.Join(w.root, "begun"))
-			git()
+			w.usersGit("n")
 			w.file(filepath.Join(w.root, "stop"), "")
 			<-j.Done()
 			rep := s.Ended(j)
-			git()
+			w.usersGit("n")
 			if _, err := os.Lstat(ran); err == nil {
 				t.Errorf("git ran what the user's directory says; the command got %q, %q", rep.Denied, rep.Reverted)
 			}
@@ -98,5 +105,74 @@ git -C ../bare.git config remote.origin.url https://example.com/update-proxy; mk
 		if o := w.run(s, w.root, command, accesspolicy.Call{}); o.code != 0 {
 			t.Errorf("%s: exit %d, %q\n%s", command, o.code, o.rep.Denied, o.out)
 		}
+	}
+}
+
+// moved are the ways in which a command leads git to a directory of the user's by moving that, or
+// what lies on the way, when the file that leads there is made already.
+func moved() map[string]string {
+	return map[string]string{
+		"the directory":       `mkdir n; echo "gitdir: ../z" >n/.git; mv whole z`,
+		"one with hooks":      `mkdir n; echo "gitdir: ../z" >n/.git; mv hooked z`,
+		"one above":           `mkdir n; echo "gitdir: ../z/whole" >n/.git; mv deep z`,
+		"a link made":         `mkdir n; echo "gitdir: ../z" >n/.git; ln -s whole z`,
+		"a link above made":   `mkdir n; echo "gitdir: ../z/whole" >n/.git; ln -s deep z`,
+		"a link turned":       `git init -q --bare c; ln -s c l; mkdir n; echo "gitdir: ../l" >n/.git; ln -sfn whole l`,
+		"its own put aside":   `git init -q --bare z; mkdir n; echo "gitdir: ../z" >n/.git; mv z y; mv whole z`,
+		"the file":            `mkdir n; echo "gitdir: z" >n/.git; mv whole z; mv n m; mkdir n; mv m/.git n/.git; mv z n/z`,
+		"the file's":          `mkdir -p a/b; echo "gitdir: ../whole" >a/b/.git; mv a/b n`,
+		"a common directory":  `mkdir -p n/.git; echo "ref: refs/heads/main" >n/.git/HEAD; echo ../../z >n/.git/commondir; mv whole z`,
+		"completed and moved": `echo "ref: refs/heads/main" >u/HEAD; mkdir n; echo "gitdir: ../z" >n/.git; mv u z`,
+	}
+}
+
+// swapped are those of moved where the file leads to a harmless one of the command's first. They
+// wait until it is in its place.
+func swapped() map[string]string {
+	const made = "git init -q --bare z; mkdir n; echo 'gitdir: ../z' >n/.git; while test -L n/.git; do :; done; "
+	return map[string]string{
+		"for a link":       made + "mv z y; ln -s whole z",
+		"for a link above": "mkdir a; git init -q --bare a/whole; mkdir n; echo 'gitdir: ../a/whole' >n/.git; while test -L n/.git; do :; done; mv a b; ln -s deep a",
+		"its place":        "mkdir x; cd x; " + made + "cp -r z whole; echo 'gitdir: ../whole' >n/.git; while test -L n/.git; do :; done; mv n ..",
+	}
+}
+
+// TestMovedRepositories has commands lead git to directories of the user's by moving them: the
+// command's part goes within 100 ms, also when a program goes on, and what is the user's stays.
+func TestMovedRepositories(t *testing.T) {
+	all := moved()
+	for name, script := range swapped() {
+		all["swapped "+name] = script
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, true)
+			needGuard(t, w)
+			ran := filepath.Join(filepath.Dir(w.root), "ran")
+			w.shell(fixtures, w.root, ran)
+			s := w.open(nil)
+			j, err := s.Start(t.Context(), exec.Spec{Argv: []string{exec.Shell(""), "-c", "TOP=$PWD; " + all[name] + "\ntouch \"$TOP/begun\"; while ! test -e \"$TOP/stop\"; do sleep 0.01; done"}, Dir: w.root, Timeout: time.Minute}, accesspolicy.Call{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.await(filepath.Join(w.root, "begun"))
+			if _, late := swapped()[strings.TrimPrefix(name, "swapped ")]; late {
+				w.awaitGone(filepath.Join(w.root, "n", ".git"))
+			}
+			w.usersGit("n")
+			w.file(filepath.Join(w.root, "stop"), "")
+			<-j.Done()
+			rep := s.Ended(j)
+			w.usersGit("n")
+			if slices.ContainsFunc(rep.Reverted, func(line string) bool {
+				return !strings.HasPrefix(line, "n/.git") && !strings.HasPrefix(line, "m/.git") && !strings.HasPrefix(line, "x/n/.git")
+			}) {
+				t.Errorf("what the user has is taken away: %q", rep.Reverted)
+			}
+			if _, err := os.Lstat(ran); err == nil {
+				t.Errorf("git ran what the user's directory says; the command got %q, %q", rep.Denied, rep.Reverted)
+			}
+		})
 	}
 }

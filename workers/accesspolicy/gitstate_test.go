@@ -37,12 +37,21 @@ func (w *world) beside(s *accesspolicy.Sandbox, command string, do func()) acces
 // await waits for a file.
 func (w *world) await(path string) {
 	w.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Lstat(path); err == nil {
-			return
-		}
+	w.until(path+" does not come", func() bool { _, err := os.Lstat(path); return err == nil })
+}
+
+// awaitGone waits until nothing is at path.
+func (w *world) awaitGone(path string) {
+	w.t.Helper()
+	w.until(path+" stays", func() bool { _, err := os.Lstat(path); return err != nil })
+}
+
+// until waits for a fact.
+func (w *world) until(without string, fact func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !fact(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.t.Fatal(path, " does not come")
+			w.t.Fatal(without)
 		}
 	}
 }

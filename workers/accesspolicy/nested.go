@@ -1,6 +1,7 @@
 package accesspolicy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ralph/workers/exec/acts"
+	"ralph/workers/exec/sandbox"
 	"ralph/workers/git"
 )
 
@@ -286,6 +288,8 @@ func (s *Sandbox) checkRepos(own, meanwhile bool, say func(string, ...any)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	found := n.below(maxDirs)
+	// What files lead to comes before them.
+	slices.SortStableFunc(found, func(a, b string) int { return cmp.Compare(fileRank(a), fileRank(b)) })
 	for _, path := range found {
 		known, users := n.users[path]
 		if !users {
@@ -304,8 +308,17 @@ func (s *Sandbox) checkRepos(own, meanwhile bool, say func(string, ...any)) {
 	maps.DeleteFunc(n.commands, func(path string, _ bool) bool { return gone(path) })
 }
 
-// checkRepo makes one repository harmless. Meanwhile a file may lead to what only the
-// commands see: a submodule in the layer over the user's repository.
+// fileRank is 1 for a file, 0 for a directory.
+func fileRank(path string) int {
+	if isDir(path) {
+		return 0
+	}
+	return 1
+}
+
+// checkRepo makes one repository harmless. A file that leads to one with something that git would
+// run goes, as that may be the user's. Meanwhile a file may lead to what only the commands see: a
+// submodule in the layer over the user's repository.
 func (s *Sandbox) checkRepo(path string, meanwhile bool, say func(string, ...any)) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -322,11 +335,12 @@ func (s *Sandbox) checkRepo(path string, meanwhile bool, say func(string, ...any
 	if loc := s.repository(); loc != nil && ok && below(loc.CommonDir, target) {
 		return // a work tree or submodule of the repository: all of that is guarded
 	}
-	if !ok || !below(s.o.Root, target) {
+	switch {
+	case !ok || !below(s.o.Root, target):
 		s.takeAway(path, "leads git to a place outside the tree", say)
-		return
+	case slices.ContainsFunc(gitDirs(target, 0), func(dir string) bool { return len(s.unsafeParts(dir)) > 0 }):
+		s.takeAway(path, "leads git to a directory with something that git would run", say)
 	}
-	s.tame(target, say)
 }
 
 // tame takes from a directory of git's, and those of its submodules and linked work
@@ -340,12 +354,8 @@ func (s *Sandbox) tame(gitDir string, say func(string, ...any)) {
 	}
 }
 
-// takePart takes an unsafe part of a repository away, but for what may stay of it. What a guard
-// makes for commands is not looked at while one writes it.
+// takePart takes an unsafe part of a repository away, but for what may stay of it.
 func (s *Sandbox) takePart(gitDir string, b bad, say func(string, ...any)) {
-	if slices.Contains([]string{"config", "config.worktree", "commondir"}, b.name) && s.anyGuarded() {
-		return
-	}
 	path := filepath.Join(gitDir, b.name)
 	s.takeAway(path, b.why, say)
 	if b.rest == nil {
@@ -399,10 +409,15 @@ func (s *Sandbox) unsafeNames(gitDir string) []string {
 	return names
 }
 
-// unsafeParts looks for them in a git directory that a command has made.
+// unsafeParts looks for them in a git directory that a command has made. What a command writes
+// meanwhile is none: its guard judges that when it is whole.
 func (s *Sandbox) unsafeParts(gitDir string) []bad {
 	var out []bad
-	add := func(name, why string, rest []byte) { out = append(out, bad{name, why, rest}) }
+	add := func(name, why string, rest []byte) {
+		if to, err := os.Readlink(filepath.Join(gitDir, name)); err != nil || !strings.HasPrefix(to, sandbox.Stages) || !s.anyGuarded() {
+			out = append(out, bad{name, why, rest})
+		}
+	}
 	for _, name := range []string{"config", "config.worktree"} {
 		path := filepath.Join(gitDir, name)
 		info, err := os.Lstat(path)

@@ -48,8 +48,11 @@ func ofRepository(path string) bool {
 	case ".git", "head", "config", "config.worktree", "commondir", "attributes", "grafts", "alternates", "http-alternates", "hooks":
 		return true
 	}
-	parent := filepath.Base(filepath.Dir(path))
-	return parent == "remotes" || parent == "branches" || isDir(path) // one that was moved brings along what it has
+	if parent := filepath.Base(filepath.Dir(path)); parent == "remotes" || parent == "branches" {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir() // one that was moved brings along what it has, and a link leads there
 }
 
 // patrols starts the patrol with the first command. The caller has s.mu.

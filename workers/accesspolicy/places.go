@@ -1,6 +1,7 @@
 package accesspolicy
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -310,10 +311,44 @@ func (s *Sandbox) hiddenPlaces() []string {
 	}
 	add(or("XDG_STATE_HOME", ".local/state"), "ralph", "bash", "zsh", "python_history")
 	add(s.o.UserConfig, ".")
-	add("/", strings.Fields(`etc/shadow etc/gshadow etc/ssh/ssh_host_*_key etc/sudoers etc/sudoers.d var/spool/cron var/mail
- run/docker.sock run/docker run/podman run/containerd run/crio run/libvirt run/lxd run/snapd.socket run/dbus run/systemd/private run/screen run/tmux
+	add("/", strings.Fields(`var/spool/cron var/mail run/docker.sock run/docker run/podman run/containerd run/crio run/libvirt run/lxd run/snapd.socket run/dbus run/systemd/private run/screen run/tmux
  run/user run/secrets var/run/secrets var/lib/docker var/lib/kubelet var/lib/lxd var/snap/lxd`)...)
-	return slices.Concat(all, s.homes(), s.toolDirs(), s.credentialPaths())
+	return slices.Concat(all, s.system(), s.homes(), s.toolDirs(), s.credentialPaths())
+}
+
+// closedPlaces returns what the system keeps from ordinary users in directories for configuration
+// and data, such as /etc/shadow-, private keys and passwords of services: the superuser's commands
+// have no use for it. Of a directory that ordinary users may not read it is the directory.
+func closedPlaces(dirs ...string) []string {
+	const (
+		deepest  = 5
+		maxPlace = 20_000 // names that are looked at
+	)
+	var out []string
+	left := maxPlace
+	for _, top := range dirs {
+		_ = filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error { // what cannot be read is not shown
+			if left--; left < 0 {
+				return fs.SkipAll
+			}
+			if err != nil || e.Type()&^fs.ModeDir != 0 {
+				return nil
+			}
+			info, err := e.Info()
+			switch {
+			case err != nil:
+			case info.Mode()&0o004 == 0:
+				out = append(out, path)
+				if e.IsDir() {
+					return fs.SkipDir
+				}
+			case e.IsDir() && strings.Count(path, "/") > deepest:
+				return fs.SkipDir
+			}
+			return nil
+		})
+	}
+	return out
 }
 
 func secretsOfHome() []string {

@@ -124,6 +124,7 @@ type Sandbox struct {
 	files    func() map[string]string // see made
 	users    func() *git.Location     // see findUsers
 	own      func() []string          // see makeHome; made once
+	system   func() []string          // see closedPlaces; found once
 
 	patrol   patrol
 	watchers sync.WaitGroup
@@ -195,6 +196,7 @@ func Open(o Options) (*Sandbox, error) {
 	s.overlays = sync.OnceValue(s.tryOverlay)
 	s.users = sync.OnceValue(s.findUsers)
 	s.own = sync.OnceValue(s.makeHome)
+	s.system = sync.OnceValue(func() []string { return closedPlaces("/etc", "/usr/local/etc", "/srv", "/var") })
 	return s, nil
 }
 

@@ -245,3 +245,30 @@ print("connected", n, "of", tries)
 		t.Errorf("%q", o.rep.Denied)
 	}
 }
+
+// TestNamesOfSockets has servers bind sockets in the project and beside it: each has the address
+// that its program gave, by which Python's multiprocessing hands it on.
+func TestNamesOfSockets(t *testing.T) {
+	w := newWorld(t, false)
+	if w.shell("command -v python3 || true", w.root) == "" {
+		t.Skip("no python3")
+	}
+	w.file(filepath.Join(w.root, "serve.py"), `
+import multiprocessing, os, socket
+os.makedirs("d/e", exist_ok=True)
+for name in "a.sock", "d/b.sock", os.getcwd() + "/d/e/c.sock", "d/../f.sock":
+    s = socket.socket(socket.AF_UNIX); s.bind(name); s.listen()
+    assert s.getsockname() == name, (s.getsockname(), name)
+    socket.socket(socket.AF_UNIX).connect(name)
+if __name__ == "__main__":
+    with multiprocessing.Manager() as m:
+        d = m.dict(); d[1] = 2
+        print(dict(d))
+`)
+	s := w.open(nil)
+	for _, command := range []string{"python3 serve.py", "rm -rf *.sock d; mkdir t; TMPDIR=$PWD/t python3 serve.py"} {
+		if o := w.run(s, w.root, command, accesspolicy.Call{}); o.code != 0 || o.out != "{1: 2}\n" {
+			t.Errorf("%s: exit %d\n%s", command, o.code, o.out)
+		}
+	}
+}

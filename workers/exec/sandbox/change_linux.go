@@ -91,7 +91,7 @@ func (c *creation) find() (p resolved, f int, o outcome, ok bool) {
 				return p, -1, failed(err), false
 			}
 			return p, -1, outcome{fd: fd}, false
-		} else if c.writes() && p.configures() && strings.HasPrefix(at.name, stages) {
+		} else if c.writes() && p.configures() && strings.HasPrefix(at.name, Stages) {
 			p.close()
 			return p, -1, failed(unix.EBUSY), false // another command writes it
 		}

@@ -95,10 +95,22 @@ func (m *Maker) bind(n *notification, listener, proc int) bool {
 	}
 	o := failed(unix.EACCES)
 	if !made.refuse(p, false) {
-		o = failed(unix.Bind(c.sock, &unix.SockaddrUnix{Name: link(p.fd) + "/" + p.base}))
+		o = failed(bindAs(c.sock, c.at))
 	}
 	o.answer(n, listener, 0)
 	return true
+}
+
+// bindAs binds a socket to a path by the name that its program gave, as getsockname(2) returns that.
+// The name leads where it led: nothing but the Maker renames directories there.
+func bindAs(sock int, at named) error {
+	if at.dir >= 0 {
+		if err := unix.Fchdir(at.dir); err != nil {
+			return err
+		}
+		defer func() { _ = unix.Chdir("/") }() // which is always there
+	}
+	return unix.Bind(sock, &unix.SockaddrUnix{Name: at.name})
 }
 
 // readConnection reads the arguments of a call of connect(2) or bind(2). It does so on another thread

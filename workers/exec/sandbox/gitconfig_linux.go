@@ -22,9 +22,6 @@ import (
 const (
 	// maxConfig bounds a configuration, in bytes.
 	maxConfig = 16 << 20
-	// stages begins the paths of the files that stand for a configuration. Each command has a
-	// /dev/shm of its own.
-	stages = "/dev/shm/ralph-git-"
 	// stageWait is how often the Maker looks whether a program still writes to one.
 	stageWait = 5 * time.Millisecond
 	// lockWait bounds how long a Maker waits for that of another command, lockEvery is how often
@@ -175,20 +172,49 @@ func (m *Maker) runsIn(dir, depth int) (acts.Name, bool) {
 	return hook, slices.ContainsFunc(acts.HookNames(), func(name string) bool { return exists(hooks, name) })
 }
 
+// openTarget opens the directory that a text in a directory leads git to, which is that of a file
+// .git or commondir.
+func openTarget(dir int, text []byte) (target string, fd int, err error) {
+	target = strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:"))
+	fd, err = unix.Openat2(dir, target, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	return target, fd, err
+}
+
 // leadsToRuns reports whether a text in a directory, that of a file .git or commondir, leads git to
-// one in the tree where it would run something that is there.
+// one in the tree where it would run something that is there, or that a link can replace.
 func (m *Maker) leadsToRuns(dir int, text []byte, depth int) bool {
-	target := strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:"))
-	fd, err := unix.Openat2(dir, target, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	target, fd, err := openTarget(dir, text)
 	if err != nil {
 		return err == unix.ELOOP
 	}
 	defer func() { _ = unix.Close(fd) }() // only read
-	if _, _, inside := m.inside(fd); !inside {
+	full, _, inside := m.inside(fd)
+	if !inside {
 		return false // of the repository of the tree, or out of reach of the command
 	}
+	if !path.IsAbs(target) {
+		from, _, _ := m.inside(dir)
+		target = path.Join(from, target)
+	}
 	_, runs := m.runsIn(fd, depth)
-	return runs
+	return runs || path.Clean(target) != full
+}
+
+// waits reports whether a file leads to a directory that is not there yet: what comes there decides
+// whether git may follow.
+func (s *staged) waits() bool {
+	if base := acts.Fold(s.at.base); base != ".git" && base != "commondir" {
+		return false
+	}
+	text, _, err := readWhole(s.file)
+	if err != nil {
+		return false
+	}
+	_, fd, err := openTarget(s.at.fd, text)
+	if err == nil {
+		_ = unix.Close(fd) // only looked for
+	}
+	return err == unix.ENOENT
 }
 
 // readConfig reads a file of a directory of git's.
@@ -341,7 +367,7 @@ func (c *creation) stage(p resolved, f int) outcome {
 		_ = unix.Close(w) // nothing was written
 		mode = st.Mode & 0o777
 	}
-	s := &staged{at: p, target: stages + rand.Text(), file: -1, owner: c.m.last, update: c.update}
+	s := &staged{at: p, target: Stages + rand.Text(), file: -1, owner: c.m.last, update: c.update}
 	fd, err := unix.Open(s.target, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, mode|0o600)
 	if err != nil {
 		return failed(err)
@@ -387,11 +413,12 @@ func (s *staged) drop() {
 	}
 }
 
-// settle puts each configuration in its place that no program has open for writing any more.
-func (m *Maker) settle() {
+// settle puts each configuration in its place that no program has open for writing any more, when
+// what it leads to is there; all says that nothing comes any more.
+func (m *Maker) settle(all bool) {
 	m.staged = slices.DeleteFunc(m.staged, func(s *staged) bool {
 		m.become(s.owner)
-		if _, err := unix.FcntlInt(uintptr(s.file), unix.F_SETLEASE, unix.F_RDLCK); err == unix.EAGAIN {
+		if _, err := unix.FcntlInt(uintptr(s.file), unix.F_SETLEASE, unix.F_RDLCK); err == unix.EAGAIN || !all && s.waits() {
 			return false
 		}
 		_, _ = unix.FcntlInt(uintptr(s.file), unix.F_SETLEASE, unix.F_UNLCK) // without leases there is none

@@ -15,6 +15,11 @@ type Guard struct {
 	Root string
 }
 
+// Stages begins the paths of the files that stand for a configuration of git's that a command is
+// writing: a link in the tree leads to one until it is whole. Each command has a /dev/shm of its
+// own.
+const Stages = "/dev/shm/ralph-git-"
+
 // within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'

@@ -141,7 +141,7 @@ func (m *Maker) serve(n *notification, call watchedCall, listener, proc int) boo
 	if m.guard.Root == "" {
 		return false
 	}
-	m.settle()
+	m.settle(false)
 	if call.makes == binds {
 		return m.bind(n, listener, proc)
 	}

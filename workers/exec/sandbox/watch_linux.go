@@ -118,7 +118,7 @@ func Watch(listener, proc int, root string, m *Maker, tell func(Write), full fun
 	}
 	m.do(func() {
 		w.serve(listener, m, full)
-		m.settle()
+		m.settle(true)
 		for len(m.updates.list) > 0 {
 			m.updates.end(m.updates.list[0])
 		}
@@ -140,7 +140,7 @@ func (w *watcher) serve(listener int, m *Maker, full func()) {
 		if n, err := unix.Poll(fds, wait); err == unix.EINTR {
 			continue
 		} else if err == nil && n == 0 {
-			m.settle()
+			m.settle(false)
 			continue
 		} else if err != nil || fds[0].Revents&unix.POLLIN == 0 {
 			return // POLLHUP: nobody is left
