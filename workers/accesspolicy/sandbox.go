@@ -196,7 +196,7 @@ func Open(o Options) (*Sandbox, error) {
 	s.overlays = sync.OnceValue(s.tryOverlay)
 	s.users = sync.OnceValue(s.findUsers)
 	s.own = sync.OnceValue(s.makeHome)
-	s.system = sync.OnceValue(func() []string { return closedPlaces("/etc", "/usr/local/etc", "/srv", "/var") })
+	s.system = sync.OnceValue(func() []string { return closedPlaces("/etc", "/usr/local/etc", "/var") })
 	return s, nil
 }
 
