@@ -60,7 +60,7 @@ func (c *Coordinator) prove(ctx context.Context, st *station, check plan.Check, 
 // endJobsIn ends the background commands that could write to a tree, before a check, and
 // where that has the network all of them, which it could ask.
 func (c *Coordinator) endJobsIn(ctx context.Context, root, check string) error {
-	if c.gate.network(check) {
+	if c.approver.Network(check) {
 		root = ""
 	}
 	ended, err := c.stations.stopJobs(ctx, root)
@@ -165,7 +165,7 @@ func (c *Coordinator) runAndClose(ctx context.Context, cage *accesspolicy.Sandbo
 // allows it.
 func (c *Coordinator) runIn(ctx context.Context, cage *accesspolicy.Sandbox, dir, command string, env ...string) (exec.Result, error) {
 	sp := exec.Spec{Env: env, Argv: []string{exec.Shell(c.opt.Root), "-c", command}, Dir: dir, Timeout: c.cfg.CheckTimeout, MaxBytes: maxCheckBytes}
-	res, rep, err := cage.Run(ctx, sp, accesspolicy.Call{Network: c.gate.network(command)})
+	res, rep, err := cage.Run(ctx, sp, accesspolicy.Call{Network: c.approver.Network(command)})
 	for _, r := range rep.Reverted {
 		c.warn(fmt.Sprintf("after %q: %s", head(command, maxToldBytes), r))
 	}

@@ -130,7 +130,7 @@ func (c *Coordinator) ownCheck(ctx context.Context) (string, error) {
 	if c.proposal.declined {
 		return "", nil
 	}
-	why, err := c.gate.mayCheck(ctx, proposed, c.checkPlace())
+	why, err := c.approver.PermitCheck(ctx, proposed, c.checkPlace())
 	switch {
 	case err != nil:
 		return "", err
@@ -154,7 +154,7 @@ func (c *Coordinator) agreedChecks() []string {
 	switch proposed := c.proposedCheck(); {
 	case chosen != "":
 		return []string{chosen}
-	case proposed != "" && c.gate.agreed(proposed):
+	case proposed != "" && c.approver.Agreed(proposed):
 		return []string{proposed}
 	}
 	return nil
@@ -164,10 +164,10 @@ func (c *Coordinator) agreedChecks() []string {
 // when it may: as a command of the model might, and where it is not confined only
 // after the user approved its exact text.
 func (c *Coordinator) mayRunProposed(ctx context.Context, command string) (why string, err error) {
-	if c.gate.judges(command).Effect == policy.Allow && c.confined().Complete {
+	if c.approver.DecideCommand(command).Effect == policy.Allow && c.confined().Complete {
 		return "", nil
 	}
-	return c.gate.mayCheck(ctx, command, c.checkPlace())
+	return c.approver.PermitCheck(ctx, command, c.checkPlace())
 }
 
 // checkPlace is where checks run, for a question.

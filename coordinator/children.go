@@ -113,7 +113,7 @@ func (c *Coordinator) equip(ctx context.Context, a crew.Agent) (*crew.Gear, erro
 	loop := &agent.Loop{
 		Agent: a.ID, Model: view, Tools: c.cassette.wrap(c.toolbox(job, st, a.Depth), a.ID), Emit: c.ofChild(a.ID, e.watch(view.tell(c.events.emit))),
 		Permit: func(ctx context.Context, t agent.Tool, call agent.Call) agent.Verdict {
-			v := c.gate.permit(ctx, st.asks(), t, call)
+			v := c.approver.Permit(ctx, st.requester(), t, call)
 			if v.Denied == "" && t.Effect == agent.EffectChange && c.loc == nil {
 				c.changes.begin(ctx)
 			}
@@ -185,7 +185,7 @@ func (c *Coordinator) checkWork(ctx context.Context, a crew.Agent, end agent.End
 		return c.proveDetected(ctx, st)
 	}
 	if own { // an agent chose it
-		v := c.gate.permitCommand(ctx, st.asks(), command)
+		v := c.approver.PermitCommand(ctx, st.requester(), command)
 		if ctx.Err() != nil {
 			return "", "", context.Cause(ctx)
 		}

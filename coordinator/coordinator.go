@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ralph/coordinator/crew"
+	"ralph/coordinator/permission"
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
@@ -49,7 +50,7 @@ type Coordinator struct {
 	book     *book
 	edits    *edits
 	events   *emitter
-	gate     *gate
+	approver *permission.Approver
 	station  *station // where the coordinator itself works
 	stations *stations
 	granted  *accesspolicy.Grants // to the tools of children; the host's
@@ -166,8 +167,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if err := c.openTree(); err != nil {
 		return nil, errors.Join(err, c.cassette.close())
 	}
-	c.gate = newGate(rules, o.Config.OnAsk, o.Ask, c.events.emit, c.now)
-	c.gate.taken = c.book.withdrawn
+	c.approver = permission.New(permission.Options{Rules: rules, OnAsk: o.Config.OnAsk, Ask: o.Ask, Emit: c.events.emit, Withdrawn: c.book.withdrawn, Now: c.now})
 	if err := c.book.openEarly(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

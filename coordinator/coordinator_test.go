@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"github.com/spf13/afero"
 	"go.uber.org/goleak"
 
@@ -74,7 +76,7 @@ type project struct {
 	fs            afero.Fs
 	session       string
 	method        string // how processes are ended: "session" has no complete sandbox
-	ask           func(context.Context, coordinator.Question) (string, error)
+	ask           func(context.Context, permission.Question) (string, error)
 	lessons       func(dir string) []string
 	environ       []string
 	runs          int

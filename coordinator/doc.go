@@ -7,7 +7,7 @@
 // which is complete on every path, also after a stop.
 //
 // Where things are: a run is in run.go, judge.go, settle.go and outcome.go, what it may do
-// in permit.go; state in book.go (the hand on the store and the journal),
+// in the package permission; state in book.go (the hand on the store and the journal),
 // chronicle.go and verdicts.go (a session's files), edits.go (what the user edits meanwhile) and
 // notebook.go (the tools that keep something); what the model sees in compact.go,
 // summary.go, past.go, recall.go, wording.go and context.go; what a crash leaves
@@ -26,7 +26,7 @@
 //
 // Locks are taken in this order and never the other way: the mutex of changes,
 // Coordinator.telling, the emitter's, the book's. Coordinator.mu and those of the
-// gate, the edits, the past, the pause, the eyes, the loop's calls in the
+// Approver, the edits, the past, the pause, the eyes, the loop's calls in the
 // background and the queue are leaves; the mail's two and that of the asides are
 // taken with none of these held. Nobody holds one while waiting for a human, the
 // model or a tool. A stop takes leaves only.

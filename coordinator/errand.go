@@ -331,12 +331,12 @@ func (c *Coordinator) proveErrand(ctx context.Context, e *errand, a crew.Agent, 
 func (c *Coordinator) checkFor(ctx context.Context, st *station, check plan.Check, before state, emit func(agent.Event)) (res checked, why string, err error) {
 	command := check.Command
 	if !slices.Contains(c.agreedChecks(), command) {
-		d := c.gate.judges(command)
+		d := c.approver.DecideCommand(command)
 		switch {
 		case d.Effect == policy.Deny:
 			why = d.Rule
 		case !c.confined().Complete && c.cfg.Sandbox != string(policy.SandboxOff):
-			if why, err = c.gate.mayCheck(ctx, command, c.checkPlace()); err != nil {
+			if why, err = c.approver.PermitCheck(ctx, command, c.checkPlace()); err != nil {
 				return res, "", err
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
 	"ralph/interrupts"
@@ -88,9 +90,9 @@ func Fail(err error) (Status, *Failure) {
 		return StatusConfigError, &Failure{Kind: "config", Message: err.Error(), Hint: "`ralph config` shows every setting and where it comes from"}
 	case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrAmbiguous):
 		return StatusUsage, &Failure{Kind: "session", Message: err.Error(), Hint: "ralph chat begins a session, and says which one can go on"}
-	case errors.Is(err, errNobody):
+	case errors.Is(err, permission.ErrNobody):
 		return StatusNeedsInput, &Failure{Kind: "needs_input", Message: err.Error(), Hint: hintAnswer}
-	case errors.Is(err, errOnAskFail):
+	case errors.Is(err, permission.ErrOnAskFail):
 		return StatusDenied, &Failure{Kind: "denied", Message: err.Error(), Hint: hintPermission}
 	case errors.Is(err, ErrNothingToRedo):
 		return StatusFailed, &Failure{Kind: "nothing_to_redo", Message: err.Error(), Hint: "what undo took back can be redone until other work changes files"}

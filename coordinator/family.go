@@ -55,7 +55,7 @@ func (p *piece) resumeAgent(ctx context.Context) error {
 	if _, err := c.systemPrompt(p.job); err != nil {
 		return err
 	}
-	c.gate.reset()
+	c.approver.Reset()
 	c.book.begin(p.job)
 	if err := c.book.ready(ctx); err != nil {
 		return err

@@ -43,7 +43,7 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 	if h.RunID != "" {
 		opt.RunID = h.RunID
 	}
-	g := &Coordinator{name: name, host: c, opt: opt, cfg: &cfg, now: c.now, redactor: c.redactor, loc: c.loc, repo: c.repo, trees: c.trees, gate: c.gate, station: c.station, stations: c.stations, granted: c.granted, writes: c.writes,
+	g := &Coordinator{name: name, host: c, opt: opt, cfg: &cfg, now: c.now, redactor: c.redactor, loc: c.loc, repo: c.repo, trees: c.trees, approver: c.approver, station: c.station, stations: c.stations, granted: c.granted, writes: c.writes,
 		running: c.running, closing: c.closing, project: c.project, userState: c.userState, mail: c.mail, pool: c.pool, asides: c.asides, pausing: c.pausing, quiet: c.quiet,
 		visit: visit{task: firstLine(h.Task), from: from, since: c.now().UTC()}}
 	c.mu.Lock()

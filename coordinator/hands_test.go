@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/desk"
 	"ralph/interrupts"
@@ -301,7 +303,7 @@ func TestChecksOfTheRepository(t *testing.T) {
 		p.session = "new"
 		p.write("Makefile", "build:\n\t@echo built\ntest:\n\t@echo tested\n")
 		var asked []string
-		p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+		p.ask = func(_ context.Context, q permission.Question) (string, error) {
 			asked = append(asked, q.Text)
 			return answer, nil
 		}

@@ -118,7 +118,7 @@ func (p *piece) judge(ctx context.Context, end agent.End) (again string, err err
 			return again, err
 		}
 	}
-	if unanswered, _ := p.c.gate.missed(); unanswered > 0 {
+	if unanswered, _ := p.c.approver.Missed(); unanswered > 0 {
 		p.out.Status = StatusDenied
 		p.out.Failure = &Failure{Kind: "denied", Hint: hintPermission,
 			Message: fmt.Sprintf("the model answered, but %s needed a permission and nobody was there to give it", count(unanswered, "call"))}

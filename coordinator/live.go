@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
 	"ralph/interrupts"
@@ -40,7 +42,7 @@ type Live struct {
 	Loop *loop.View `json:"loop,omitempty"`
 	// Question is the one that a human has before them, at the terminal of this
 	// Ralph; nil for none.
-	Question *loop.Question `json:"question,omitempty"`
+	Question *permission.Question `json:"question,omitempty"`
 
 	SessionID string    `json:"session_id,omitempty"`
 	RunID     string    `json:"run_id"`
@@ -122,7 +124,7 @@ func (c *Coordinator) Live() Live {
 	if held := c.pausing.state(); held != "" && l.State != liveStopping {
 		l.State = held
 	}
-	l.Question = c.gate.asks()
+	l.Question = c.approver.Open()
 	l.Tasks = c.book.tally()
 	if l.Loop = c.planning.view(); l.Loop != nil && p != nil && p.job.Loop != nil {
 		n := l.Loop.Counts

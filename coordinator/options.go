@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
 	"ralph/memory/config"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -45,7 +46,7 @@ type Options struct {
 	// does the work; it must not block for long. Nil sees nothing.
 	Eyes func(agent.Event)
 	// Ask puts a question to the human and waits; nil means nobody is there.
-	Ask func(context.Context, Question) (string, error)
+	Ask func(context.Context, permission.Question) (string, error)
 	// Lessons says what is found in the session in a directory, a line each, for
 	// its report; nil finds nothing. It is called once, on the goroutine of Close,
 	// and not for a session whose log is too large to be read then.
@@ -54,29 +55,6 @@ type Options struct {
 	Getenv func(string) string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-}
-
-// Question is something only the human can answer.
-type Question struct {
-	// Kind is "permission", "check" or "question".
-	Kind string
-	// Text is the question; for a permission it ends with the exact command or
-	// the resolved target.
-	Text string
-	// Options are the answers to choose from; empty means free text. The first
-	// is the safe one.
-	Options []string
-	// Open takes other text as an answer, too.
-	Open bool
-	// Default is what an empty line answers where there are no options; "" nothing.
-	Default string
-	// Agent is who asks.
-	Agent string
-	// Of a permission: Tool is the tool that would run, Rule why it is asked for,
-	// Target the whole command or the resolved path, Dir where a command runs,
-	// absolute, and Outside that it would run without the sandbox.
-	Tool, Rule, Target, Dir string
-	Outside                 bool
 }
 
 // Job is one piece of work for Run.

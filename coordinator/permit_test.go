@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/interrupts"
 	"ralph/workers/model/modeltest"
@@ -18,8 +20,8 @@ import (
 
 // script answers questions one after the other and keeps them; beyond its end
 // nobody is there.
-func script(asked *[]string, answers ...string) func(context.Context, coordinator.Question) (string, error) {
-	return func(_ context.Context, q coordinator.Question) (string, error) {
+func script(asked *[]string, answers ...string) func(context.Context, permission.Question) (string, error) {
+	return func(_ context.Context, q permission.Question) (string, error) {
 		*asked = append(*asked, q.Text)
 		if len(answers) == 0 {
 			return "", errors.New("the terminal is gone")
@@ -132,7 +134,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 	var open, most atomic.Int32
 	p = newProject(t, calls(shell("true"), shell("false"), call("ask_user", m{"question": "why?"}), shell("echo")), text("done"))
 	p.flags, p.method = map[string][]string{}, "session"
-	p.ask = func(context.Context, coordinator.Question) (string, error) {
+	p.ask = func(context.Context, permission.Question) (string, error) {
 		most.Store(max(most.Load(), open.Add(1)))
 		time.Sleep(5 * time.Millisecond)
 		open.Add(-1)
@@ -152,7 +154,7 @@ func TestAProposedCheckIsAskedFor(t *testing.T) {
 		p := newProject(t, text("done"), text("mended"))
 		p.projectConfig = "check: test -e mended || { touch mended; false; }\n"
 		asked := 0
-		p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+		p.ask = func(_ context.Context, q permission.Question) (string, error) {
 			asked++
 			if q.Kind != "check" || !strings.Contains(q.Text, "touch mended") {
 				t.Errorf("asked %+v", q)
@@ -176,7 +178,7 @@ func TestAProposedCheckIsDenied(t *testing.T) {
 	p := newProject(t, text("done"))
 	p.projectConfig = "check: touch ran\n"
 	p.flags = map[string][]string{"deny": {`argv[0] == "touch"`}}
-	p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+	p.ask = func(_ context.Context, q permission.Question) (string, error) {
 		t.Errorf("asked %+v", q)
 		return "yes", nil
 	}
@@ -200,7 +202,7 @@ func TestAStopDuringAQuestion(t *testing.T) {
 			p := newProject(t, reply, text("never"))
 			p.flags, p.projectConfig, p.method = map[string][]string{}, "check: touch ran\n", "session"
 			var c *coordinator.Coordinator
-			p.ask = func(ctx context.Context, q coordinator.Question) (string, error) {
+			p.ask = func(ctx context.Context, q permission.Question) (string, error) {
 				if q.Kind != kind {
 					t.Errorf("asked %+v", q)
 				}
@@ -244,7 +246,7 @@ func TestAskUser(t *testing.T) {
 	}
 
 	p = newProject(t, calls(call("ask_user", m{"question": "Which database?", "options": []string{"SQLite", "Postgres"}})), text("done"))
-	p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+	p.ask = func(_ context.Context, q permission.Question) (string, error) {
 		if q.Kind != "question" || len(q.Options) != 2 {
 			t.Errorf("asked %+v", q)
 		}

@@ -401,7 +401,7 @@ func (h planHands) Facts(_ context.Context, t plan.Task) decide.Facts {
 		}
 		f.Check = true
 	}
-	if h.c.cfg.Sandbox != "off" && needsNetwork(t) && !h.c.gate.network("curl") {
+	if h.c.cfg.Sandbox != "off" && needsNetwork(t) && !h.c.approver.Network("curl") {
 		f.Denied = append(f.Denied, "network")
 	}
 	return f

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy/condition"
@@ -193,8 +195,8 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 		Progress: c.book.taskEnded, Left: c.leftBehind, Features: c.book.features, Checks: c.book.validations,
 	}
 	if c.opt.Ask != nil {
-		o.Ask = func(ctx context.Context, q loop.Question) (string, error) {
-			answer, err := c.gate.human(ctx, "", agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: q.Text}, askedQuestion(q))
+		o.Ask = func(ctx context.Context, q permission.Question) (string, error) {
+			answer, err := c.approver.Ask(ctx, "", agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: q.Text}, askedQuestion(q))
 			if err == nil {
 				c.events.emit(agent.Event{Type: agent.EventAsk, TaskID: q.TaskID, Text: answer, Status: "answered"})
 			}
@@ -207,8 +209,8 @@ func (c *Coordinator) loopOptions(s loop.Settings, tracker plan.Tracker, store *
 // askedQuestion returns a question of a run for a front end, with the answers that
 // mean something. It is no choice among options, because any other text is an
 // instruction. An empty line approves a plan and answers nothing else.
-func askedQuestion(q loop.Question) Question {
-	out := Question{Kind: "question", Text: q.Text}
+func askedQuestion(q permission.Question) permission.Question {
+	out := permission.Question{Kind: "question", Text: q.Text}
 	switch {
 	case q.Kind == "approval":
 		out.Text, out.Default = q.Text+" [Y/n, or instructions]", "yes"

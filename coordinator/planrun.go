@@ -69,7 +69,7 @@ func (p *piece) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.gate.reset()
+	c.approver.Reset()
 	c.book.begin(p.job)
 	if err := errors.Join(c.settled(ctx), c.book.ready(ctx)); err != nil {
 		return err

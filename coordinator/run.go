@@ -303,7 +303,7 @@ func (p *piece) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.gate.reset()
+	c.approver.Reset()
 	c.book.begin(p.job)
 	p.talk = append([]agent.Message{{Role: agent.RoleSystem, Text: system}}, agent.Repair(c.History(), unknownOutcome)...)
 	view := c.window(client, p.job, opening.Text)
@@ -339,7 +339,7 @@ func (p *piece) newLoop(ctx context.Context, view *window) *agent.Loop {
 		Late:            c.late,
 		Compact:         view.compact,
 		Overflow:        overflow,
-		Halt:            func() error { return errors.Join(c.gate.halted(), c.cassette.halted()) },
+		Halt:            func() error { return errors.Join(c.approver.Halted(), c.cassette.halted()) },
 		Limits:          agent.Limits{MaxTurns: c.cfg.MaxTurns, MaxTokens: c.cfg.MaxTokens, MaxCostUSD: c.cfg.MaxCostUSD},
 		Price:           c.price,
 		Schema:          p.job.Schema,
@@ -398,7 +398,7 @@ func (c *Coordinator) late(m agent.Message) {
 // permit decides about a call and takes the checkpoint before the first that
 // can change something.
 func (p *piece) permit(ctx context.Context, t agent.Tool, call agent.Call) agent.Verdict {
-	v := p.c.gate.permit(ctx, p.c.station.asks(), t, call)
+	v := p.c.approver.Permit(ctx, p.c.station.requester(), t, call)
 	if v.Denied == "" && t.Effect == agent.EffectChange {
 		p.c.changes.begin(ctx)
 	}
@@ -450,7 +450,7 @@ func (p *piece) ended(err error) {
 	before := p.out.Failure
 	p.fail(err)
 	failure := p.out.Failure
-	if _, question := p.c.gate.missed(); p.out.Status == StatusNeedsInput && question != "" {
+	if _, question := p.c.approver.Missed(); p.out.Status == StatusNeedsInput && question != "" {
 		failure.Message = "the model needs an answer: " + question
 		if p.out.Answer == "" {
 			p.out.Answer = question

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
 	"ralph/memory/durable"
@@ -39,9 +41,9 @@ type station struct {
 	release func() error
 }
 
-// asks is the station's agent as one that asks for permissions.
-func (s *station) asks() asker {
-	return asker{name: s.name, root: s.root, resolve: s.work.Resolve, guarded: s.cage.Guarded}
+// requester returns the station's agent as one that asks for permissions.
+func (s *station) requester() permission.Requester {
+	return permission.Requester{Name: s.name, Root: s.root, Resolve: s.work.Resolve, Guarded: s.cage.Guarded}
 }
 
 // proven is the git tree that its checks look at, "" for none.

@@ -21,7 +21,7 @@ func (c *Coordinator) refuses(p trees.Proposed) string {
 	}
 	// A rule for one tool is none for what an agent's commands have made.
 	r := policy.Request{Tool: "merge", Path: name, Writes: true, Guarded: why, Acts: class, Exists: p.Exists}
-	d := c.gate.policy.Decide(r)
+	d := c.approver.Decide(r)
 	if d.Effect == policy.Allow {
 		return ""
 	}

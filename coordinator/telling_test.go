@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
@@ -155,8 +157,8 @@ func TestAQuestionShowsToThoseWhoLookOn(t *testing.T) {
 	p := newProject(t, calls(call("ask_user", m{"question": "which one?", "options": []string{"a", "b"}})), calls(shell("git push")), text("done"))
 	p.session = "new"
 	var c *coordinator.Coordinator
-	var seen []*loop.Question
-	p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+	var seen []*permission.Question
+	p.ask = func(_ context.Context, q permission.Question) (string, error) {
 		seen = append(seen, c.Live().Question)
 		return q.Options[0], nil
 	}
@@ -183,7 +185,7 @@ func TestHowLongTheHumanTook(t *testing.T) {
 	p := newProject(t, calls(call("ask_user", m{"question": "which one?"})), text("done"))
 	p.session = "new"
 	const took = 60 * time.Millisecond
-	p.ask = func(context.Context, coordinator.Question) (string, error) {
+	p.ask = func(context.Context, permission.Question) (string, error) {
 		time.Sleep(took)
 		return "the first", nil
 	}
@@ -201,7 +203,7 @@ func TestAQuestionThatAStopTakesBack(t *testing.T) {
 	p := newProject(t, calls(call("ask_user", m{"question": "which one?"})))
 	p.session = "new"
 	ctx, cancel := context.WithCancel(t.Context())
-	p.ask = func(ctx context.Context, _ coordinator.Question) (string, error) {
+	p.ask = func(ctx context.Context, _ permission.Question) (string, error) {
 		time.Sleep(20 * time.Millisecond)
 		cancel()
 		<-ctx.Done()

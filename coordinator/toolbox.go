@@ -24,9 +24,9 @@ func (c *Coordinator) toolbox(j Job, st *station, depth int) []agent.Tool {
 		Sandbox:  st.cage,
 		Notebook: notebook{c.book, st},
 		Ask: func(ctx context.Context, q tools.Question) (string, error) {
-			return c.gate.askUser(ctx, st.name, depth == 0, q)
+			return c.approver.AskUser(ctx, st.name, depth == 0, q)
 		},
-		Allowed:        c.gate.allowed,
+		Allowed:        c.approver.Allowed,
 		Lock:           func(path string) error { return c.crew.Lock(st.name, path) },
 		OutputDir:      st.output,
 		Redact:         c.redactor.Bytes,

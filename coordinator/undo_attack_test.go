@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/memory/identity"
 )
@@ -35,7 +37,7 @@ func TestUndoAfterTheProjectWasDestroyed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, calls(shell("echo two > a.txt; rm b.txt; { "+destroy+"; } >/dev/null 2>&1; echo new > new.txt")), text("done"))
-			p.ask = func(context.Context, coordinator.Question) (string, error) { return "yes", nil }
+			p.ask = func(context.Context, permission.Question) (string, error) { return "yes", nil }
 			p.write("a.txt", "one\n")
 			p.write("b.txt", "b\n")
 			p.git("add", "-A")

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 )
 
@@ -80,7 +82,7 @@ func TestTheUserBesideACommand(t *testing.T) {
 			p.write("both.txt", "old\n")
 			p.session = "new"
 			p.flags["sandbox"] = []string{"workspace"}
-			p.ask = func(context.Context, coordinator.Question) (string, error) { return "yes", nil }
+			p.ask = func(context.Context, permission.Question) (string, error) { return "yes", nil }
 			co := p.open()
 			defer p.shut(co)
 			done := make(chan coordinator.Outcome, 1)

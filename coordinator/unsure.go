@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/loop"
 	"ralph/workers/agent"
 )
@@ -28,11 +30,11 @@ func (c *Coordinator) sure(ctx context.Context, who string, f *agent.Finish) err
 		return unsure
 	}
 	text := fmt.Sprintf("The work is declared done with a confidence of %.2f only: %s. Take it as done?", f.Confidence, clipRunes(firstLine(f.Summary), maxWhy))
-	answer, err := c.gate.human(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: text}, Question{Kind: "question", Agent: who, Text: text, Options: []string{"no", answerYes}})
+	answer, err := c.approver.Ask(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: text}, permission.Question{Kind: "question", Agent: who, Text: text, Options: []string{"no", permission.Yes}})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err == nil && answer == answerYes:
+	case err == nil && answer == permission.Yes:
 		return nil
 	}
 	return unsure

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
 	"ralph/workers/model/modeltest"
@@ -39,7 +41,7 @@ func TestDoneWithLittleConfidence(t *testing.T) {
 			}
 			k.part(who, put("one.txt", "good\n"), guess(c.sure))
 			if c.answer != "" {
-				p.ask = func(_ context.Context, q coordinator.Question) (string, error) {
+				p.ask = func(_ context.Context, q permission.Question) (string, error) {
 					if !strings.Contains(q.Text, "I guess") {
 						return "yes", nil
 					}

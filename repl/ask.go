@@ -4,14 +4,15 @@ import (
 	"context"
 	"strings"
 
-	"ralph/coordinator"
+	"ralph/coordinator/permission"
+
 	"ralph/interrupts"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 )
 
 // ask puts a question to the human; it is called by the goroutines that work.
-func (s *Shell) ask(ctx context.Context, q coordinator.Question) (string, error) {
+func (s *Shell) ask(ctx context.Context, q permission.Question) (string, error) {
 	open := &question{Question: q, answer: make(chan answer, 1)}
 	s.post(func() { s.openQuestion(open) })
 	select {
@@ -122,7 +123,7 @@ func (s *Shell) newLister() *pick.Picker {
 			if s.script != nil { // its next line was not written to choose from a list
 				return "", pick.ErrCancelled
 			}
-			return s.ask(ctx, coordinator.Question{Kind: kindPick, Text: prompt})
+			return s.ask(ctx, permission.Question{Kind: kindPick, Text: prompt})
 		},
 	}
 }

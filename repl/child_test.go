@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"golang.org/x/sys/unix"
 
 	"ralph/coordinator"
@@ -27,14 +29,14 @@ func child(name string) int {
 		f.turn = hang
 	case "asks":
 		f.turn = func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
-			_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which?"})
+			_, _ = f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which?"})
 			return coordinator.Outcome{}
 		}
 	case "leads":
 		f.turn = func(ctx context.Context, f *fake, task string) coordinator.Outcome {
 			f.team()
 			defer f.alone()
-			_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "permission", Agent: "auth", Tool: "shell", Rule: "push always asks", Dir: "/home/me/project/web", Target: "git push \\\n  origin main", Options: []string{"no", "yes"}})
+			_, _ = f.link.Ask(ctx, permission.Question{Kind: "permission", Agent: "auth", Tool: "shell", Rule: "push always asks", Dir: "/home/me/project/web", Target: "git push \\\n  origin main", Options: []string{"no", "yes"}})
 			return leading(ctx, f, task)
 		}
 	case "plans":

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/slash"
@@ -280,7 +282,7 @@ func (s *Shell) pruned(ctx context.Context, list []crew.Agent) func() {
 		text += fmt.Sprintf("\n%s (%s): %s", a.ID, a.State, what)
 		ids = append(ids, a.ID)
 	}
-	answer, err := s.ask(ctx, coordinator.Question{Kind: "question", Text: text, Options: []string{"no", "yes"}})
+	answer, err := s.ask(ctx, permission.Question{Kind: "question", Text: text, Options: []string{"no", "yes"}})
 	if err != nil || answer != "yes" {
 		return func() { s.note("nothing was removed") }
 	}

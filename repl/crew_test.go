@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/repl/ttytest"
@@ -254,7 +256,7 @@ func asks(release <-chan struct{}, answers chan<- string) turnFunc {
 	return func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
 		f.say(1, "working")
 		for range release {
-			a, err := f.link.Ask(ctx, coordinator.Question{Kind: "permission", Agent: "fix_login", Tool: "shell", Rule: "push always asks", Dir: "/p/web",
+			a, err := f.link.Ask(ctx, permission.Question{Kind: "permission", Agent: "fix_login", Tool: "shell", Rule: "push always asks", Dir: "/p/web",
 				Target: "git push origin main", Text: "?", Options: []string{"no", "yes"}})
 			if err != nil {
 				return coordinator.Outcome{}

@@ -29,6 +29,8 @@ import (
 	"os"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/desk"
@@ -203,7 +205,7 @@ type Link struct {
 	// of the question's options when it has any. It returns the cause of ctx
 	// when that ends first, and ErrNobody when the input has ended. It may be
 	// called by several goroutines.
-	Ask func(context.Context, coordinator.Question) (string, error)
+	Ask func(context.Context, permission.Question) (string, error)
 	// Eyes shows an event. Calls come one at a time; it does not wait for the
 	// terminal.
 	Eyes func(agent.Event)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"ralph/coordinator/permission"
+
 	"golang.org/x/sys/unix"
 
 	"ralph/coordinator"
@@ -219,7 +221,7 @@ func (s *Shell) composed(ask int, before, saved string) {
 // sendComposed asks what is to become of a text from the editor.
 func (s *Shell) sendComposed(text string) {
 	s.choose(func(ctx context.Context) func() {
-		answer, err := s.ask(ctx, coordinator.Question{Kind: "question", Text: "Send this?\n" + text, Options: []string{"no", "yes"}})
+		answer, err := s.ask(ctx, permission.Question{Kind: "question", Text: "Send this?\n" + text, Options: []string{"no", "yes"}})
 		return func() {
 			if err == nil && answer == "yes" {
 				s.onLine(text, 0)

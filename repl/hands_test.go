@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/desk"
 	"ralph/interrupts"
@@ -147,7 +149,7 @@ func opens(f *fake) func(context.Context, Link) (Mind, error) {
 
 // asking asks for a permission and tells what was said.
 func asking(ctx context.Context, f *fake, _ string) coordinator.Outcome {
-	a, _ := f.link.Ask(ctx, coordinator.Question{Kind: "permission", Text: "May it?\nrm x", Options: []string{"no", "yes"}})
+	a, _ := f.link.Ask(ctx, permission.Question{Kind: "permission", Text: "May it?\nrm x", Options: []string{"no", "yes"}})
 	f.say(1, "it said "+a)
 	return coordinator.Outcome{}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/interrupts"
@@ -275,7 +277,7 @@ func TestCommandsWhileAsked(t *testing.T) {
 		}
 		step, release := f.queue.Step(ctx, "")
 		defer release()
-		a, err := f.link.Ask(step, coordinator.Question{Kind: "question", Text: "which?"})
+		a, err := f.link.Ask(step, permission.Question{Kind: "question", Text: "which?"})
 		if _, ok := interrupts.AsPreempt(err); ok {
 			err = errors.New("denied by an urgent message")
 		}

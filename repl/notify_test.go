@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 )
 
@@ -45,7 +47,7 @@ func TestCalls(t *testing.T) {
 	slow := func(ctx context.Context, f *fake, task string) coordinator.Outcome {
 		time.Sleep(300 * time.Millisecond)
 		if task == "ask" {
-			_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which one?"})
+			_, _ = f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which one?"})
 		}
 		return coordinator.Outcome{StartedAt: time.Now().Add(-300 * time.Millisecond)}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
@@ -96,7 +98,7 @@ func (s *Shell) continueOrNew(ctx context.Context, set *loop.Settings) error {
 	if v == nil || set.Continue || set.New || set.DryRun || set.Feature != "" && set.Feature != v.Feature {
 		return nil
 	}
-	answer, err := s.ask(ctx, coordinator.Question{Kind: "question",
+	answer, err := s.ask(ctx, permission.Question{Kind: "question",
 		Text:    runStanding(v) + "\nGo on with it, or begin a new run?",
 		Options: []string{answerNothing, answerContinue, answerNew}})
 	switch {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
 	"ralph/workers/agent"
@@ -99,7 +101,7 @@ func TestScriptedRests(t *testing.T) {
 func TestScriptedQuestions(t *testing.T) {
 	t.Parallel()
 	f := &fake{model: "m", turn: func(ctx context.Context, f *fake, task string) coordinator.Outcome {
-		a, err := f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which " + task + "?"})
+		a, err := f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which " + task + "?"})
 		f.say(1, fmt.Sprint("answer ", a, " ", err))
 		return coordinator.Outcome{Answer: a}
 	}}

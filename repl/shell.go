@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"golang.org/x/term"
 
 	"ralph/coordinator"
@@ -478,7 +480,7 @@ func (s *Shell) see(e agent.Event) {
 
 // question is one open question.
 type question struct {
-	coordinator.Question
+	permission.Question
 	nr     int
 	answer chan answer
 }

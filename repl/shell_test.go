@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"go.uber.org/goleak"
 
 	"ralph/coordinator"
@@ -226,7 +228,7 @@ func TestThirdInterruptLeavesAtOnce(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	answers := make(chan string, 1)
 	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
-		a, err := f.link.Ask(ctx, coordinator.Question{Kind: "permission", Text: "run\nrm -rf \x1b]0;x\x07 build", Options: []string{"no", "yes", "always"}})
+		a, err := f.link.Ask(ctx, permission.Question{Kind: "permission", Text: "run\nrm -rf \x1b]0;x\x07 build", Options: []string{"no", "yes", "always"}})
 		answers <- fmt.Sprint(a, " ", err)
 		return coordinator.Outcome{}
 	})
@@ -488,7 +490,7 @@ func TestPiped(t *testing.T) {
 		if task != "ask" {
 			return echo(ctx, f, task)
 		}
-		a, err := f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which?"})
+		a, err := f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which?"})
 		f.say(1, fmt.Sprint("answer ", a, " ", err))
 		return coordinator.Outcome{}
 	}}
@@ -593,11 +595,11 @@ func TestOneLineForAnAnswer(t *testing.T) {
 		args := json.RawMessage(`{"command":"ls","question":"which?"}`)
 		f.link.Eyes(agent.Event{Type: agent.EventToolStart, CallID: "1", Tool: "shell", Args: args})
 		f.link.Eyes(agent.Event{Type: agent.EventPermission, CallID: "1", Tool: "shell", Text: "ls", Status: "asked"})
-		_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "permission", Text: "May it?\nls", Options: []string{"no", "yes"}})
+		_, _ = f.link.Ask(ctx, permission.Question{Kind: "permission", Text: "May it?\nls", Options: []string{"no", "yes"}})
 		f.link.Eyes(agent.Event{Type: agent.EventPermission, CallID: "1", Tool: "shell", Text: "ls", Status: "allowed"})
 		f.link.Eyes(agent.Event{Type: agent.EventToolEnd, CallID: "1", Tool: "shell", Text: "exit 0", OK: &yes, DurationMS: &ms})
 		f.link.Eyes(agent.Event{Type: agent.EventToolStart, CallID: "2", Tool: "ask_user", Args: args})
-		_, _ = f.link.Ask(ctx, coordinator.Question{Kind: "question", Text: "which?"})
+		_, _ = f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which?"})
 		f.link.Eyes(agent.Event{Type: agent.EventToolEnd, CallID: "2", Tool: "ask_user", Text: "answered", OK: &yes, DurationMS: &ms})
 		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Reason: "interrupted by SIGINT"})
 		return coordinator.Outcome{Status: coordinator.StatusInterrupted}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"ralph/coordinator"
+	"ralph/coordinator/permission"
 
 	"ralph/memory/visible"
 )
@@ -23,7 +23,7 @@ type asker struct {
 
 // newAsker returns an asker when a person can be asked: standard input and
 // standard error are a terminal. Otherwise it returns nil.
-func (inv *invocation) newAsker(suspend func() func()) func(context.Context, coordinator.Question) (string, error) {
+func (inv *invocation) newAsker(suspend func() func()) func(context.Context, permission.Question) (string, error) {
 	in, ok := inv.Stdin.(*os.File)
 	if !ok || !isTerminal(in) || !isTerminal(inv.Stderr) {
 		return nil
@@ -35,7 +35,7 @@ func (inv *invocation) newAsker(suspend func() func()) func(context.Context, coo
 // ask shows the question and waits for a line. Only a clear answer counts as
 // one: an empty line and the end of input mean the first option, which is the
 // safe one; anything else is asked again.
-func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error) {
+func (a *asker) ask(ctx context.Context, q permission.Question) (string, error) {
 	defer a.suspend()()
 	r, err := newPatientReader(ctx, a.in)
 	if err != nil {
@@ -67,7 +67,7 @@ func (a *asker) ask(ctx context.Context, q coordinator.Question) (string, error)
 	}
 }
 
-func (a *asker) show(q coordinator.Question) {
+func (a *asker) show(q permission.Question) {
 	head, exact, framed := q.Text, "", false
 	if q.Kind == "permission" || q.Kind == "check" {
 		head, exact, framed = strings.Cut(q.Text, "\n")
@@ -104,7 +104,7 @@ func (a *asker) show(q coordinator.Question) {
 }
 
 // mayIt is the question of a permission.
-func mayIt(q coordinator.Question) string {
+func mayIt(q permission.Question) string {
 	switch {
 	case q.Outside:
 		return "may this command run OUTSIDE the sandbox, with your rights?"
@@ -115,7 +115,7 @@ func mayIt(q coordinator.Question) string {
 }
 
 // meaning says what an answer to a question about a permission does.
-func meaning(q coordinator.Question, answer string) string {
+func meaning(q permission.Question, answer string) string {
 	switch {
 	case q.Kind == "check" && answer == "yes":
 		return " (this text, for this session)"

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"ralph/coordinator/permission"
+
 	"github.com/hinshun/vt10x"
 
 	"ralph/coordinator"
@@ -34,7 +36,7 @@ func TestBoardFits(t *testing.T) {
 	for _, n := range []int{0, 1, 4, 30} {
 		v := busy(n, now)
 		v.CostUSD, v.Breaker = &cost, "half_open"
-		v.Question = &loop.Question{Text: "may I?\nreally"}
+		v.Question = &permission.Question{Text: "may I?\nreally"}
 		v.Waiting = &loop.Wait{For: "rate_limit", Agent: "claude", Until: now.Add(time.Minute)}
 		b := &board{view: v}
 		for columns := 20; columns <= 200; columns += 7 {

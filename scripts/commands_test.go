@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
@@ -318,7 +320,7 @@ func TestTerminal(t *testing.T) {
 		f.emit(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 		time.Sleep(300 * time.Millisecond) // the live line has its own pace
 		var err error
-		answer, err = f.opts.Ask(ctx, coordinator.Question{Kind: "permission", Text: "run \x1b[1mrm -rf x\x1b[0m?", Options: []string{"no", "yes"}})
+		answer, err = f.opts.Ask(ctx, permission.Question{Kind: "permission", Text: "run \x1b[1mrm -rf x\x1b[0m?", Options: []string{"no", "yes"}})
 		if err != nil {
 			t.Error(err)
 		}

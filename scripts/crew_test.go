@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"github.com/creack/pty"
 
 	"ralph/coordinator"
@@ -139,7 +141,7 @@ func TestTypeAheadIsNoAnswer(t *testing.T) {
 	defer ptmx.Close()
 	var shown strings.Builder
 	a := &asker{in: tty, out: &shown, suspend: func() func() { return func() {} }}
-	q := coordinator.Question{Kind: "permission", Agent: "auth", Tool: "shell", Rule: "push always asks", Dir: "/p", Target: "git push\n\x1b[2J", Text: "?", Options: []string{"no", "yes"}}
+	q := permission.Question{Kind: "permission", Agent: "auth", Tool: "shell", Rule: "push always asks", Dir: "/p", Target: "git push\n\x1b[2J", Text: "?", Options: []string{"no", "yes"}}
 	for _, typed := range []string{"yes\n", "yes\nyes\n", "y"} {
 		if _, err := ptmx.WriteString(typed); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"ralph/coordinator/permission"
+
 	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -38,7 +40,7 @@ func TestPictureFits(t *testing.T) {
 			d := statusDocument{State: state, Session: optional("001"), Task: &hostile, Tool: &hostile, Model: &hostile, Since: &now, CostUSD: &cost, Run: busy(n, now), About: &statusSession{Name: hostile}}
 			d.Usage = &agent.Usage{Total: 12_345_678}
 			if n > 0 {
-				d.Question = &loop.Question{Kind: "question", Agent: hostile, Text: hostile, Asked: now}
+				d.Question = &permission.Question{Kind: "question", Agent: hostile, Text: hostile, Asked: now}
 			}
 			if state == "failed" {
 				d.Last = &statusLast{Status: state, Reason: &hostile}
@@ -76,7 +78,7 @@ func TestPictureFits(t *testing.T) {
 func TestWhatWaitsForAnAnswer(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	var d statusDocument
-	d.fill(coordinator.Live{State: "running", Task: "fix it", Question: &loop.Question{Kind: "permission", Agent: "auth", Text: "push always asks. May shell run this?\ngit push", Asked: now.Add(-12 * time.Second)}})
+	d.fill(coordinator.Live{State: "running", Task: "fix it", Question: &permission.Question{Kind: "permission", Agent: "auth", Text: "push always asks. May shell run this?\ngit push", Asked: now.Add(-12 * time.Second)}})
 	const want = "auth: push always asks. May shell run this? git push (waits for your answer there, 12s)"
 	if text := statusReport(d, now); !strings.Contains(text, "\nasks       "+want+"\n") {
 		t.Errorf("the status is\n%s", text)
@@ -313,7 +315,7 @@ func TestMonitorForgets(t *testing.T) {
 	b := newBench(t)
 	s := b.stage()
 	before, view := s.live, *s.live.Loop
-	view.Question = &loop.Question{Kind: "approval", Text: "Work the plan?"}
+	view.Question = &permission.Question{Kind: "approval", Text: "Work the plan?"}
 	before.Loop = &view
 	inv := newInvocation(App{Stdout: io.Discard, Stderr: io.Discard, Dir: b.dir, Getenv: func(k string) string { return b.env[k] }})
 	inv.root = b.dir
@@ -337,9 +339,9 @@ func TestMonitorForgets(t *testing.T) {
 // TestAQuestionOfARunIsShownOnce: below its bar, and not in the head as well.
 func TestAQuestionOfARunIsShownOnce(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	q := loop.Question{Text: "Work the plan?", Asked: now}
+	q := permission.Question{Text: "Work the plan?", Asked: now}
 	run := busy(3, now)
-	for _, whose := range []*loop.Question{&q, nil} {
+	for _, whose := range []*permission.Question{&q, nil} {
 		run.Question = whose
 		text := strings.Join(picture{doc: statusDocument{State: "running", Session: optional("001"), Run: run, Question: &q}, now: now}.lines(80, 40), "\n")
 		if strings.Count(text, q.Text) != 1 {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/memory/visible"
 )
@@ -114,11 +116,11 @@ func notification(form, title, text string) string {
 
 // alarmed wraps a way to ask, so that a person who looks elsewhere learns of the
 // question.
-func (n *notifier) alarmed(ask func(context.Context, coordinator.Question) (string, error)) func(context.Context, coordinator.Question) (string, error) {
+func (n *notifier) alarmed(ask func(context.Context, permission.Question) (string, error)) func(context.Context, permission.Question) (string, error) {
 	if ask == nil || n == nil {
 		return ask
 	}
-	return func(ctx context.Context, q coordinator.Question) (string, error) {
+	return func(ctx context.Context, q permission.Question) (string, error) {
 		n.tell("Ralph needs you", q.Text)
 		defer n.here()
 		return ask(ctx, q)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
 	"ralph/memory"
 	"ralph/memory/identity"
@@ -66,7 +68,7 @@ func (inv *invocation) adoptOrNot(ctx context.Context, found identity.Found, bad
 	}
 	ask := inv.newAsker(func() func() { return func() {} })
 	if ask != nil && inv.cfg.OnAsk == "ask" && bad == nil && len(found.State) > 0 && identity.Home(inv.Getenv) != "" {
-		answer, err := ask(ctx, coordinator.Question{Kind: "question", Options: []string{answerAside, answerAdopt},
+		answer, err := ask(ctx, permission.Question{Kind: "question", Options: []string{answerAside, answerAdopt},
 			Text: what + ". Set it aside (to .ralph/quarantine), or take over its texts: tasks, history, learnings? Neither grants anything"})
 		if err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 
+	"ralph/coordinator/permission"
+
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
@@ -211,7 +213,7 @@ func (inv *invocation) resumeOrNew(ctx context.Context, before *feature.Listed) 
 			text: fmt.Sprintf("the run %q was %s, and without a terminal it is not guessed whether it goes on", before.Name, howEnded(before.Snapshot)),
 			hint: "ralph run --continue goes on with it, ralph run --new begins another"}
 	}
-	answer, err := ask(ctx, coordinator.Question{Kind: "question", Text: fmt.Sprintf("go on with the run %q, or begin a new one?", before.Name), Options: []string{"resume", "new"}})
+	answer, err := ask(ctx, permission.Question{Kind: "question", Text: fmt.Sprintf("go on with the run %q, or begin a new one?", before.Name), Options: []string{"resume", "new"}})
 	if err != nil {
 		return false, err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
@@ -58,9 +60,9 @@ type statusDocument struct {
 	Run *loop.View `json:"run"`
 	// Question waits for a human at the terminal of the running Ralph, or for the
 	// paused run to go on; nil for none.
-	Question *loop.Question  `json:"question"`
-	Last     *statusLast     `json:"last"`
-	Recovery *statusRecovery `json:"recovery"`
+	Question *permission.Question `json:"question"`
+	Last     *statusLast          `json:"last"`
+	Recovery *statusRecovery      `json:"recovery"`
 	// About is the session that was named; nil when none was.
 	About    *statusSession `json:"about"`
 	Warnings []string       `json:"warnings"`

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator"
-	"ralph/coordinator/loop"
 )
 
 // shownItems bounds the agents, calls and messages that the text of a status
@@ -88,7 +89,7 @@ func statusReport(d statusDocument, now time.Time) string {
 
 // questionText is a question that waits for the person at the terminal of the Ralph
 // that runs.
-func questionText(q loop.Question, now time.Time) string {
+func questionText(q permission.Question, now time.Time) string {
 	text := oneLine(strings.ReplaceAll(q.Text, "\n", " "), 200)
 	if who := strings.TrimSpace(oneLine(q.TaskID, 40) + " " + oneLine(q.Agent, 40)); who != "" && q.Agent != mainAgent {
 		text = who + ": " + text

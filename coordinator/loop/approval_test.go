@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
@@ -75,7 +77,7 @@ func TestStartQuestion(t *testing.T) {
 				r := newRig(t, st("A"), st("B", "A"), st("C"))
 				r.facts, r.o.Settings.HumanIntervention = c.facts, c.mode
 				var asked []string
-				r.o.Ask = func(_ context.Context, q Question) (string, error) {
+				r.o.Ask = func(_ context.Context, q permission.Question) (string, error) {
 					asked = append(asked, fmt.Sprintf("%s: %s", q.Kind, q.Text))
 					return c.answer, nil
 				}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
 )
@@ -38,7 +40,7 @@ const (
 
 // question is one that waits for its answer.
 type question struct {
-	Question
+	permission.Question
 	// take does what the answer says: one of the options, or an instruction with the
 	// option go or retry, whichever there is.
 	take   func(ctx context.Context, option, text string)
@@ -64,7 +66,7 @@ func (e *engine) raise(kind, task, text string, options []string, take func(ctx 
 	}
 	e.s.Tally.Questions++
 	e.dirty = true
-	e.questions = append(e.questions, &question{Question: Question{Kind: kind, TaskID: task, Text: text, Options: append([]string{}, options...), Asked: e.now()}, take: take})
+	e.questions = append(e.questions, &question{Question: permission.Question{Kind: kind, TaskID: task, Text: text, Options: append([]string{}, options...), Asked: e.now()}, take: take})
 }
 
 // blocked says that nothing may begin before a question is answered.

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/memory/feature"
 )
@@ -132,7 +134,7 @@ func TestBrokenPlanPausesAndGoesOnWhenMended(t *testing.T) {
 		r := newRig(t, st("A"), st("B", "A"))
 		r.o.Settings.HumanIntervention = askError
 		asked := 0
-		r.o.Ask = func(ctx context.Context, q Question) (string, error) {
+		r.o.Ask = func(ctx context.Context, q permission.Question) (string, error) {
 			want(t, "kind", q.Kind, askPlan)
 			asked++
 			<-ctx.Done()

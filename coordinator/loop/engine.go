@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
 	"ralph/coordinator/policy/breaker"
@@ -103,7 +105,7 @@ type ending struct {
 	reason   string
 	limit    string
 	after    time.Duration
-	question *Question
+	question *permission.Question
 	err      error
 	told     bool // by the errors of the tasks
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy/condition"
 	"ralph/memory/feature"
@@ -40,7 +42,7 @@ type Options struct {
 	Grant func(Granted) error
 	// Ask asks the human, tells the session's files so, and returns the answer; it
 	// ends with ctx. nil: nobody is there, and a question pauses the run.
-	Ask func(ctx context.Context, q Question) (string, error)
+	Ask func(ctx context.Context, q permission.Question) (string, error)
 	// Emit tells what happens; it must not block. nil: nobody is told.
 	Emit func(agent.Event)
 	Warn func(string)

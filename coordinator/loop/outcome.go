@@ -3,6 +3,8 @@ package loop
 import (
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/memory/feature"
 )
 
@@ -44,7 +46,7 @@ type Outcome struct {
 	Limit      string
 	RetryAfter time.Duration
 	// Question needs an answer before the run can go on; nil for none.
-	Question *Question
+	Question *permission.Question
 	// Verified says that all that this run has done was checked; false when it has
 	// done nothing.
 	Verified   bool
@@ -60,19 +62,6 @@ type Outcome struct {
 	// Told says that a run failed for nothing but its tasks, whose errors are in the
 	// session's files.
 	Told bool
-}
-
-// Question is what a human is to decide.
-type Question struct {
-	// Kind is approval, confidence, error, breaker, gate, plan, agent or save; of what
-	// is not asked by a run, permission, check or question.
-	Kind   string `json:"kind"`
-	Agent  string `json:"agent,omitempty"` // who asks, where that is not the run
-	TaskID string `json:"task_id,omitempty"`
-	Text   string `json:"text"`
-	// Options are answers that mean something; any other is an instruction.
-	Options []string  `json:"options"`
-	Asked   time.Time `json:"asked"`
 }
 
 // TaskEnd is told when a task is over, or rests.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/memory/feature"
 	"ralph/memory/session/folder"
@@ -42,7 +44,7 @@ func TestPhasesGatesMilestones(t *testing.T) {
 		r.o.Settings.HumanIntervention = askError
 		r.o.Features = func() (int, int) { return found, 0 }
 		var asked []string
-		r.o.Ask = func(_ context.Context, q Question) (string, error) {
+		r.o.Ask = func(_ context.Context, q permission.Question) (string, error) {
 			asked = append(asked, q.Kind+": "+q.Text)
 			found = 60
 			return "retry", nil

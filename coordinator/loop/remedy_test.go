@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
@@ -243,7 +245,7 @@ func TestLowConfidence(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t, st("A"), st("B"))
 			r.facts, r.o.Settings.HumanIntervention = vague("A"), askUnsure
-			r.o.Ask = func(_ context.Context, q Question) (string, error) {
+			r.o.Ask = func(_ context.Context, q permission.Question) (string, error) {
 				time.Sleep(10 * time.Minute) // the others go on meanwhile
 				return "use the other library", nil
 			}
@@ -280,7 +282,7 @@ func TestAgentAsks(t *testing.T) {
 		r := newRig(t, st("A"), st("B"))
 		r.o.Settings.HumanIntervention = askError
 		r.acts["A"] = []act{asks, well}
-		r.o.Ask = func(_ context.Context, q Question) (string, error) {
+		r.o.Ask = func(_ context.Context, q permission.Question) (string, error) {
 			contains(t, "question", q.Text, "tabs or spaces?")
 			return "tabs", nil
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy/breaker"
 	"ralph/coordinator/policy/decide"
@@ -49,7 +51,7 @@ type state struct {
 	Reached  map[string]bool      `json:"reached,omitempty"` // milestones
 	Guidance []string             `json:"guidance,omitempty"`
 	Approved bool                 `json:"-"` // see Granted
-	Question *Question            `json:"question,omitempty"`
+	Question *permission.Question `json:"question,omitempty"`
 }
 
 // tally counts what conditions are about.

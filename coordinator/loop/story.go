@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy/breaker"
 	"ralph/coordinator/policy/decide"
@@ -336,7 +338,7 @@ func (e *engine) overcome() {
 
 // tellQuestion records that a question has nobody to answer it; one that is asked
 // is told by whoever asks.
-func (e *engine) tellQuestion(q Question) {
+func (e *engine) tellQuestion(q permission.Question) {
 	d := folder.Decision{TaskID: q.TaskID, DecisionType: folder.DecisionHelp, Outcome: "nobody was there"}
 	d.Context.CurrentTask, d.Context.AvailableActions = clip(q.Text, maxToldBytes), q.Options
 	for _, option := range q.Options {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"ralph/coordinator/permission"
+
 	"ralph/memory/feature"
 )
 
@@ -110,7 +112,7 @@ func TestAnAgentsQuestionOutlivesTheRun(t *testing.T) {
 			t.Fatalf("it asks %+v", out.Question)
 		}
 		asked := ""
-		r.o.Ask = func(_ context.Context, q Question) (string, error) {
+		r.o.Ask = func(_ context.Context, q permission.Question) (string, error) {
 			asked += q.Kind + ": " + q.Text + "\n"
 			return "blue", nil
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
 	"ralph/coordinator/policy/breaker"
@@ -14,27 +16,27 @@ import (
 
 // View is a run as others see it. Times are UTC.
 type View struct {
-	Feature       string         `json:"feature"`
-	Status        feature.Status `json:"status"`
-	Reason        string         `json:"reason,omitempty"`
-	Phase         string         `json:"phase"`
-	Iteration     int            `json:"iteration"`
-	MaxIterations int            `json:"max_iterations"`
-	Tracker       string         `json:"tracker"`
-	Plan          string         `json:"plan"`
-	Epics         []string       `json:"epics"`
-	Counts        Counts         `json:"tasks"`
-	Active        []Row          `json:"active"`
-	Next          []Row          `json:"next"`   // at most ten
-	Recent        []Row          `json:"recent"` // at most ten, the newest first
-	Waiting       *Wait          `json:"waiting,omitempty"`
-	Question      *Question      `json:"question,omitempty"`
-	Breaker       string         `json:"breaker,omitempty"` // open, half_open; "" when it is closed
-	Tokens        int            `json:"tokens"`
-	CostUSD       *float64       `json:"cost_usd"` // nil: not known
-	StartedAt     time.Time      `json:"started_at"`
-	Worked        float64        `json:"worked_seconds"` // in all processes
-	Recovery      *Recovery      `json:"recovery,omitempty"`
+	Feature       string               `json:"feature"`
+	Status        feature.Status       `json:"status"`
+	Reason        string               `json:"reason,omitempty"`
+	Phase         string               `json:"phase"`
+	Iteration     int                  `json:"iteration"`
+	MaxIterations int                  `json:"max_iterations"`
+	Tracker       string               `json:"tracker"`
+	Plan          string               `json:"plan"`
+	Epics         []string             `json:"epics"`
+	Counts        Counts               `json:"tasks"`
+	Active        []Row                `json:"active"`
+	Next          []Row                `json:"next"`   // at most ten
+	Recent        []Row                `json:"recent"` // at most ten, the newest first
+	Waiting       *Wait                `json:"waiting,omitempty"`
+	Question      *permission.Question `json:"question,omitempty"`
+	Breaker       string               `json:"breaker,omitempty"` // open, half_open; "" when it is closed
+	Tokens        int                  `json:"tokens"`
+	CostUSD       *float64             `json:"cost_usd"` // nil: not known
+	StartedAt     time.Time            `json:"started_at"`
+	Worked        float64              `json:"worked_seconds"` // in all processes
+	Recovery      *Recovery            `json:"recovery,omitempty"`
 }
 
 // Row is a task in a View.

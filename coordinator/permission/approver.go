@@ -1,4 +1,4 @@
-package coordinator
+package permission
 
 import (
 	"context"
@@ -11,25 +11,24 @@ import (
 	"sync"
 	"time"
 
-	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/tools"
 )
 
-// errNobody ends a run that needed an answer which nobody could give.
-var errNobody = errors.New("nobody is there to answer")
+// ErrNobody ends a run that needed an answer which nobody could give.
+var ErrNobody = errors.New("nobody is there to answer")
 
-// errOnAskFail ends a run at the first permission that was asked for, as
+// ErrOnAskFail ends a run at the first permission that was asked for, as
 // --on-ask fail wants it.
-var errOnAskFail = errors.New("a permission was needed and --on-ask is fail")
+var ErrOnAskFail = errors.New("a permission was needed and --on-ask is fail")
 
 // The answers to a permission question, the safe one first.
 const (
-	answerNo     = "no"
-	answerYes    = "yes"
-	answerAlways = "always"
+	No     = "no"
+	Yes    = "yes"
+	Always = "always"
 )
 
 // The values of --on-ask.
@@ -39,172 +38,176 @@ const (
 	onAskFail = "fail"
 )
 
-// gate answers what a tool call may do, by the rules first and the human
-// second. It lives as long as the coordinator, so that a standing yes holds for
-// the session.
-type gate struct {
-	policy *policy.Policy
-	onAsk  string
-	ask    func(context.Context, Question) (string, error)
-	emit   func(agent.Event)
-	now    func() time.Time
-	// taken is told of a question that was taken back before the human answered; nil
-	// tells nobody.
-	taken func()
-	// asking is held by the one question that is before the human.
-	asking chan struct{}
+// Options is what an Approver is made of.
+type Options struct {
+	Rules *policy.Policy
+	OnAsk string // --on-ask: "ask", "deny" or "fail"
+	// Ask puts a question to the human and waits; nil means nobody is there.
+	Ask func(context.Context, Question) (string, error)
+	// Emit takes an event for each question, answer and refusal.
+	Emit func(agent.Event)
+	// Withdrawn is called when a question is taken back before the human answers; nil is not.
+	Withdrawn func()
+	Now       func() time.Time
+}
+
+// Approver decides what a tool call may do, by the rules first and the human second. It lives as
+// long as the project is open, so that a consent holds for the session. It is safe for concurrent
+// use.
+type Approver struct {
+	o      Options
+	asking chan struct{} // held by the one question that is before the human
 
 	// mu guards what follows; it is not held while a human thinks.
 	mu sync.Mutex
-	// consents are the standing yeses of this session: to what a policy names,
-	// and to the exact text of a check.
+	// consents are those of this session: to what a policy names, and to the exact text of a check.
 	consents map[string]bool
-	// unanswered counts permissions that nobody could give since the last reset.
+	// unanswered counts permissions that nobody could give since the last Reset.
 	unanswered int
-	// leaving are the commands that may run once outside the sandbox, with a yes,
-	// although they did not ask for it.
+	// leaving counts the runs outside the sandbox that the human allowed to commands which did not
+	// ask for it, by command.
 	leaving map[string]int
 	// halt ends the run when it is set.
 	halt error
-	// question is the question that nobody could answer.
+	// question is the one that nobody could answer.
 	question string
 	// open is the question that is before the human; it is not changed.
-	open *loop.Question
+	open *Question
 }
 
-func newGate(p *policy.Policy, onAsk string, ask func(context.Context, Question) (string, error), emit func(agent.Event), now func() time.Time) *gate {
-	return &gate{policy: p, onAsk: onAsk, ask: ask, emit: emit, now: now, consents: map[string]bool{}, leaving: map[string]int{}, asking: make(chan struct{}, 1)}
+// New returns an Approver.
+func New(o Options) *Approver {
+	return &Approver{o: o, consents: map[string]bool{}, leaving: map[string]int{}, asking: make(chan struct{}, 1)}
 }
 
-// asker is an agent that asks for permissions.
-type asker struct {
-	name string
-	root string // of its tree
-	// resolve follows the symlinks of a path of its tree; nil takes paths as they
-	// are.
-	resolve func(string) (string, error)
-	// guarded says why a path of its tree always asks before it is written, with the class
+// Requester is an agent that asks for permissions.
+type Requester struct {
+	Name string
+	Root string // of its tree
+	// Resolve follows the symlinks of a path of its tree; nil takes paths as they are.
+	Resolve func(string) (string, error)
+	// Guarded returns why a path of its tree always asks before it is written, with the class
 	// of names that act, and whether there is something; nil knows of none.
-	guarded func(string) (why, class string, exists bool)
+	Guarded func(string) (why, class string, exists bool)
 }
 
-// reset forgets what concerned the last run; standing consents stay.
-func (g *gate) reset() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.unanswered, g.halt, g.question = 0, nil, ""
+// Reset forgets what concerned the last run; consents stay.
+func (a *Approver) Reset() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unanswered, a.halt, a.question = 0, nil, ""
 }
 
-// missed reports what nobody could answer in this run: how many permissions,
+// Missed reports what nobody could answer in this run: how many permissions,
 // and the question of the model.
-func (g *gate) missed() (permissions int, question string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.unanswered, g.question
+func (a *Approver) Missed() (permissions int, question string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unanswered, a.question
 }
 
-// halted is the loop's Halt.
-func (g *gate) halted() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.halt
+// Halted returns what ends the run, nil for nothing.
+func (a *Approver) Halted() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.halt
 }
 
-// permit is the loop's Permit.
-func (g *gate) permit(ctx context.Context, who asker, t agent.Tool, c agent.Call) agent.Verdict {
+// Permit decides a call of a tool.
+func (a *Approver) Permit(ctx context.Context, who Requester, t agent.Tool, c agent.Call) agent.Verdict {
 	req := request(t, c)
-	if who.resolve != nil && req.Path != "" && !req.Network {
-		if real, err := who.resolve(req.Path); err == nil {
+	if who.Resolve != nil && req.Path != "" && !req.Network {
+		if real, err := who.Resolve(req.Path); err == nil {
 			req.Path = real // what is decided on, and shown, is the target
 		}
 	}
-	if who.guarded != nil && req.Writes && req.Path != "" {
-		req.Guarded, req.Acts, req.Exists = who.guarded(req.Path)
+	if who.Guarded != nil && req.Writes && req.Path != "" {
+		req.Guarded, req.Acts, req.Exists = who.Guarded(req.Path)
 	}
-	d := g.policy.Decide(req)
+	d := a.Decide(req)
 	switch {
 	case d.Effect == policy.Allow:
 		return agent.Verdict{}
 	case d.Effect == policy.Deny:
-		g.emit(agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "denied"})
+		a.o.Emit(agent.Event{Type: agent.EventPermission, Agent: who.Name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "denied"})
 		return agent.Verdict{Denied: d.Rule, Text: fmt.Sprintf("denied by the rule: %s. Find another way or say what you cannot do.", d.Rule)}
 	}
-	return g.put(ctx, who, req, c, d)
+	return a.put(ctx, who, req, c, d)
 }
 
-// permitCommand is permit for a command that an agent has Ralph run in its tree,
+// PermitCommand is Permit for a command that an agent has Ralph run in its tree,
 // inside the sandbox.
-func (g *gate) permitCommand(ctx context.Context, who asker, command string) agent.Verdict {
+func (a *Approver) PermitCommand(ctx context.Context, who Requester, command string) agent.Verdict {
 	args, err := json.Marshal(map[string]string{"command": command})
 	if err != nil {
 		return agent.Verdict{Denied: "not a command", Text: err.Error()}
 	}
-	return g.permit(ctx, who, agent.Tool{Name: "shell"}, agent.Call{Name: "shell", Args: string(args)})
+	return a.Permit(ctx, who, agent.Tool{Name: "shell"}, agent.Call{Name: "shell", Args: string(args)})
 }
 
 // put asks the human about one call.
-func (g *gate) put(ctx context.Context, who asker, req policy.Request, c agent.Call, d policy.Decision) agent.Verdict {
-	if g.consented(d.Consent) {
+func (a *Approver) put(ctx context.Context, who Requester, req policy.Request, c agent.Call, d policy.Decision) agent.Verdict {
+	if a.consented(d.Consent) {
 		return agent.Verdict{}
 	}
 	refuse := func(rule, text string) agent.Verdict {
-		g.emit(agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: rule, Status: "denied"})
+		a.o.Emit(agent.Event{Type: agent.EventPermission, Agent: who.Name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: rule, Status: "denied"})
 		return agent.Verdict{Denied: rule, Text: text}
 	}
 	switch {
-	case g.onAsk == onAskDeny:
+	case a.o.OnAsk == onAskDeny:
 		return refuse(d.Rule, "denied: "+d.Rule+", and --on-ask deny answers for the user. Find another way or say what you cannot do.")
-	case g.onAsk == onAskFail:
-		g.fail(errOnAskFail)
+	case a.o.OnAsk == onAskFail:
+		a.fail(ErrOnAskFail)
 		return refuse(d.Rule, "denied: "+d.Rule+", and --on-ask fail ends the run.")
-	case g.ask == nil:
-		g.mu.Lock()
-		g.unanswered++
-		g.mu.Unlock()
+	case a.o.Ask == nil:
+		a.mu.Lock()
+		a.unanswered++
+		a.mu.Unlock()
 		return refuse(d.Rule, "denied: "+d.Rule+", and nobody is there to give the permission. Find another way or say what you cannot do.")
 	}
-	answer, err := g.human(ctx, d.Consent, agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(who, req, who.workdir(c), d))
+	answer, err := a.Ask(ctx, d.Consent, agent.Event{Type: agent.EventPermission, Agent: who.Name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule}, permissionQuestion(who, req, who.workdir(c), d))
 	switch {
 	case ctx.Err() != nil:
 		return refuse("denied by stop", "denied by stop: "+context.Cause(ctx).Error())
 	case err != nil:
 		return refuse(d.Rule, "denied: the question could not be put to the user: "+err.Error())
-	case answer == answerAlways && d.Consent != "":
-		g.consent(d.Consent)
-	case answer != answerYes:
+	case answer == Always && d.Consent != "":
+		a.consent(d.Consent)
+	case answer != Yes:
 		return refuse("denied by the user", "denied by the user. Ask what they want instead, or find another way.")
 	}
 	if d.Leaves {
-		g.mu.Lock()
-		g.leaving[req.Command]++
-		g.mu.Unlock()
+		a.mu.Lock()
+		a.leaving[req.Command]++
+		a.mu.Unlock()
 	}
-	g.emit(agent.Event{Type: agent.EventPermission, Agent: who.name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "allowed"})
+	a.o.Emit(agent.Event{Type: agent.EventPermission, Agent: who.Name, CallID: c.ID, Tool: c.Name, Text: subject(req), Rule: d.Rule, Status: "allowed"})
 	return agent.Verdict{}
 }
 
-// human puts a question to the human, one at a time, and tells by event that it
-// was asked. Where a standing consent came in meanwhile the answer is yes. Once
-// ctx has ended the error matches its cause.
-func (g *gate) human(ctx context.Context, consent string, asked agent.Event, q Question) (string, error) {
+// Ask puts a question to the human, one at a time, after the event asked. Where a consent came in
+// meanwhile the answer is Yes. Once ctx has ended the error matches its cause.
+func (a *Approver) Ask(ctx context.Context, consent string, asked agent.Event, q Question) (string, error) {
 	select {
-	case g.asking <- struct{}{}:
-		defer func() { <-g.asking }()
+	case a.asking <- struct{}{}:
+		defer func() { <-a.asking }()
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	if g.consented(consent) {
-		return answerYes, nil
+	if a.consented(consent) {
+		return Yes, nil
 	}
 	asked.Status = "asked"
-	g.before(&loop.Question{Kind: q.Kind, Agent: q.Agent, TaskID: asked.TaskID, Text: q.Text, Options: append([]string{}, q.Options...), Asked: g.now().UTC()})
-	g.emit(asked)
-	answer, err := g.ask(ctx, q)
-	g.before(nil)
-	if err != nil && asked.Type == agent.EventAsk && g.taken != nil {
-		g.taken()
+	q.TaskID, q.Options, q.Asked = asked.TaskID, append([]string{}, q.Options...), a.o.Now().UTC()
+	a.before(&q)
+	a.o.Emit(asked)
+	answer, err := a.o.Ask(ctx, q)
+	a.before(nil)
+	if err != nil && asked.Type == agent.EventAsk && a.o.Withdrawn != nil {
+		a.o.Withdrawn()
 	}
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -212,55 +215,55 @@ func (g *gate) human(ctx context.Context, consent string, asked agent.Event, q Q
 	return answer, err
 }
 
-// before notes the question that the human has before them, nil for none.
-func (g *gate) before(q *loop.Question) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open = q
+// before notes the question that is before the human, nil for none.
+func (a *Approver) before(q *Question) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = q
 }
 
-// asks is the question that the human has before them, nil for none.
-func (g *gate) asks() *loop.Question {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.open
+// Open returns the question that is before the human, nil for none.
+func (a *Approver) Open() *Question {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open
 }
 
-// mayCheck asks for a check that the repository proposes and that would run where
+// PermitCheck asks for a check that the repository proposes and that would run where
 // the text says, unless a rule denies it. A yes holds for the exact text. leftOut
 // says why it may not run; the error is the cause of ctx.
-func (g *gate) mayCheck(ctx context.Context, command, where string) (leftOut string, err error) {
-	d := g.judges(command)
+func (a *Approver) PermitCheck(ctx context.Context, command, where string) (leftOut string, err error) {
+	d := a.DecideCommand(command)
 	switch {
 	case d.Effect == policy.Deny:
 		return d.Rule, nil
-	case g.agreed(command):
+	case a.Agreed(command):
 		return "", nil
-	case g.ask == nil || g.onAsk != onAskAsk:
+	case a.o.Ask == nil || a.o.OnAsk != onAskAsk:
 		return "a check that comes from the repository needs a yes on a terminal, or --check", nil
 	}
 	e := agent.Event{Type: agent.EventPermission, Tool: "check", Text: command, Rule: "a check that the repository proposes always asks"}
-	answer, err := g.human(ctx, "", e, Question{Kind: "check", Options: []string{answerNo, answerYes},
+	answer, err := a.Ask(ctx, "", e, Question{Kind: "check", Options: []string{No, Yes},
 		Text: "The repository proposes a check, which would run " + where + ". May it run?\n" + command})
 	switch {
 	case ctx.Err() != nil:
 		return "", err
-	case err == nil && answer == answerYes:
+	case err == nil && answer == Yes:
 		e.Status = "allowed"
-		g.consent(checkConsent + command)
+		a.consent(checkConsent + command)
 	default:
 		e.Status, leftOut = "denied", "it was not approved"
 	}
-	g.emit(e)
+	a.o.Emit(e)
 	return leftOut, nil
 }
 
 // permissionQuestion shows what will run, all of it: where, and how long it is
 // when its beginning may have scrolled away.
-func permissionQuestion(who asker, req policy.Request, at string, d policy.Decision) Question {
-	q := Question{Kind: "permission", Options: []string{answerNo, answerYes}, Agent: who.name, Tool: req.Tool, Rule: d.Rule, Target: subject(req), Outside: req.Outside || d.Leaves}
+func permissionQuestion(who Requester, req policy.Request, at string, d policy.Decision) Question {
+	q := Question{Kind: "permission", Options: []string{No, Yes}, Agent: who.Name, Tool: req.Tool, Rule: d.Rule, Target: subject(req), Outside: req.Outside || d.Leaves}
 	if req.Runs {
-		q.Dir = filepath.Join(who.root, filepath.FromSlash(at))
+		q.Dir = filepath.Join(who.Root, filepath.FromSlash(at))
 	}
 	where := ""
 	if at != "" && at != "." {
@@ -269,10 +272,10 @@ func permissionQuestion(who asker, req policy.Request, at string, d policy.Decis
 	q.Text = fmt.Sprintf("%s. May %s run this%s?", d.Rule, req.Tool, where)
 	switch d.Consent {
 	case policy.ConsentDegraded:
-		q.Options = append(q.Options, answerAlways)
+		q.Options = append(q.Options, Always)
 		q.Text += " (always = all commands of this session)"
 	case policy.ConsentUnsandboxed:
-		q.Options = append(q.Options, answerAlways)
+		q.Options = append(q.Options, Always)
 		q.Text = fmt.Sprintf("Commands run unsandboxed: with your rights, in your files. May %s run this%s? (always = all commands of this session)", req.Tool, where)
 	}
 	what := subject(req)
@@ -290,51 +293,46 @@ const (
 	manyBytes = 1500
 )
 
-// askUser is the tool's way to the human. Where nobody is there the run ends with
-// it, if ends says so; a child is only told.
-func (g *gate) askUser(ctx context.Context, who string, ends bool, q tools.Question) (string, error) {
-	if g.ask == nil {
+// AskUser puts a question of a model to the human. Where nobody is there the error is
+// tools.ErrNobody, and the run ends if ends is set.
+func (a *Approver) AskUser(ctx context.Context, who string, ends bool, q tools.Question) (string, error) {
+	if a.o.Ask == nil {
 		if ends {
-			g.mu.Lock()
-			g.halt, g.question = errNobody, q.Text
-			g.mu.Unlock()
+			a.mu.Lock()
+			a.halt, a.question = ErrNobody, q.Text
+			a.mu.Unlock()
 		}
 		return "", tools.ErrNobody
 	}
-	answer, err := g.human(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: q.Text}, Question{Kind: "question", Agent: who, Text: q.Text, Options: q.Options, Open: true})
+	answer, err := a.Ask(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: q.Text}, Question{Kind: "question", Agent: who, Text: q.Text, Options: q.Options, Open: true})
 	if err == nil {
-		g.emit(agent.Event{Type: agent.EventAsk, Agent: who, Text: answer, Status: "answered"})
+		a.o.Emit(agent.Event{Type: agent.EventAsk, Agent: who, Text: answer, Status: "answered"})
 	}
 	return answer, err
-}
-
-// judges returns what the rules say of a check.
-func (g *gate) judges(command string) policy.Decision {
-	return g.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
 }
 
 // checkConsent begins the name of the consent to a check, which its text ends.
 const checkConsent = "check "
 
-// agreed reports whether the user agreed to a check that the repository proposes.
-func (g *gate) agreed(command string) bool { return g.consented(checkConsent + command) }
+// Agreed reports whether the user agreed to a check that the repository proposes.
+func (a *Approver) Agreed(command string) bool { return a.consented(checkConsent + command) }
 
-func (g *gate) consented(name string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return name != "" && g.consents[name]
+func (a *Approver) consented(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return name != "" && a.consents[name]
 }
 
-func (g *gate) consent(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.consents[name] = true
+func (a *Approver) consent(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.consents[name] = true
 }
 
-func (g *gate) fail(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.halt = err
+func (a *Approver) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.halt = err
 }
 
 // request describes a call, whose arguments are in the tool's canonical form, to
@@ -365,13 +363,13 @@ func request(t agent.Tool, c agent.Call) policy.Request {
 
 // workdir is where a shell call runs, relative to the root and without symbolic
 // links; "" for the root.
-func (a asker) workdir(c agent.Call) string {
+func (r Requester) workdir(c agent.Call) string {
 	var args struct {
 		Workdir string `json:"workdir"`
 	}
 	_ = json.Unmarshal([]byte(c.Args), &args) // what does not decode is refused by the tool
-	if a.resolve != nil && args.Workdir != "" {
-		if real, err := a.resolve(args.Workdir); err == nil {
+	if r.Resolve != nil && args.Workdir != "" {
+		if real, err := r.Resolve(args.Workdir); err == nil {
 			return real
 		}
 	}
@@ -389,23 +387,27 @@ func subject(r policy.Request) string {
 	return r.Tool
 }
 
-// allowed says what a command that was let through may do besides: the network,
+// Allowed returns what a command that was let through may do besides: the network,
 // where a rule allows it, and leave the sandbox, when it asked for that or the
 // user's yes was to something that can only be done outside.
-func (g *gate) allowed(command string, outside bool) accesspolicy.Call {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !outside && g.leaving[command] > 0 {
-		g.leaving[command]--
+func (a *Approver) Allowed(command string, outside bool) accesspolicy.Call {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !outside && a.leaving[command] > 0 {
+		a.leaving[command]--
 		outside = true
 	}
-	d := g.decide(command)
+	d := a.DecideCommand(command)
 	return accesspolicy.Call{Network: d.Network, Acts: d.Acts, Outside: outside}
 }
 
-// network says whether a rule allows a command the network.
-func (g *gate) network(command string) bool { return g.decide(command).Network }
+// Network reports whether a rule allows a command the network.
+func (a *Approver) Network(command string) bool { return a.DecideCommand(command).Network }
 
-func (g *gate) decide(command string) policy.Decision {
-	return g.policy.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
+// Decide returns what the rules say of a request.
+func (a *Approver) Decide(r policy.Request) policy.Decision { return a.o.Rules.Decide(r) }
+
+// DecideCommand is Decide for a command inside the sandbox.
+func (a *Approver) DecideCommand(command string) policy.Decision {
+	return a.Decide(policy.Request{Tool: "shell", Command: command, Runs: true})
 }

@@ -1,18 +1,18 @@
-package coordinator_test
+package permission_test
 
 import (
 	"testing"
 
-	"ralph/coordinator"
+	"ralph/coordinator/permission"
 )
 
 // TestAnswer lists lines and the answers that they are.
 func TestAnswer(t *testing.T) {
-	strict := coordinator.Question{Options: []string{"no", "yes", "yes, always"}}
-	open := coordinator.Question{Options: []string{"SQLite", "Postgres", "2"}, Open: true}
-	free := coordinator.Question{Default: "yes"}
+	strict := permission.Question{Options: []string{"no", "yes", "yes, always"}}
+	open := permission.Question{Options: []string{"SQLite", "Postgres", "2"}, Open: true}
+	free := permission.Question{Default: "yes"}
 	for _, c := range []struct {
-		q          coordinator.Question
+		q          permission.Question
 		line, want string
 		ok         bool
 	}{

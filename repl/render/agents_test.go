@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator"
+	"ralph/coordinator/permission"
+
 	"ralph/coordinator/crew"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
@@ -175,7 +176,7 @@ func TestAChildEndsWhileTextStreams(t *testing.T) {
 // The dialog at three widths: who asks, why, where, the whole command and what
 // each answer means.
 func TestQuestionOfAChild(t *testing.T) {
-	q := coordinator.Question{Kind: "permission", Agent: "fix_login", Tool: "shell", Rule: "push always asks", Dir: "/home/me/p/.ralph/worktrees/fix_login/web",
+	q := permission.Question{Kind: "permission", Agent: "fix_login", Tool: "shell", Rule: "push always asks", Dir: "/home/me/p/.ralph/worktrees/fix_login/web",
 		Target: "git push \\\n  https://example.com/" + strings.Repeat("very-", 12) + "long \x1b]0;x\x07\t\u202emain", Outside: true, Options: []string{"no", "yes", "always"}}
 	var b strings.Builder
 	for _, width := range []int{40, 80, 200} {

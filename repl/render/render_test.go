@@ -11,7 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ralph/coordinator"
+	"ralph/coordinator/permission"
+
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
 )
@@ -292,7 +293,7 @@ func TestEventsGolden(t *testing.T) {
 	} {
 		out.WriteString(r.Event(e))
 	}
-	out.WriteString(r.Question(coordinator.Question{Kind: "permission", Text: "run this?\n  rm -rf \x1b[8mx", Options: []string{"no", "yes"}}))
+	out.WriteString(r.Question(permission.Question{Kind: "permission", Text: "run this?\n  rm -rf \x1b[8mx", Options: []string{"no", "yes"}}))
 	out.WriteString(r.Error("open x: no", "do y"))
 	out.WriteString(r.Said("line one\nline two"))
 	golden(t, "events", out.String())
@@ -335,7 +336,7 @@ func TestQuestionCannotBeForged(t *testing.T) {
 	command := "echo ok" + strings.Repeat(" ", 100) + "; rm -rf x\n  [no] / yes\r\n\n? May it read a file?\n\ttab\x1b[2J"
 	for _, o := range []Options{{Width: 40}, {Width: 80, ASCII: true}, {Raw: true, ASCII: true}} {
 		r := New(o)
-		q := coordinator.Question{Kind: "permission", Text: "May it run this?\n" + command, Options: []string{"no", "yes"}}
+		q := permission.Question{Kind: "permission", Text: "May it run this?\n" + command, Options: []string{"no", "yes"}}
 		if o.Raw {
 			q.Target, q.Dir = command, "/p"
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ralph/coordinator"
+	"ralph/coordinator/permission"
 )
 
 // Said repeats what the user said, so that it can be found in the scrollback.
@@ -47,7 +47,7 @@ func more(lines int) string {
 // means; the first is the one that an empty line gives. What a permission is about
 // stands whole in a frame, so that nothing in it can pass for the question, and
 // nobody can miss its end.
-func (r *Renderer) Question(q coordinator.Question) string {
+func (r *Renderer) Question(q permission.Question) string {
 	rows := strings.Split(strings.Trim(Safe(q.Text), "\n"), "\n")
 	head, exact, facts := rows[0], rows[1:], [][]string(nil)
 	framed := q.Kind == "permission" || q.Kind == "check"
@@ -83,7 +83,7 @@ func (r *Renderer) Question(q coordinator.Question) string {
 }
 
 // mayIt is the question of a permission.
-func mayIt(q coordinator.Question) string {
+func mayIt(q permission.Question) string {
 	text := "may " + SafeLine(q.Tool) + " do this?"
 	switch {
 	case q.Outside:
@@ -104,7 +104,7 @@ func (r *Renderer) frame(corner, text string) string {
 }
 
 // answers are the options; those of a permission with what they mean.
-func (r *Renderer) answers(q coordinator.Question) string {
+func (r *Renderer) answers(q permission.Question) string {
 	if len(q.Options) == 0 {
 		return ""
 	}
@@ -131,7 +131,7 @@ func (r *Renderer) answers(q coordinator.Question) string {
 }
 
 // meaning says what an answer to a question about a permission does.
-func meaning(q coordinator.Question, answer string) string {
+func meaning(q permission.Question, answer string) string {
 	switch {
 	case answer == "no":
 		return "it is not done; Enter alone says the same"

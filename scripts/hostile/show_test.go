@@ -15,10 +15,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"ralph/coordinator/permission"
+
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 
-	"ralph/coordinator"
 	"ralph/repl/render"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
@@ -172,7 +173,7 @@ func chat(how, text string) string {
 	case "tool":
 		return event(agent.Event{Type: agent.EventToolEnd, Tool: text, CallID: "1", Denied: true, Rule: text})
 	case "ask":
-		return r.Question(coordinator.Question{Kind: "permission", Text: "May it run?\n" + text, Options: []string{"no", "yes" + text}, Agent: text, Tool: text, Rule: text, Target: text, Dir: text}) + r.Answer(text)
+		return r.Question(permission.Question{Kind: "permission", Text: "May it run?\n" + text, Options: []string{"no", "yes" + text}, Agent: text, Tool: text, Rule: text, Target: text, Dir: text}) + r.Answer(text)
 	case "said":
 		return r.Said(text)
 	}
