@@ -303,7 +303,7 @@ var servers sync.Map // of *testscript.TestScript to *modeltest.Server
 
 // The budgets bound the tail of the code's shape; they are no target.
 const (
-	maxFileLines        = 500
+	maxFileLines        = 700 // a subject is not split for its length; what is longer is several
 	maxFunctionLines    = 80
 	maxNesting          = 4
 	maxInterfaceMethods = 6 // tools.Notebook has one for each of the six tools that keep something
@@ -681,7 +681,7 @@ func TestBudgetsFindPlantedViolations(t *testing.T) {
 	long := "package p\n\nfunc f() {\n" + strings.Repeat("\tprintln()\n", maxFunctionLines) + "}\n"
 	planted := map[string]string{
 		"has 82 lines":              long,
-		"501 lines":                 "package p\n" + strings.Repeat("\n", 500),
+		"701 lines":                 "package p\n" + strings.Repeat("\n", 700),
 		"nests 5 deep":              "package p\nfunc f() { for { if true { switch { case true: for { select {} } } } } }",
 		"init":                      "package p\nfunc init() {}",
 		"package variable table":    "package p\nvar table = map[string]int{}",

@@ -1,3 +1,6 @@
+// Package permission decides what the tools of agents may do: the rules first, then the human, one
+// question at a time. A consent of the human holds for the session. It shows nothing: an Approver
+// emits an event for each question, answer and refusal, and its Options put the question.
 package permission
 
 import (
