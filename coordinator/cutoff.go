@@ -42,7 +42,10 @@ func endAll(o session.Options, but string, s *Situation) (told []string, err err
 			errs = append(errs, old.Close())
 			continue
 		}
-		if torn, bad := old.Journal().Damage(); torn.Moved != "" || bad > 0 {
+		switch torn, bad := old.Journal().Damage(); {
+		case torn.Whole:
+			told = append(told, fmt.Sprintf("session %s: its journal was too large, for what it holds, and is in %s; what was before the damage is used", i.ID, torn.Moved))
+		case torn.Moved != "" || bad > 0:
 			told = append(told, fmt.Sprintf("session %s: an incomplete last record is in %s", i.ID, torn.Moved))
 		}
 		old.End(session.Paused, diedReason)

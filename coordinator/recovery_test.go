@@ -168,11 +168,19 @@ func TestAssessAmongRuins(t *testing.T) {
 	noise := make([]byte, 1<<20)
 	_, _ = rand.Read(noise)
 	places := []string{"RALPH_TASKS.md", "RALPH_PROGRESS.md", ".ralph/queue.md", ".ralph/lock", ".git/ralph.lock", ".ralph/runs",
-		".ralph/sessions/session-001-chat/journal.jsonl", ".ralph/sessions/session-001-chat/session-metadata.yaml", ".ralph/sessions", ".ralph"}
+		".ralph/sessions/session-001-chat/journal.jsonl", ".ralph/sessions/session-001-chat/session-metadata.yaml", ".ralph/sessions", ".ralph",
+		".ralph/sessions/session-001-chat/execution-log.json", ".ralph/sessions/session-001-chat/agents/a/journal.jsonl", ".ralph/runs/r-1/journal.jsonl",
+		".ralph/changes.jsonl", ".ralph/queue.jsonl", ".ralph/runs.jsonl", ".ralph/saved.json", ".ralph/FORMAT", ".ralph/id", "AGENT.md", "RALPH_TODO.md"}
+	sparse := func(size int64) func(string) error {
+		return func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, size)) }
+	}
 	for what, put := range map[string]func(string) error{
 		"a directory":   func(path string) error { return os.Mkdir(path, 0o755) },
 		"a pipe":        func(path string) error { return syscall.Mkfifo(path, 0o644) },
 		"a broken link": func(path string) error { return os.Symlink("nowhere", path) },
+		"no end":        func(path string) error { return os.Symlink("/dev/zero", path) },
+		"95 MB of NUL":  sparse(95 << 20),
+		"20 GiB":        sparse(20 << 30),
 		"noise":         func(path string) error { return os.WriteFile(path, noise, 0o644) },
 		"nothing in it": func(path string) error { return os.WriteFile(path, nil, 0o644) },
 		"not readable":  func(path string) error { return os.WriteFile(path, []byte("x"), 0) },
@@ -184,7 +192,7 @@ func TestAssessAmongRuins(t *testing.T) {
 				cutChat(p)
 				p.write(".ralph/runs/r-1/journal.jsonl", "{}\n")
 				p.write("RALPH_TASKS.md", "- [~] **T-1** door\n")
-				if err := errors.Join(os.RemoveAll(p.path(place)), put(p.path(place))); err != nil {
+				if err := errors.Join(os.RemoveAll(p.path(place)), os.MkdirAll(filepath.Dir(p.path(place)), 0o755), put(p.path(place))); err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()

@@ -414,3 +414,30 @@ func TestSlowSaver(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestLargeLog has a command make the log of changes as large as it can in no time: the
+// five files are used, and the log is begun anew with the next change.
+func TestLargeLog(t *testing.T) {
+	root := t.TempDir()
+	s, _ := open(t, Options{Root: root})
+	_, err := s.AddTask(Task{Title: "one"})
+	must(t, errors.Join(err, s.Close(), os.Truncate(filepath.Join(root, changesFile), 20<<30)))
+	s, rec := open(t, Options{Root: root})
+	if len(rec.Warnings) != 1 || !strings.Contains(rec.Warnings[0], changesFile+" is too large") {
+		t.Errorf("warnings: %q", rec.Warnings)
+	}
+	_, err = s.AddTask(Task{Title: "two"})
+	must(t, errors.Join(err, s.Close()))
+	if text := read(t, filepath.Join(root, TasksFile)); !strings.Contains(text, "one") || !strings.Contains(text, "two") {
+		t.Errorf("tasks: %s", text)
+	}
+	if info, err := os.Stat(filepath.Join(root, changesFile)); err != nil || info.Size() > 1<<20 {
+		t.Errorf("the log is as it was: %v, %v", info, err)
+	}
+	if moved, _ := filepath.Glob(filepath.Join(root, ".ralph", "quarantine", "changes.jsonl.large-*")); len(moved) != 1 {
+		t.Errorf("in quarantine: %v", moved)
+	}
+	if _, rec = open(t, Options{Root: root}); len(rec.Warnings) > 0 {
+		t.Errorf("warnings: %q", rec.Warnings)
+	}
+}

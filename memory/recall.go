@@ -16,6 +16,7 @@ type history struct {
 	chains map[string]*chain
 	n      int64 // the last change
 	bad    int   // lines that are no records
+	large  bool  // what is behind more of those than are read is not in it
 }
 
 // chain is what the log says of one file: contents, and the changes made to
@@ -36,7 +37,10 @@ func (s *Store) recall() (history, error) {
 		h.take(r)
 		return nil
 	})
-	h.bad = bad
+	h.bad, h.large = bad, errors.Is(err, durable.ErrTooLarge)
+	if h.large {
+		err = nil
+	}
 	return h, err
 }
 

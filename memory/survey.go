@@ -22,6 +22,9 @@ func (s *Store) survey(rec *Recovery) {
 	if h.bad > 0 {
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("%d lines of %s could not be read and were skipped", h.bad, changesFile))
 	}
+	if h.large {
+		rec.Warnings = append(rec.Warnings, fmt.Sprintf("%s is too large: more than %d MiB of it hold no record; what is before them is used, and with the next change the file is moved to quarantine", changesFile, durable.MaxDamage>>20))
+	}
 	write := false
 	for _, name := range order() {
 		f, st := s.files[name], FileState{Name: name, State: stateRefused, Err: err}

@@ -67,6 +67,8 @@ func hint(fsys afero.Fs, path string, err error) string {
 		return "replace the link by a regular file; Ralph does not write through links"
 	case errors.Is(err, ErrNotRegular):
 		return "move it away; Ralph keeps a file there"
+	case errors.Is(err, ErrTooLarge):
+		return "move it away, or make it smaller"
 	case errors.Is(err, syscall.ENOSPC):
 		return where() + " has no space or no inodes left: free some (df -h, df -i)"
 	case errors.Is(err, syscall.EDQUOT):

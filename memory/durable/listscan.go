@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/spf13/afero"
@@ -50,6 +49,12 @@ func (l *List) adopt(f afero.File) (again bool, err error) {
 	}
 	if lay.garbage {
 		return true, l.moveAway(f, size)
+	}
+	if lay.torn && size-lay.at > MaxDamage {
+		if err := l.moveAway(f, size); err != nil {
+			return false, err
+		}
+		return true, l.rebuild(f, lay, nil)
 	}
 	if lay.torn || len(lay.after) > 0 {
 		var rest, kept []byte
@@ -114,6 +119,9 @@ const byteOrderMark = "\ufeff"
 // unmark puts a file without its byte order mark in its place: JSON has none.
 // One that is no list without it either is moved away as it is.
 func (l *List) unmark(f afero.File, size int64) error {
+	if size > MaxDamage {
+		return l.moveAway(f, size)
+	}
 	data, err := readAll(f, int64(len(byteOrderMark)), size)
 	if err != nil {
 		return err
@@ -183,27 +191,13 @@ func (l *List) quarantine(what string, data []byte) error {
 
 // moveAway moves the whole file to quarantine, over nothing that is there.
 func (l *List) moveAway(f afero.File, size int64) error {
-	if err := MkdirAll(l.fs, l.o.Quarantine, 0o700); err != nil {
-		return err
-	}
 	data, err := readAll(f, max(0, size-tailWindow), size)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(data)
-	base := fmt.Sprintf("%s.damaged-%d-%s", filepath.Base(l.path), size, hex.EncodeToString(sum[:4]))
-	moved := filepath.Join(l.o.Quarantine, base)
-	for n := 2; ; n++ {
-		_, err := Lstat(l.fs, moved)
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		moved = filepath.Join(l.o.Quarantine, fmt.Sprintf("%s.%d", base, n))
-	}
-	if err := l.fs.Rename(l.path, moved); err != nil {
+	moved, err := moveTo(l.fs, l.path, l.o.Quarantine, fmt.Sprintf("%s.damaged-%d-%s", filepath.Base(l.path), size, hex.EncodeToString(sum[:4])))
+	if err != nil {
 		return err
 	}
 	l.damage = Damage{TornBytes: size, Moved: moved, Whole: true}
@@ -219,7 +213,7 @@ func (l *List) moveAway(f afero.File, size int64) error {
 // four spaces within strings only, so that behind them what is a string and
 // what is not are the other way round, and the line would end within one.
 func scanTail(f afero.File, size int64) (lay layout, ok bool, err error) {
-	for window := int64(tailWindow); window < size && window <= 16*maxRecordBytes; window *= 4 {
+	for window := int64(tailWindow); window < size && window <= MaxDamage; window *= 4 {
 		tail, err := readAll(f, size-window, size)
 		if err != nil {
 			return layout{}, false, err
@@ -289,6 +283,10 @@ func scanList(f afero.File, size int64, name string) (layout, error) {
 		return lay, nil
 	}
 	// Behind the document only white space may follow.
+	if size-s.dec.InputOffset() > MaxDamage {
+		lay.torn = true
+		return lay, nil
+	}
 	rest, err := readAll(f, s.dec.InputOffset(), size)
 	lay.torn = len(bytes.TrimSpace(rest)) > 0
 	return lay, err

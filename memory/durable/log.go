@@ -317,10 +317,21 @@ func (l *Log) Close() error {
 	return fail("close", l.path, l.fs, err)
 }
 
+// MaxDamage is how many bytes of a log that hold no record are read: a line beyond
+// 64 MiB, or one with a NUL, which no record has. A program can make a file of any
+// size in no time.
+const MaxDamage = 128 << 20
+
+// errDamage reports that a log has more than MaxDamage bytes without a record.
+func errDamage() error {
+	return fmt.Errorf("%w: more than %d MiB of it hold no record", ErrTooLarge, MaxDamage>>20)
+}
+
 // ReadLines calls each for every line of the log at path, without its line
 // end; whole is false for a last line that has none. Empty lines are left out;
 // a line beyond 64 MiB is passed as nil. The slice is only valid during the
-// call. An error of each ends the reading and is returned as it is.
+// call. An error of each ends the reading and is returned as it is. More than
+// MaxDamage end it with ErrTooLarge.
 func ReadLines(fsys afero.Fs, path string, each func(line []byte, whole bool) error) error {
 	const op = "read log"
 	info, err := Lstat(fsys, path)
@@ -335,19 +346,37 @@ func ReadLines(fsys afero.Fs, path string, each func(line []byte, whole bool) er
 		return fail(op, path, fsys, linkError(err))
 	}
 	defer func() { _ = f.Close() }()
-	r := bufio.NewReaderSize(f, 64<<10)
+	var stopped error
+	err = Lines(f, func(line []byte, whole bool) error {
+		stopped = each(line, whole)
+		return stopped
+	})
+	if stopped != nil {
+		return stopped
+	}
+	return fail(op, path, fsys, err)
+}
+
+// Lines is ReadLines for what a reader holds.
+func Lines(from io.Reader, each func(line []byte, whole bool) error) error {
+	r := bufio.NewReaderSize(from, 64<<10)
 	var line []byte
+	damage := int64(0)
 	for {
-		SkipLineEnds(r)
-		var whole bool
-		line, whole, err = readLine(r, line)
+		skipLineEnds(r)
+		whole, length, err := false, int64(0), error(nil)
+		line, length, whole, err = readLine(r, line, MaxDamage-damage)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return fail(op, path, fsys, err)
+			return err
 		}
-		if err != nil && len(line) == 0 {
+		if err != nil && length == 0 {
 			return nil
 		}
-		if line != nil && len(bytes.TrimSpace(line)) == 0 {
+		if line == nil || bytes.IndexByte(line, 0) >= 0 {
+			if damage += length; damage > MaxDamage {
+				return errDamage()
+			}
+		} else if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		if err := each(line, whole); err != nil {
@@ -356,8 +385,8 @@ func ReadLines(fsys afero.Fs, path string, each func(line []byte, whole bool) er
 	}
 }
 
-// SkipLineEnds passes over empty lines at memory speed: a file may hold nothing else.
-func SkipLineEnds(r *bufio.Reader) {
+// skipLineEnds passes over empty lines at memory speed: a file may hold nothing else.
+func skipLineEnds(r *bufio.Reader) {
 	for {
 		if _, err := r.Peek(1); err != nil {
 			return // the next read reports it
@@ -372,27 +401,30 @@ func SkipLineEnds(r *bufio.Reader) {
 }
 
 // readLine reads a line into the space of an earlier one, if that is no
-// giant's; nil is a line that is too long.
-func readLine(r *bufio.Reader, old []byte) (line []byte, whole bool, err error) {
+// giant's; nil is a line that is too long. length counts its bytes, of which there
+// may be most more than in a record.
+func readLine(r *bufio.Reader, old []byte, most int64) (line []byte, length int64, whole bool, err error) {
 	const keep = 1 << 20
 	if line = old[:0]; cap(old) > keep {
 		line = nil
 	}
-	tooLong := false
 	for {
 		part, err := r.ReadSlice('\n')
-		if !tooLong && len(line)+len(part) > maxRecordBytes+1 {
-			line, tooLong = nil, true
-		}
-		if !tooLong {
+		length += int64(len(part))
+		switch {
+		case length <= maxRecordBytes+1:
 			line = append(line, part...)
+		case length > maxRecordBytes+most:
+			return nil, length, false, errDamage()
+		default:
+			line = nil
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		if err == nil {
-			return bytes.TrimSuffix(line, []byte{'\n'}), true, nil
+			return bytes.TrimSuffix(line, []byte{'\n'}), length, true, nil
 		}
-		return line, false, err
+		return line, length, false, err
 	}
 }

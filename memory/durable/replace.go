@@ -201,6 +201,9 @@ func ReadFile(fsys afero.Fs, path string, maxBytes int64) ([]byte, error) {
 	if err := regular(info); err != nil {
 		return nil, fail(op, path, fsys, err)
 	}
+	if info.Size() > maxBytes {
+		return nil, fail(op, path, fsys, ErrTooLarge)
+	}
 	f, err := fsys.OpenFile(path, os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		return nil, fail(op, path, fsys, linkError(err))

@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -95,30 +94,13 @@ type meter struct {
 func (m *meter) read(r io.Reader) error {
 	// Only few lines tell usage; the others are not decoded.
 	mark := []byte(`"usage"`)
-	b := bufio.NewReaderSize(r, 256<<10)
-	for {
-		durable.SkipLineEnds(b)
-		line, err := b.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			// Longer than any record of usage.
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = b.ReadSlice('\n')
-			}
-			line = nil
+	return durable.Lines(r, func(line []byte, _ bool) error {
+		var e usageEvent
+		if bytes.Contains(line, mark) && json.Unmarshal(line, &e) == nil && e.Kind == "event" {
+			m.add(e)
 		}
-		if bytes.Contains(line, mark) {
-			var e usageEvent
-			if json.Unmarshal(line, &e) == nil && e.Kind == "event" {
-				m.add(e)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 func (m *meter) add(e usageEvent) {

@@ -50,7 +50,9 @@ type Journal struct {
 
 // OpenJournal opens the journal at path, and makes it and its directory when
 // there is none. A torn tail is moved to the quarantine directory; lines in the
-// middle that are no records are skipped by Records and counted. With a key
+// middle that are no records are skipped by Records and counted. One with more than
+// durable.MaxDamage of them at its end is moved there whole, and begun anew with the
+// records before the damage. With a key
 // records that it does not authenticate are no records. fsys nil means the real
 // disk.
 func OpenJournal(fsys afero.Fs, path, quarantine string, key identity.Key) (*Journal, error) {
@@ -64,18 +66,27 @@ func OpenJournal(fsys afero.Fs, path, quarantine string, key identity.Key) (*Jou
 }
 
 func openJournal(fsys afero.Fs, path, quarantine string, key identity.Key, now func() time.Time) (*Journal, error) {
-	log, damage, err := durable.OpenLog(fsys, path, durable.LogOptions{
-		Quarantine: quarantine,
-		Valid:      func(line []byte) bool { _, ok := seal{}.decode(line); return ok },
-	})
+	valid := func(line []byte) bool { _, ok := seal{}.decode(line); return ok }
+	var large durable.Damage
+	seq, seqErr := lastSeq(fsys, path)
+	if errors.Is(seqErr, durable.ErrTooLarge) {
+		var err error
+		if large, err = durable.SetAside(fsys, path, quarantine, valid); err != nil {
+			return nil, err
+		}
+		seq, seqErr = lastSeq(fsys, path)
+	}
+	log, damage, err := durable.OpenLog(fsys, path, durable.LogOptions{Quarantine: quarantine, Valid: valid})
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{seal: sealOf(key, path), fs: fsys, path: path, now: now, log: log, damage: damage}
-	if j.seq, err = lastSeq(fsys, path); err != nil {
-		return nil, errors.Join(err, log.Close())
+	if seqErr != nil && !errors.Is(seqErr, fs.ErrNotExist) {
+		return nil, errors.Join(seqErr, log.Close())
 	}
-	return j, nil
+	if large.Whole {
+		damage = large
+	}
+	return &Journal{seal: sealOf(key, path), fs: fsys, path: path, now: now, log: log, damage: damage, seq: seq}, nil
 }
 
 // Path returns the journal's file.

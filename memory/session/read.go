@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -15,13 +14,8 @@ import (
 	"ralph/memory/durable"
 )
 
-const (
-	// chunkBytes is how much is read at a time when a line's begin is looked
-	// for.
-	chunkBytes = 64 << 10
-	// maxLineBytes bounds a line of a journal; a longer one is a bad line.
-	maxLineBytes = 64 << 20
-)
+// chunkBytes is how much is read at a time when a line's begin is looked for.
+const chunkBytes = 64 << 10
 
 // Tail calls each, in order, for the last whole records that fit into maxBytes,
 // and for the last line in any case. offset is where the first of these lines
@@ -98,7 +92,8 @@ func openForReading(fsys afero.Fs, path string) (afero.File, int64, error) {
 }
 
 // lineStart returns where the first line begins that lies within the last
-// maxBytes before end; the last line counts in any case.
+// maxBytes before end; the last line counts in any case, unless it is beyond what
+// is read of damage (durable.ErrTooLarge).
 func lineStart(f io.ReaderAt, end, maxBytes int64) (int64, error) {
 	from := max(0, end-max(1, maxBytes))
 	if from == 0 {
@@ -117,6 +112,9 @@ func lineStart(f io.ReaderAt, end, maxBytes int64) (int64, error) {
 		at += int64(len(part))
 	}
 	for at := from; at > 0; {
+		if end-at > durable.MaxDamage {
+			return 0, durable.ErrTooLarge
+		}
 		part := buf[:min(chunkBytes, at)]
 		at -= int64(len(part))
 		if _, err := f.ReadAt(part, at); err != nil {
@@ -132,50 +130,29 @@ func lineStart(f io.ReaderAt, end, maxBytes int64) (int64, error) {
 // recordsBetween calls each for the whole records of the lines from start to
 // end, and counts the lines that are none.
 func recordsBetween(f io.ReaderAt, start, end int64, g seal, each func(Record) error) (bad int, err error) {
-	r := bufio.NewReaderSize(io.NewSectionReader(f, start, end-start), chunkBytes)
-	var line []byte
-	long := false
-	for {
-		if len(line) == 0 && !long {
-			durable.SkipLineEnds(r)
+	err = durable.Lines(io.NewSectionReader(f, start, end-start), func(line []byte, _ bool) error {
+		if record, ok := g.decode(line); ok {
+			return each(record)
 		}
-		part, err := r.ReadSlice('\n')
-		if long = long || len(line)+len(part) > maxLineBytes; long {
-			line = nil
-		} else {
-			line = append(line, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return bad, err
-		}
-		record, ok := g.decode(bytes.TrimSuffix(line, []byte{'\n'}))
-		switch {
-		case ok:
-			if err := each(record); err != nil {
-				return bad, err
-			}
-		case long || len(bytes.TrimSpace(line)) > 0:
-			bad++
-		}
-		if err != nil {
-			return bad, nil
-		}
-		line, long = line[:0], false
-	}
+		bad++
+		return nil
+	})
+	return bad, err
 }
 
 // lastSeq finds the highest number near the end of a journal. It goes back
-// only while it finds no whole record.
+// only while it finds no whole record, and no further than durable.MaxDamage
+// (durable.ErrTooLarge).
 func lastSeq(fsys afero.Fs, path string) (int64, error) {
 	f, end, err := openForReading(fsys, path)
 	if err != nil {
 		return 0, fmt.Errorf("read journal: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read from
-	for end > 0 {
+	for size := end; end > 0; {
+		if size-end > durable.MaxDamage {
+			return 0, fmt.Errorf("read journal %q: %w", path, durable.ErrTooLarge)
+		}
 		start, err := lineStart(f, end, chunkBytes)
 		if err != nil {
 			return 0, fmt.Errorf("read journal %q: %w", path, err)

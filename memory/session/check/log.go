@@ -2,6 +2,7 @@ package check
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"ralph/memory/durable"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
 	"ralph/memory/wording"
@@ -341,9 +343,11 @@ func (c *checker) zones(ctx context.Context) error {
 	z := zoner{found: map[string]*marks{}}
 	r := bufio.NewReaderSize(f, 1<<16)
 	buf := make([]byte, 1<<16)
-	for {
+	for damage := 0; damage <= durable.MaxDamage; {
 		n, err := r.Read(buf)
-		z.take(buf[:n])
+		if z.take(buf[:n]); bytes.IndexByte(buf[:n], 0) >= 0 { // no text has one
+			damage += n
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

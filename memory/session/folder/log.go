@@ -290,14 +290,19 @@ func (r *LogReader) candidate(at int) (end int, how outcome, err error) {
 	}
 }
 
-// brace finds the next brace that opens, in buf, from a place in the file on.
+// brace finds the next brace that opens, in buf, from a place in the file on, unless it has
+// passed over more than durable.MaxDamage in all.
 func (r *LogReader) brace(from int64) (at int, ok bool, err error) {
 	const before = 256 // what lineBegins looks at
 	for {
-		for at := max(0, int(from-r.base)); at < len(r.buf); at++ {
-			if r.buf[at] == '{' {
-				return at, true, nil
+		if at := max(0, int(from-r.base)); at < len(r.buf) {
+			if n := bytes.IndexByte(r.buf[at:], '{'); n >= 0 {
+				return at + n, true, nil
 			}
+			r.passed += int64(len(r.buf) - at)
+		}
+		if r.passed > durable.MaxDamage {
+			return 0, false, nil
 		}
 		from = max(from, r.base+int64(len(r.buf)))
 		r.i = max(r.i, len(r.buf)-before)

@@ -37,6 +37,8 @@ type LogReader struct {
 	i    int // in buf: what is read next
 	vain int // bytes that were read in vain for what follows a broken event
 
+	passed int64 // bytes in which no event begins
+
 	at       mark
 	behind   mark   // at, when the last entry or the begin of a list was passed
 	anchor   []byte // what stood in the file before anchored
@@ -210,7 +212,7 @@ func (r *LogReader) again() (changed bool, err error) {
 	}
 	if n < len(before) || !bytes.Equal(before, r.anchor) {
 		r.behind, r.anchor, r.anchored = mark{}, nil, 0
-		r.id, r.restarted, r.vain = "", true, 0
+		r.id, r.restarted, r.vain, r.passed = "", true, 0, 0
 	}
 	r.at = r.behind
 	r.buf, r.base, r.i = r.buf[:0], r.at.offset, 0
