@@ -13,6 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/result"
+	"ralph/coordinator/sessions"
 	"ralph/memory"
 	"ralph/memory/markdown"
 	"ralph/memory/registry"
@@ -20,9 +23,6 @@ import (
 	"ralph/workers/agent"
 	"ralph/workers/exec/supervise"
 )
-
-// lockWait is how long another Ralph in the project is waited for.
-const lockWait = 2 * time.Second
 
 // The kinds of journal records.
 const (
@@ -41,8 +41,8 @@ const (
 type book struct {
 	c *Coordinator
 
-	named   atomic.Pointer[string]    // the id of the session, once there is one
-	counted atomic.Pointer[TaskCount] // the tasks, as they were counted last
+	named   atomic.Pointer[string]           // the id of the session, once there is one
+	counted atomic.Pointer[result.TaskCount] // the tasks, as they were counted last
 
 	// mu guards what follows. The emitter calls keepEvent with its own mutex
 	// held, so nothing may be emitted while mu is held: see leave.
@@ -109,7 +109,7 @@ func (b *book) open(ctx context.Context) error {
 	}
 	o := b.c.opt
 	store, found, err := b.openStore(ctx, memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder,
-		SessionID: o.RunID, Tag: supervise.Owner(), LockWait: lockWait, Redact: b.c.redactor.String, Git: b.c.committed, OnEdit: b.c.edits.notice, Owner: o.owner()})
+		SessionID: o.RunID, Tag: supervise.Owner(), LockWait: ownership.LockWait, Redact: b.c.redactor.String, Git: b.c.committed, OnEdit: b.c.edits.notice, Owner: o.owned().Owner()})
 	if err != nil {
 		return err
 	}
@@ -169,11 +169,11 @@ func (b *book) openSession(ctx context.Context) error {
 	case which == "last":
 		which = "new"
 	default:
-		return &Error{Op: "open session", Path: which, Err: errors.New("your own state directory cannot be used, so that no session can be gone on with"), Status: StatusNeedsInput, Hint: "--state-dir DIR names another"}
+		return &result.Error{Op: "open session", Path: which, Err: errors.New("your own state directory cannot be used, so that no session can be gone on with"), Status: result.NeedsInput, Hint: "--state-dir DIR names another"}
 	}
 	s, err := session.Resume(so, which)
 	if errors.Is(err, session.ErrNotEmpty) {
-		return &Error{Op: "open session", Path: so.Dir, Err: session.ErrNotEmpty, Status: StatusUsage, Hint: "--session-dir (RALPH_SESSION_DIR) names the directory of one session: name a new or empty one, or leave it out, and sessions are numbered; ralph run --continue goes on with one that was cut off"}
+		return &result.Error{Op: "open session", Path: so.Dir, Err: session.ErrNotEmpty, Status: result.Usage, Hint: "--session-dir (RALPH_SESSION_DIR) names the directory of one session: name a new or empty one, or leave it out, and sessions are numbered; ralph run --continue goes on with one that was cut off"}
 	}
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (b *book) enroll(ctx context.Context, status registry.Status) {
 		return
 	}
 	r := registry.New(registry.Options{Path: registry.Path(b.c.opt.Getenv), Now: b.c.now, Wait: enrollWait})
-	if warning := register(ctx, r, b.c.opt.Root, b.session.ID(), os.Getpid(), status, b.run); warning != "" {
+	if warning := sessions.Register(ctx, r, b.c.opt.Root, b.session.ID(), os.Getpid(), status, b.run); warning != "" {
 		b.note(warning)
 	}
 }
@@ -383,17 +383,17 @@ func (b *book) markCleared() {
 
 // settle writes what a run leaves in the state files, and completes the outcome
 // with what they say.
-func (b *book) settle(out *Outcome, j Job, planned *TaskCount) error {
+func (b *book) settle(out *result.Outcome, j Job, planned *result.TaskCount) error {
 	b.mu.Lock()
 	defer b.leave()
 	if b.store == nil || b.dry {
 		return nil
 	}
 	var errs []error
-	if out.Status != StatusCompleted || !j.Chat {
+	if out.Status != result.Completed || !j.Chat {
 		errs = append(errs, b.interruptTasks())
 	}
-	if !j.Chat || len(out.FilesChanged) > 0 || out.Status == StatusInterrupted {
+	if !j.Chat || len(out.FilesChanged) > 0 || out.Status == result.Interrupted {
 		errs = append(errs, b.store.Progress(progressOf(*out, j, b.c.opt.RunID)))
 	}
 	if payload, err := json.Marshal(map[string]any{"status": out.Status, "reason": out.Reason}); err == nil {
@@ -447,24 +447,24 @@ func (b *book) interruptTasks() error {
 
 // sessionEnd is how a session stands if it ends after this run: a chat is
 // complete whatever came of its turns, unless the last was interrupted.
-func sessionEnd(out Outcome, j Job) (session.Status, string) {
-	if j.Chat && out.Status != StatusInterrupted {
+func sessionEnd(out result.Outcome, j Job) (session.Status, string) {
+	if j.Chat && out.Status != result.Interrupted {
 		return session.InProgress, ""
 	}
 	return sessionStatus(out.Status), out.Reason
 }
 
-func sessionStatus(s Status) session.Status {
+func sessionStatus(s result.Status) session.Status {
 	switch s {
-	case StatusCompleted:
+	case result.Completed:
 		return session.Completed
-	case StatusInterrupted, StatusTimeout, StatusLimit, StatusRetryLater, StatusNeedsInput, StatusDenied:
+	case result.Interrupted, result.Timeout, result.Limit, result.RetryLater, result.NeedsInput, result.Denied:
 		return session.Paused
 	}
 	return session.Failed
 }
 
-func (b *book) countTasks(out *Outcome) error {
+func (b *book) countTasks(out *result.Outcome) error {
 	tasks, err := b.store.Tasks()
 	out.Tasks = tally(tasks)
 	return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 // recorded makes a recording of work with calls side by side, an alias of a
@@ -22,7 +23,7 @@ func recorded(t *testing.T) (tape string) {
 	p.write("a.txt", "the text\n")
 	p.flags["record"] = []string{tape}
 	out := p.run(coordinator.Job{Task: "look and write", Schema: []byte(`{"type":"object"}`)})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	return tape
 }
 
@@ -39,7 +40,7 @@ func TestARecordingReplays(t *testing.T) {
 	t.Parallel()
 	p := replaying(t, recorded(t))
 	out := p.run(coordinator.Job{Task: "look and write", Schema: []byte(`{"type":"object"}`)})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	p.wantRequests(0)
 	if string(out.Structured) != `{"ok":true}` || p.read("b.txt") != "hello\n" || out.Turns != 4 || out.ToolCalls.Total != 6 || out.ToolCalls.Failed != 1 || out.ToolCalls.Denied != 1 {
 		t.Errorf("outcome %+v", out)
@@ -67,7 +68,7 @@ func TestAReplayThatDiffers(t *testing.T) {
 			p := replaying(t, tape)
 			c.change(t, p)
 			out := p.run(coordinator.Job{Task: c.task, Schema: []byte(`{"type":"object"}`)})
-			p.want(out, coordinator.StatusFailed, append(c.say, "replay_mismatch")...)
+			p.want(out, result.Failed, append(c.say, "replay_mismatch")...)
 			if out.Verified {
 				t.Error("a replay that differs is verified")
 			}
@@ -100,8 +101,8 @@ func TestCassettesThatCannotBeOpened(t *testing.T) {
 		p.flags = flags
 		_, err := coordinator.Open(t.Context(), p.options())
 		status, failure := coordinator.Fail(err)
-		var own *coordinator.Error
-		if !errors.As(err, &own) || status != coordinator.StatusUsage || failure.Hint == "" {
+		var own *result.Error
+		if !errors.As(err, &own) || status != result.Usage || failure.Hint == "" {
 			t.Errorf("%v: %s, %v", flags, status, err)
 		}
 	}

@@ -19,7 +19,7 @@ const (
 
 // openCheckpoints opens the checkpoints of a project.
 func (o Options) openCheckpoints(p *exec.Runner, loc *git.Location) *git.Checkpoints {
-	return git.OpenCheckpoints(p, o.Root, filepath.Join(o.Root, ".ralph"), identity.CheckpointDir(o.stateHome(), o.Root), loc)
+	return git.OpenCheckpoints(p, o.Root, filepath.Join(o.Root, ".ralph"), identity.CheckpointDir(o.owned().Home(), o.Root), loc)
 }
 
 // adopt takes over the checkpoints of an older Ralph. The project's lock is held and

@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
+	"ralph/coordinator/result"
 )
 
 // Check runs one command as a check, in the project's tree and the sandbox; with
@@ -30,7 +31,7 @@ func (c *Coordinator) Check(ctx context.Context, command string) (desk.CheckRepo
 	commands, proposed := []string{command}, false
 	if command == "" {
 		if commands, proposed = c.projectChecks(); len(commands) == 0 {
-			return desk.CheckReport{}, &Error{Op: "check", Err: desk.ErrNoCheck, Status: StatusUsage, Hint: "name one: /check COMMAND, or set it: --check, or check: in .ralph/config.yaml"}
+			return desk.CheckReport{}, &result.Error{Op: "check", Err: desk.ErrNoCheck, Status: result.Usage, Hint: "name one: /check COMMAND, or set it: --check, or check: in .ralph/config.yaml"}
 		}
 	}
 	var rep desk.CheckReport

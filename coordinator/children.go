@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
@@ -344,11 +345,11 @@ func (c *Coordinator) AgentDiff(ctx context.Context, id string) (string, error) 
 	a, ok := c.crew.Find(id)
 	switch {
 	case !ok:
-		return "", &Error{Op: "diff", Path: id, Err: crew.ErrNoAgent, Status: StatusUsage, Hint: "/agents shows who there is"}
+		return "", &result.Error{Op: "diff", Path: id, Err: crew.ErrNoAgent, Status: result.Usage, Hint: "/agents shows who there is"}
 	case a.Worktree == "" && a.Commit != "" && c.repo != nil:
 		return c.repo.Diff(ctx, git.DiffOptions{From: a.Commit + "^", To: a.Commit})
 	case c.trees == nil || a.Worktree == "":
-		return "", &Error{Op: "diff", Path: id, Err: errors.New("it has no tree of its own"), Status: StatusUsage, Hint: "/diff shows what the last turn changed"}
+		return "", &result.Error{Op: "diff", Path: id, Err: errors.New("it has no tree of its own"), Status: result.Usage, Hint: "/diff shows what the last turn changed"}
 	}
 	return c.trees.Diff(ctx, id)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
@@ -173,7 +174,7 @@ func (t *chronicle) called(e agent.Event) {
 
 const (
 	// providerError is the type of the errors of an endpoint.
-	providerError = string(StatusProviderError)
+	providerError = string(result.ProviderError)
 	// plainTask is the kind of a task of RALPH_TASKS.md, which has none of its own.
 	plainTask = "task"
 )
@@ -274,10 +275,10 @@ func (t *chronicle) begun(j Job, checks ...string) {
 	t.files.Log(folder.Event{Type: folder.PhaseStart, Details: details})
 }
 
-func (t *chronicle) ended(o Outcome) {
-	if f := o.Failure; f != nil && !f.told && o.Status != StatusInterrupted {
+func (t *chronicle) ended(o result.Outcome) {
+	if f := o.Failure; f != nil && !f.Recorded && o.Status != result.Interrupted {
 		severity := folder.Medium
-		if o.Status == StatusProviderError || o.Status == StatusConfigError {
+		if o.Status == result.ProviderError || o.Status == result.ConfigError {
 			severity = folder.High
 		}
 		t.files.Fail(folder.Failure{TaskID: t.task, ErrorType: f.Kind, ErrorMessage: f.Message, Severity: severity, RetryCount: t.tries, RecoveryAction: f.Hint})
@@ -318,7 +319,7 @@ func (t *chronicle) ended(o Outcome) {
 }
 
 // nextSteps is what a run left to be done.
-func (t *chronicle) nextSteps(o Outcome) []string {
+func (t *chronicle) nextSteps(o result.Outcome) []string {
 	steps := []string{}
 	switch f := o.Failure; {
 	case f == nil || f.Hint == "":

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/model/modeltest"
 )
 
@@ -16,8 +17,8 @@ func TestAConversationThatIsTooLong(t *testing.T) {
 	p := newProject(t, text("hello there"), calls(shell("head -c 9000 /dev/zero | tr '\\0' x")), calls(shell("head -c 9001 /dev/zero | tr '\\0' x")), tooLong, text("done"), tooLong, tooLong, tooLong, tooLong)
 	p.session = "new"
 	c := p.open()
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "hello", Chat: true}), coordinator.StatusCompleted)
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "print much", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "hello", Chat: true}), result.Completed)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "print much", Chat: true}), result.Completed)
 	before, after := p.asked(4), p.asked(5)
 	if len(after.Body) >= len(before.Body) || after.Messages[0].Content != before.Messages[0].Content {
 		t.Errorf("%d bytes became %d", len(before.Body), len(after.Body))
@@ -29,7 +30,7 @@ func TestAConversationThatIsTooLong(t *testing.T) {
 	if !strings.Contains(joined, "user: print much\n") || !strings.Contains(p.types(), "compact") {
 		t.Errorf("the model sees\n%.2000s", joined)
 	}
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "again", Chat: true}), coordinator.StatusProviderError, "context_length")
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "again", Chat: true}), result.ProviderError, "context_length")
 	p.shut(c)
 	// On disk the history is whole.
 	journal := p.all(".ralph/sessions/*/journal.jsonl")

@@ -14,6 +14,7 @@ import (
 	"ralph/coordinator/permission"
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/memory/durable"
@@ -141,14 +142,14 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	}
 	c := &Coordinator{own: exec.New(exec.Options{Method: method, Project: o.Root}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}, granted: &accesspolicy.Grants{}}
 	c.totals.Started = o.Now()
-	c.userState = sync.OnceValue(o.userState)
+	c.userState = sync.OnceValue(o.owned().WritableHome)
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })
 	for _, w := range o.Config.Warnings {
 		c.warn(w)
 	}
 	held := c.confined()
 	if held.NoRoom != nil {
-		return nil, &Error{Op: "try out the sandbox of", Path: o.Root, Err: held.NoRoom, Hint: held.WaysOut(), Status: StatusFailed}
+		return nil, &result.Error{Op: "try out the sandbox of", Path: o.Root, Err: held.NoRoom, Hint: held.WaysOut(), Status: result.Failed}
 	}
 	rules, err := policy.Compile(policy.Rules{Allow: o.Config.Allow, Deny: o.Config.Deny, Sandbox: policy.Sandbox(o.Config.Sandbox), Confined: held.Complete, Missing: lacking(held)})
 	if err != nil {
@@ -201,15 +202,15 @@ func (c *Coordinator) ruleError(err error) error {
 	if origin.File == "" {
 		return err
 	}
-	return &Error{Op: "read rules of", Path: origin.String(), Err: err, Status: StatusConfigError, Hint: hintRule}
+	return &result.Error{Op: "read rules of", Path: origin.String(), Err: err, Status: result.ConfigError, Hint: hintRule}
 }
 
 // openTree opens what touches the user's files.
 func (c *Coordinator) openTree() error {
-	c.writes = newWriteLog(c.opt.Root, identity.CheckpointDir(c.opt.stateHome(), c.opt.Root))
+	c.writes = newWriteLog(c.opt.Root, identity.CheckpointDir(c.opt.owned().Home(), c.opt.Root))
 	st, err := c.openStation(c.name, c.opt.Root)
 	if err != nil {
-		return &Error{Op: "open project", Path: c.opt.Root, Err: err, Status: StatusUsage, Hint: "name a directory that you can read with -C"}
+		return &result.Error{Op: "open project", Path: c.opt.Root, Err: err, Status: result.Usage, Hint: "name a directory that you can read with -C"}
 	}
 	c.station, c.repo = st, st.repo
 	if st.repo != nil {

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"github.com/spf13/afero"
 	"go.uber.org/goleak"
 
 	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/memory/config"
 	"ralph/memory/feature"
 	"ralph/memory/identity"
@@ -277,9 +277,9 @@ func (p *project) shut(c *coordinator.Coordinator) {
 }
 
 // run opens the project, does one job and closes it again.
-func (p *project) run(j coordinator.Job) coordinator.Outcome { return p.runCtx(p.Context(), j) }
+func (p *project) run(j coordinator.Job) result.Outcome { return p.runCtx(p.Context(), j) }
 
-func (p *project) runCtx(ctx context.Context, j coordinator.Job) coordinator.Outcome {
+func (p *project) runCtx(ctx context.Context, j coordinator.Job) result.Outcome {
 	p.Helper()
 	if j.Task == "" {
 		j.Task = "do it"
@@ -309,12 +309,12 @@ func (p *project) gapless() {
 }
 
 // want checks how an outcome ended, and that it is complete.
-func (p *project) want(out coordinator.Outcome, status coordinator.Status, parts ...string) {
+func (p *project) want(out result.Outcome, status result.Status, parts ...string) {
 	p.Helper()
 	if out.Status != status {
 		p.Errorf("status %s, want %s: %+v", out.Status, status, out)
 	}
-	if out.Reason == "" || out.StartedAt.IsZero() || (out.Failure == nil) != (status == coordinator.StatusCompleted) {
+	if out.Reason == "" || out.StartedAt.IsZero() || (out.Failure == nil) != (status == result.Completed) {
 		p.Errorf("the outcome is not complete: %+v", out)
 	}
 	if out.Failure != nil && out.Verified {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/durable/faultfs"
 	"ralph/workers/agent"
@@ -271,7 +272,7 @@ func TestASlowDiskIsTold(t *testing.T) {
 	}
 	out := c.Run(t.Context(), coordinator.Job{Task: "go"})
 	p.shut(c)
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if n := strings.Count(strings.Join(out.Warnings, "\n"), "the disk is slow: it took 2.0 s"); n != 1 {
 		t.Errorf("told %d times: %q", n, out.Warnings)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/model/modeltest"
 )
@@ -96,7 +97,7 @@ func put(path, content string) modeltest.Reply {
 	return calls(call("write", m{"path": path, "content": content}))
 }
 
-func childOf(t *testing.T, out coordinator.Outcome, id string) crew.Agent {
+func childOf(t *testing.T, out result.Outcome, id string) crew.Agent {
 	t.Helper()
 	for _, a := range out.Children {
 		if a.ID == id {
@@ -120,7 +121,7 @@ func TestChildrenWorkSideBySideAndAreMerged(t *testing.T) {
 	k.part("one", put("one.txt", "1\n"), text("one is written"))
 	k.part("two", calls(call("read", m{"path": "one.txt"}), call("read", m{"path": "new.txt"})), put("two.txt", "2\n"), text("two is written"))
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	for name, want := range map[string]string{"one.txt": "1\n", "two.txt": "2\n", "kept.txt": "the user is not done here\n", "new.txt": "nor with this\n"} {
 		if got := p.read(name); got != want {
 			t.Errorf("%s holds %q, want %q", name, got, want)
@@ -184,7 +185,7 @@ func TestAConflictIsResolvedByAnother(t *testing.T) {
 		k.part("resolve_"+who, calls(call("read", m{"path": "a.txt"})), put("a.txt", "one\nLEFT and RIGHT\nthree\n"), text("resolved"))
 	}
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if got := p.read("a.txt"); got != "one\nLEFT and RIGHT\nthree\n" || len(out.Children) != 3 {
 		t.Errorf("a.txt is %q after %d agents", got, len(out.Children))
 	}
@@ -202,7 +203,7 @@ func TestAChildThatFailsItsCheckIsAskedAgain(t *testing.T) {
 	k.part("ralph", spawn(m{"name": "liar", "task": "write it", "check": "grep -q good it.txt", "files": []string{"it.*"}}), text("I wait."), text("all done"))
 	k.part("liar", put("it.txt", "bad\n"), text("done, honestly"), put("it.txt", "good\n"), text("now really"))
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if got := p.read("it.txt"); got != "good\n" {
 		t.Errorf("it.txt is %q", got)
 	}
@@ -252,7 +253,7 @@ func TestAStoppedChildGoesOn(t *testing.T) {
 	}
 	c.Stop(&interrupts.Stop{Text: "/stop"})
 	out := <-ended
-	if out.Status != coordinator.StatusInterrupted {
+	if out.Status != result.Interrupted {
 		t.Fatalf("%+v", out)
 	}
 	if a := childOf(t, out, "slow"); a.State != crew.Interrupted {
@@ -276,7 +277,7 @@ func TestAStoppedChildGoesOn(t *testing.T) {
 	}
 	k.part("slow", put("rest.txt", "rest\n"), text("now all is there"))
 	out = c.Run(ctx, coordinator.Job{Go: true, Agent: "slow", Task: "be quick", Chat: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if out.Answer != "now all is there" || p.read("half.txt") != "half\n" || p.read("rest.txt") != "rest\n" {
 		t.Errorf("%q, half %q, rest %q", out.Answer, p.read("half.txt"), p.read("rest.txt"))
 	}
@@ -311,7 +312,7 @@ func TestWithoutGitOnePathHasOneWriter(t *testing.T) {
 		return text("two is done")
 	}
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if got := p.read("same.txt"); got != "one\n" {
 		t.Errorf("same.txt is %q", got)
 	}
@@ -348,7 +349,7 @@ func TestTheHumanSpeaksToAChild(t *testing.T) {
 	m := c.Say(interrupts.Message{Class: interrupts.ClassSteer, Text: "use tabs", From: "chat", To: "worker"})
 	close(release)
 	out := <-ended
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if heard := k.heard("worker"); !strings.Contains(heard, "user: use tabs") {
 		t.Errorf("it was told\n%s", heard)
 	}
@@ -370,7 +371,7 @@ func TestChildrenShareABudget(t *testing.T) {
 		k.always[who] = func(modeltest.Request) modeltest.Reply { return put(fmt.Sprint("f", len(k.asked[who])), who) }
 	}
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusLimit)
+	p.want(out, result.Limit)
 	if out.Turns > 8 {
 		t.Errorf("%d turns", out.Turns)
 	}
@@ -390,7 +391,7 @@ func TestTooManyAndTooDeep(t *testing.T) {
 	k.part("top", spawn(m{"name": "deep", "task": "write deep"}), text("waiting"), text("top is done"))
 	k.part("deep", put("deep.txt", "x\n"), text("deep is done"))
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if heard := k.heard("ralph"); !strings.Contains(heard, "--max-children-per-agent") {
 		t.Errorf("the coordinator was told\n%s", heard)
 	}
@@ -412,7 +413,7 @@ func TestUndoTakesBackWhatWasMerged(t *testing.T) {
 	k.part("one", put("one.txt", "1\n"), text("one is written"))
 	c := p.open()
 	defer p.shut(c)
-	p.want(c.Run(p.Context(), coordinator.Job{Task: "do it", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(p.Context(), coordinator.Job{Task: "do it", Chat: true}), result.Completed)
 	if p.git("rev-parse", "HEAD") == before {
 		t.Error("nothing was committed")
 	}
@@ -470,7 +471,7 @@ func TestAnUrgentMessageHoldsTheChildren(t *testing.T) {
 	}
 	close(answered)
 	close(held)
-	p.want(<-ended, coordinator.StatusCompleted)
+	p.want(<-ended, result.Completed)
 }
 
 func TestWhatTheCoordinatorWeakensItselfIsSaid(t *testing.T) {

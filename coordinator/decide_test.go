@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 // TestModelDecides follows a decision that the model records: to the decision history,
@@ -21,7 +22,7 @@ func TestModelDecides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), result.Completed)
 	for _, about := range []string{"", "Queue"} {
 		why, err := c.Why(about)
 		if err != nil || !strings.Contains(why, "keep the queue in a file\nit outlives a crash\n  instead of: in memory\n  instead of: a database") {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 )
 
@@ -33,7 +34,7 @@ func TestEditsReachTheModel(t *testing.T) {
 		p.write("RALPH_TASKS.md", "# Tasks\n\n- [ ] **T-2** two, and better\n  - status: pending\n- [ ] **T-9** mine\n")
 	}
 	out := p.run(coordinator.Job{Chat: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	note := p.last(3)
 	for _, want := range []string{"deleted: T-1 one. Do not work on it", "reopened: T-2", "new: T-9 mine", "not from the user"} {
 		if note.Role != "user" || !strings.Contains(note.Content, want) {
@@ -62,7 +63,7 @@ func TestEditsBetweenTurns(t *testing.T) {
 	p := newProject(t, calls(call("goal", m{"action": "set", "text": "ship it"})), text("set"), text("seen"))
 	p.session = "new"
 	c := p.open()
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "first", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "first", Chat: true}), result.Completed)
 	text := p.read("RALPH_GOALS.md")
 	if err := os.WriteFile(p.path("RALPH_GOALS.md"), []byte(strings.Replace(text, "[ ]", "[x]", 1)), 0o644); err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func TestEditsBetweenTurns(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Logf("picked up after %v", time.Since(began).Round(time.Millisecond))
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "second", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "second", Chat: true}), result.Completed)
 	p.shut(c)
 	if got := p.last(3).Content; !strings.HasPrefix(got, "second") || !strings.Contains(got, "RALPH_GOALS.md was edited") {
 		t.Errorf("the model reads %q", got)
@@ -92,10 +93,10 @@ func TestTasksOfAChatThatEnds(t *testing.T) {
 	p := newProject(t, calls(call("task", m{"title": "one", "status": "in_progress"}), call("task", m{"title": "two", "status": "in_progress"})), text("more tomorrow"), text("still at it"))
 	p.session = "new"
 	c := p.open()
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "first", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "first", Chat: true}), result.Completed)
 	p.wantFile("RALPH_TASKS.md", "**T-1** one\n  - status: in_progress")
 	p.write("RALPH_TASKS.md", strings.Replace(p.read("RALPH_TASKS.md"), "- [ ] **T-2** two\n  - status: in_progress", "- [x] **T-2** two\n  - status: done", 1))
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "second", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "second", Chat: true}), result.Completed)
 	p.wantFile("RALPH_TASKS.md", "**T-1** one\n  - status: in_progress")
 	p.shut(c)
 	p.wantFile("RALPH_TASKS.md", "**T-1** one\n  - status: interrupted", "- [x] **T-2** two\n  - status: done")

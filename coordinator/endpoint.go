@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"ralph/coordinator/result"
 	"ralph/memory/config"
 	"ralph/workers/agent"
 	"ralph/workers/model"
@@ -40,7 +41,7 @@ func (c *Coordinator) openModel(ctx context.Context) error {
 	case c.cfg.Replay != "":
 		replay, err := model.OpenReplay(c.opt.FS, c.cfg.Replay)
 		if err != nil {
-			return &Error{Op: "open cassette", Path: c.cfg.Replay, Err: named(err, c.cfg.Replay), Status: StatusUsage, Hint: "record one with --record FILE"}
+			return &result.Error{Op: "open cassette", Path: c.cfg.Replay, Err: named(err, c.cfg.Replay), Status: result.Usage, Hint: "record one with --record FILE"}
 		}
 		replay.SetRoot(c.opt.Root, c.redactor.String)
 		c.cassette.replay = replay
@@ -55,7 +56,7 @@ func (c *Coordinator) openModel(ctx context.Context) error {
 	if c.cfg.Record != "" {
 		recorder, err := model.OpenRecorder(c.opt.FS, c.cfg.Record, c.redactor.String)
 		if err != nil {
-			return errors.Join(&Error{Op: "open cassette", Path: c.cfg.Record, Err: named(err, c.cfg.Record), Status: StatusUsage, Hint: "name a file that does not exist yet, in a directory that you can write"}, c.cassette.close())
+			return errors.Join(&result.Error{Op: "open cassette", Path: c.cfg.Record, Err: named(err, c.cfg.Record), Status: result.Usage, Hint: "name a file that does not exist yet, in a directory that you can write"}, c.cassette.close())
 		}
 		recorder.SetRoot(c.opt.Root)
 		c.cassette.recorder = recorder

@@ -17,6 +17,7 @@ import (
 	"ralph/coordinator/policy"
 	"ralph/coordinator/policy/tamper"
 	"ralph/coordinator/prompt/work"
+	"ralph/coordinator/result"
 	"ralph/memory/session/iteration"
 	"ralph/workers/agent"
 	"ralph/workers/external"
@@ -73,7 +74,7 @@ func (s *errands) noteProof(task string, checks []loop.CheckRun) {
 
 // result is the check that says most of a run: the newest that failed, else the newest;
 // nil for none.
-func (s *errands) result() *CheckResult {
+func (s *errands) result() *result.Check {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.proofs) == 0 {
@@ -86,7 +87,7 @@ func (s *errands) result() *CheckResult {
 			break
 		}
 	}
-	return &CheckResult{Command: run.Command, ExitCode: run.ExitCode, Source: run.Source, BaselineExitCode: run.Baseline, Tree: run.Where, LeftOut: run.LeftOut}
+	return &result.Check{Command: run.Command, ExitCode: run.ExitCode, Source: run.Source, BaselineExitCode: run.Baseline, Tree: run.Where, LeftOut: run.LeftOut}
 }
 
 func newErrands() *errands { return &errands{open: map[string]*errand{}, last: map[string]string{}} }

@@ -3,13 +3,12 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
 	"ralph/coordinator/policy"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory"
 	"ralph/memory/config"
@@ -28,35 +27,15 @@ var errNoModel = errors.New("no model was chosen")
 // ErrBusy refuses what cannot be done while work is under way.
 var ErrBusy = errors.New("work is under way")
 
-// Error is an error of the coordinator with a way out.
-type Error struct {
-	Op     string // what was tried: "open state"
-	Path   string // on what, may be empty
-	Err    error
-	Hint   string
-	Status Status
-}
-
-// Error reads `op "path": cause`.
-func (e *Error) Error() string {
-	if e.Path == "" {
-		return fmt.Sprintf("%s: %v", e.Op, e.Err)
-	}
-	return fmt.Sprintf("%s %q: %v", e.Op, e.Path, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
 // Fail says what an error means for a run: how it ended and what to tell. It
 // knows every error that Open, Run and their callees return; any other one is
 // an internal failure.
-func Fail(err error) (Status, *Failure) {
+func Fail(err error) (result.Status, *result.Failure) {
 	if stop, ok := interrupts.AsStop(err); ok {
-		return StatusInterrupted, &Failure{Kind: "interrupted", Message: stop.Error(), Hint: hintInterrupted}
+		return result.Interrupted, &result.Failure{Kind: "interrupted", Message: stop.Error(), Hint: hintInterrupted}
 	}
 	var (
-		own      *Error
+		own      *result.Error
 		mod      *model.Error
 		mismatch *model.MismatchError
 		limit    *agent.LimitError
@@ -67,10 +46,10 @@ func Fail(err error) (Status, *Failure) {
 	case errors.Is(err, errTimeout):
 		return failTimeout()
 	case errors.As(err, &own):
-		f := &Failure{Kind: string(own.Status), Message: own.Error(), Hint: own.Hint}
+		f := &result.Failure{Kind: string(own.Status), Message: own.Error(), Hint: own.Hint}
 		return own.Status, f
 	case errors.As(err, &mismatch):
-		return StatusFailed, &Failure{Kind: kindReplay, Message: err.Error(), Hint: hintReplay}
+		return result.Failed, &result.Failure{Kind: kindReplay, Message: err.Error(), Hint: hintReplay}
 	case errors.As(err, &mod):
 		return failModel(mod, err)
 	case errors.As(err, &limit):
@@ -79,33 +58,33 @@ func Fail(err error) (Status, *Failure) {
 		// Below the model's own errors: a connection that timed out matches too.
 		return failTimeout()
 	case errors.Is(err, context.Canceled):
-		return StatusInterrupted, &Failure{Kind: "interrupted", Message: "interrupted", Hint: hintInterrupted}
+		return result.Interrupted, &result.Failure{Kind: "interrupted", Message: "interrupted", Hint: hintInterrupted}
 	case errors.As(err, &rule):
-		return StatusUsage, &Failure{Kind: "rule", Message: err.Error(), Hint: hintRule}
+		return result.Usage, &result.Failure{Kind: "rule", Message: err.Error(), Hint: hintRule}
 	case errors.Is(err, memory.ErrLocked):
-		return StatusLocked, &Failure{Kind: "locked", Message: err.Error(), Hint: "ralph status shows what it does; ralph \"task\" has it do a task", Retryable: true}
+		return result.Locked, &result.Failure{Kind: "locked", Message: err.Error(), Hint: "ralph status shows what it does; ralph \"task\" has it do a task", Retryable: true}
 	case errors.As(err, &disk) && disk.Hint != "":
-		return StatusFailed, &Failure{Kind: "io", Message: disk.Error(), Hint: disk.Hint}
+		return result.Failed, &result.Failure{Kind: "io", Message: disk.Error(), Hint: disk.Hint}
 	case errors.Is(err, config.ErrConfig):
-		return StatusConfigError, &Failure{Kind: "config", Message: err.Error(), Hint: "`ralph config` shows every setting and where it comes from"}
+		return result.ConfigError, &result.Failure{Kind: "config", Message: err.Error(), Hint: "`ralph config` shows every setting and where it comes from"}
 	case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrAmbiguous):
-		return StatusUsage, &Failure{Kind: "session", Message: err.Error(), Hint: "ralph chat begins a session, and says which one can go on"}
+		return result.Usage, &result.Failure{Kind: "session", Message: err.Error(), Hint: "ralph chat begins a session, and says which one can go on"}
 	case errors.Is(err, permission.ErrNobody):
-		return StatusNeedsInput, &Failure{Kind: "needs_input", Message: err.Error(), Hint: hintAnswer}
+		return result.NeedsInput, &result.Failure{Kind: "needs_input", Message: err.Error(), Hint: hintAnswer}
 	case errors.Is(err, permission.ErrOnAskFail):
-		return StatusDenied, &Failure{Kind: "denied", Message: err.Error(), Hint: hintPermission}
+		return result.Denied, &result.Failure{Kind: "denied", Message: err.Error(), Hint: hintPermission}
 	case errors.Is(err, ErrNothingToRedo):
-		return StatusFailed, &Failure{Kind: "nothing_to_redo", Message: err.Error(), Hint: "what undo took back can be redone until other work changes files"}
+		return result.Failed, &result.Failure{Kind: "nothing_to_redo", Message: err.Error(), Hint: "what undo took back can be redone until other work changes files"}
 	case errors.Is(err, ErrNothingToUndo):
-		return StatusFailed, &Failure{Kind: "nothing_to_undo", Message: err.Error(), Hint: "only turns that changed files can be undone"}
+		return result.Failed, &result.Failure{Kind: "nothing_to_undo", Message: err.Error(), Hint: "only turns that changed files can be undone"}
 	case errors.Is(err, loop.ErrUnsaved):
-		return StatusFailed, &Failure{Kind: kindUnsaved, Message: err.Error(), Hint: hintUnsaved}
+		return result.Failed, &result.Failure{Kind: kindUnsaved, Message: err.Error(), Hint: hintUnsaved}
 	case errors.Is(err, agent.ErrRepeats):
-		return StatusFailed, &Failure{Kind: "repeats", Message: err.Error(), Hint: "say in the task what was tried, or use another model"}
+		return result.Failed, &result.Failure{Kind: "repeats", Message: err.Error(), Hint: "say in the task what was tried, or use another model"}
 	case errors.Is(err, agent.ErrCut):
-		return StatusLimit, &Failure{Kind: "output_limit", Message: err.Error(), Hint: "raise --max-output-tokens or ask for less at once"}
+		return result.Limit, &result.Failure{Kind: "output_limit", Message: err.Error(), Hint: "raise --max-output-tokens or ask for less at once"}
 	}
-	return StatusFailed, &Failure{Kind: "internal", Message: err.Error()}
+	return result.Failed, &result.Failure{Kind: "internal", Message: err.Error()}
 }
 
 // kindReplay is the kind of a run that differs from its recording.
@@ -121,24 +100,24 @@ const hintInterrupted = "what was done until then is kept; run it again to go on
 
 const hintRule = `a rule is an expression over tool, command, argv, path, network and acts, such as 'tool == "shell" && argv[0] == "curl"'`
 
-func failTimeout() (Status, *Failure) {
-	return StatusTimeout, &Failure{Kind: "timeout", Message: errTimeout.Error(), Hint: "raise --timeout, or make the task smaller; what was done until then is kept"}
+func failTimeout() (result.Status, *result.Failure) {
+	return result.Timeout, &result.Failure{Kind: "timeout", Message: errTimeout.Error(), Hint: "raise --timeout, or make the task smaller; what was done until then is kept"}
 }
 
-func failLimit(e *agent.LimitError) (Status, *Failure) {
+func failLimit(e *agent.LimitError) (result.Status, *result.Failure) {
 	if e.Unknown {
-		return StatusConfigError, &Failure{Kind: "price_unknown", Message: e.Error(), Hint: "set `prices:` for the model in the user's config, or leave out " + e.Flag}
+		return result.ConfigError, &result.Failure{Kind: "price_unknown", Message: e.Error(), Hint: "set `prices:` for the model in the user's config, or leave out " + e.Flag}
 	}
-	return StatusLimit, &Failure{Kind: "limit", Message: e.Error(), Hint: "raise " + e.Flag + " and run it again"}
+	return result.Limit, &result.Failure{Kind: "limit", Message: e.Error(), Hint: "raise " + e.Flag + " and run it again"}
 }
 
-func failModel(e *model.Error, whole error) (Status, *Failure) {
-	f := &Failure{Kind: string(e.Kind), Message: strings.ReplaceAll(whole.Error(), "\n", "; "), Hint: e.Hint, Retryable: e.Retryable, HTTPStatus: e.HTTPStatus, RetryAfter: e.RetryAfter}
+func failModel(e *model.Error, whole error) (result.Status, *result.Failure) {
+	f := &result.Failure{Kind: string(e.Kind), Message: strings.ReplaceAll(whole.Error(), "\n", "; "), Hint: e.Hint, Retryable: e.Retryable, HTTPStatus: e.HTTPStatus, RetryAfter: e.RetryAfter}
 	switch e.Kind {
 	case model.KindAuth, model.KindNoModel, model.KindModelNotFound:
-		return StatusConfigError, f
+		return result.ConfigError, f
 	case model.KindRateLimit:
-		return StatusRetryLater, f
+		return result.RetryLater, f
 	}
-	return StatusProviderError, f
+	return result.ProviderError, f
 }

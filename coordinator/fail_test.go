@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory"
 	"ralph/memory/config"
@@ -33,28 +34,28 @@ func TestFail(t *testing.T) {
 	}
 	cases := []struct {
 		err  error
-		want coordinator.Status
+		want result.Status
 		kind string
 	}{
-		{&interrupts.Stop{Signal: syscall.SIGINT}, coordinator.StatusInterrupted, "interrupted"},
-		{errors.Join(&model.Error{Kind: model.KindUnreachable}, &interrupts.Stop{}), coordinator.StatusInterrupted, "interrupted"},
-		{fmt.Errorf("complete: %w", context.Canceled), coordinator.StatusInterrupted, "interrupted"},
-		{fmt.Errorf("complete: %w", context.DeadlineExceeded), coordinator.StatusTimeout, "timeout"},
-		{&model.Error{Kind: model.KindUnreachable, Err: slow}, coordinator.StatusProviderError, "unreachable"},
-		{&model.Error{Kind: model.KindAuth}, coordinator.StatusConfigError, "auth"},
-		{&model.Error{Kind: model.KindModelNotFound}, coordinator.StatusConfigError, "model_not_found"},
-		{&model.Error{Kind: model.KindRateLimit}, coordinator.StatusRetryLater, "rate_limit"},
-		{errors.Join(&model.Error{Kind: model.KindContextLength}, agent.ErrNoCompaction), coordinator.StatusProviderError, "context_length"},
-		{&model.MismatchError{}, coordinator.StatusFailed, "replay_mismatch"},
-		{&agent.LimitError{What: "turns"}, coordinator.StatusLimit, "limit"},
-		{&agent.LimitError{What: "cost", Unknown: true}, coordinator.StatusConfigError, "price_unknown"},
-		{agent.ErrCut, coordinator.StatusLimit, "output_limit"},
-		{agent.ErrRepeats, coordinator.StatusFailed, "repeats"},
-		{fmt.Errorf("open: %w", memory.ErrLocked), coordinator.StatusLocked, "locked"},
-		{fmt.Errorf("load: %w", config.ErrConfig), coordinator.StatusConfigError, "config"},
-		{coordinator.ErrNothingToUndo, coordinator.StatusFailed, "nothing_to_undo"},
-		{&coordinator.Error{Op: "open", Path: "x", Err: errors.New("y"), Status: coordinator.StatusUsage}, coordinator.StatusUsage, "usage"},
-		{errors.New("odd"), coordinator.StatusFailed, "internal"},
+		{&interrupts.Stop{Signal: syscall.SIGINT}, result.Interrupted, "interrupted"},
+		{errors.Join(&model.Error{Kind: model.KindUnreachable}, &interrupts.Stop{}), result.Interrupted, "interrupted"},
+		{fmt.Errorf("complete: %w", context.Canceled), result.Interrupted, "interrupted"},
+		{fmt.Errorf("complete: %w", context.DeadlineExceeded), result.Timeout, "timeout"},
+		{&model.Error{Kind: model.KindUnreachable, Err: slow}, result.ProviderError, "unreachable"},
+		{&model.Error{Kind: model.KindAuth}, result.ConfigError, "auth"},
+		{&model.Error{Kind: model.KindModelNotFound}, result.ConfigError, "model_not_found"},
+		{&model.Error{Kind: model.KindRateLimit}, result.RetryLater, "rate_limit"},
+		{errors.Join(&model.Error{Kind: model.KindContextLength}, agent.ErrNoCompaction), result.ProviderError, "context_length"},
+		{&model.MismatchError{}, result.Failed, "replay_mismatch"},
+		{&agent.LimitError{What: "turns"}, result.Limit, "limit"},
+		{&agent.LimitError{What: "cost", Unknown: true}, result.ConfigError, "price_unknown"},
+		{agent.ErrCut, result.Limit, "output_limit"},
+		{agent.ErrRepeats, result.Failed, "repeats"},
+		{fmt.Errorf("open: %w", memory.ErrLocked), result.Locked, "locked"},
+		{fmt.Errorf("load: %w", config.ErrConfig), result.ConfigError, "config"},
+		{coordinator.ErrNothingToUndo, result.Failed, "nothing_to_undo"},
+		{&result.Error{Op: "open", Path: "x", Err: errors.New("y"), Status: result.Usage}, result.Usage, "usage"},
+		{errors.New("odd"), result.Failed, "internal"},
 	}
 	for _, c := range cases {
 		status, failure := coordinator.Fail(c.err)
@@ -67,20 +68,20 @@ func TestFail(t *testing.T) {
 func TestRulesThatDoNotCompile(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
-	open := func() (coordinator.Status, *coordinator.Failure) {
+	open := func() (result.Status, *result.Failure) {
 		_, err := coordinator.Open(t.Context(), p.options())
 		return coordinator.Fail(err)
 	}
 	p.flags["deny"] = []string{"nonsense =="}
-	if status, failure := open(); status != coordinator.StatusUsage || failure.Hint == "" {
+	if status, failure := open(); status != result.Usage || failure.Hint == "" {
 		t.Errorf("a bad flag: %s %+v", status, failure)
 	}
 	p.userConfig = "allow:\n  - 'tool == \"shell\"'\n"
-	if status, _ := open(); status != coordinator.StatusUsage {
+	if status, _ := open(); status != result.Usage {
 		t.Errorf("a bad flag beside a good setting: %s", status)
 	}
 	p.flags, p.userConfig = map[string][]string{}, "deny:\n  - 'nonsense =='\n"
-	if status, failure := open(); status != coordinator.StatusConfigError || failure.Hint == "" {
+	if status, failure := open(); status != result.ConfigError || failure.Hint == "" {
 		t.Errorf("a bad setting: %s %+v", status, failure)
 	}
 }
@@ -101,7 +102,7 @@ func TestOpenAndConnectWithoutAModel(t *testing.T) {
 	o.Root = p.path("missing")
 	o.NoModel = true
 	_, err := coordinator.Open(t.Context(), o)
-	if status, failure := coordinator.Fail(err); status != coordinator.StatusUsage || failure.Hint == "" {
+	if status, failure := coordinator.Fail(err); status != result.Usage || failure.Hint == "" {
 		t.Errorf("a missing root: %s, %v", status, err)
 	}
 	client, err := coordinator.Connect(t.Context(), newProject(t).options().Config, o.Getenv)

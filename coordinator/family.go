@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 )
 
@@ -63,7 +64,7 @@ func (p *piece) resumeAgent(ctx context.Context) error {
 	c.crew.Begin(ctx)
 	if err := c.crew.Resume(id, p.job.Task); err != nil {
 		hint := "/agents shows who there is"
-		return &Error{Op: "resume", Path: id, Err: err, Status: StatusUsage, Hint: hint}
+		return &result.Error{Op: "resume", Path: id, Err: err, Status: result.Usage, Hint: hint}
 	}
 	if err := c.crew.Rest(ctx); err != nil {
 		return err
@@ -73,10 +74,10 @@ func (p *piece) resumeAgent(ctx context.Context) error {
 	if a.Landing != crew.Unmerged {
 		p.out.Reason += ", " + string(a.Landing)
 	}
-	p.out.Status = StatusCompleted
+	p.out.Status = result.Completed
 	if a.State != crew.Done || a.Landing == crew.Conflict || a.Landing == crew.Held {
-		p.out.Status = StatusFailed
-		p.out.Failure = &Failure{Kind: "agent", Message: strings.TrimSpace(p.out.Reason + ". " + a.Problem), Hint: "/agents " + id + " shows it"}
+		p.out.Status = result.Failed
+		p.out.Failure = &result.Failure{Kind: "agent", Message: strings.TrimSpace(p.out.Reason + ". " + a.Problem), Hint: "/agents " + id + " shows it"}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
@@ -34,7 +35,7 @@ func (k *cast) asks(who string, n int) {
 }
 
 // within runs a job that must end by itself.
-func (p *project) within(c *coordinator.Coordinator, j coordinator.Job) coordinator.Outcome {
+func (p *project) within(c *coordinator.Coordinator, j coordinator.Job) result.Outcome {
 	p.Helper()
 	return p.ends("the work", started(c, p.Context(), j))
 }
@@ -64,7 +65,7 @@ func TestAChildDecidesAboutItsOwnOnly(t *testing.T) {
 	c := p.open()
 	defer p.shut(c)
 	out := p.within(c, coordinator.Job{Task: "do it", Chat: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if a := childOf(t, out, "good"); a.State != crew.Done || a.Landing != crew.Merged {
 		t.Errorf("%+v", a)
 	}
@@ -84,7 +85,7 @@ func TestAnAgentCannotNeedWhoWaitsForIt(t *testing.T) {
 	k.part("next", text("done"))
 	c := p.open()
 	defer p.shut(c)
-	p.want(p.within(c, coordinator.Job{Task: "do it", Chat: true}), coordinator.StatusCompleted)
+	p.want(p.within(c, coordinator.Job{Task: "do it", Chat: true}), result.Completed)
 	heard := k.heard("top")
 	for _, circle := range []string{"deep → top → deep", "deep → next → top → deep"} {
 		if !strings.Contains(heard, circle) {
@@ -192,7 +193,7 @@ func TestAnAgentGoesOnWithoutThoseItNeeded(t *testing.T) {
 	defer p.shut(c)
 	k.part("two", text("two is done"))
 	out := p.within(c, coordinator.Job{Go: true, Agent: "two", Chat: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("one.txt") != "1\n" || p.read("two.txt") != "2\n" {
 		t.Errorf("one %q, two %q", p.read("one.txt"), p.read("two.txt"))
 	}
@@ -225,7 +226,7 @@ func TestAnUrgentMessageNeverHoldsAChildForEver(t *testing.T) {
 	k.asks("worker", 2)
 	say(c, interrupts.ClassUrgent, "how is it?")
 	close(gate)
-	p.want(p.ends("the work", ended), coordinator.StatusCompleted)
+	p.want(p.ends("the work", ended), result.Completed)
 	// What is for another session is handled by nobody here either.
 	c.Say(interrupts.Message{Class: interrupts.ClassUrgent, Text: "hello", From: "r-1", Session: "session-999-x"})
 }
@@ -260,7 +261,7 @@ func TestWhatAChildDidNotHearIsGivenBack(t *testing.T) {
 	steer := to("worker", interrupts.ClassSteer, "and then a novel")
 	close(gate)
 	out := p.ends("the work", ended)
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	p.until("given back", inbox(lost.ID(), string(interrupts.Returned)))
 	if heard := k.heard("worker"); !strings.Contains(heard, "a poem") || !strings.Contains(heard, "a novel") || strings.Index(heard, "a novel") > strings.Index(heard, "a poem") {
 		t.Errorf("it was told\n%s", heard)
@@ -286,7 +287,7 @@ func TestWhoAsksHowOthersStandMakesRoom(t *testing.T) {
 	k.part("deep", put("deep.txt", "x\n"), text("deep is done"))
 	c := p.open()
 	defer p.shut(c)
-	p.want(p.within(c, coordinator.Job{Task: "do it", Chat: true}), coordinator.StatusCompleted)
+	p.want(p.within(c, coordinator.Job{Task: "do it", Chat: true}), result.Completed)
 	if heard := k.heard("top"); !strings.Contains(heard, "says: deep is done") {
 		t.Errorf("it was told\n%s", heard)
 	}
@@ -301,7 +302,7 @@ func TestAGuestHasChildren(t *testing.T) {
 	defer p.shut(c)
 	select {
 	case h := <-p.hand("do it"):
-		if h.err != nil || h.outcome.Status != coordinator.StatusCompleted || len(h.outcome.Children) != 1 || h.outcome.Answer != "all done" {
+		if h.err != nil || h.outcome.Status != result.Completed || len(h.outcome.Children) != 1 || h.outcome.Answer != "all done" {
 			t.Fatalf("%+v", h)
 		}
 	case <-time.After(30 * time.Second):
@@ -401,5 +402,5 @@ func TestAPauseHoldsTheChildren(t *testing.T) {
 	if err := c.Proceed(); err != nil {
 		t.Fatal(err)
 	}
-	p.want(p.ends("the work", ended), coordinator.StatusCompleted)
+	p.want(p.ends("the work", ended), result.Completed)
 }

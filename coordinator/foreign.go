@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/external"
@@ -52,7 +53,7 @@ func (c *Coordinator) installed(s loop.Settings) error {
 		}
 		a, err := c.adapter(who)
 		if err != nil {
-			return &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph doctor --agents lists those that are there; `agents:` in the user's config adds others"}
+			return &result.Error{Op: "run", Err: err, Status: result.ConfigError, Hint: "ralph doctor --agents lists those that are there; `agents:` in the user's config adds others"}
 		}
 		if err := c.unheld(a.Name); err != nil {
 			return err
@@ -63,7 +64,7 @@ func (c *Coordinator) installed(s loop.Settings) error {
 		case who == s.Agent && s.Fallback != "" && s.Fallback != who:
 			c.warn(fmt.Sprintf("%v; agent %s is there for it (hint: %s)", err, s.Fallback, hint))
 		default:
-			return &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: hint}
+			return &result.Error{Op: "run", Err: err, Status: result.ConfigError, Hint: hint}
 		}
 	}
 	return nil
@@ -146,7 +147,7 @@ func (c *Coordinator) unheld(name string) error {
 	if held.Complete || c.cfg.Sandbox == string(policy.SandboxOff) {
 		return nil
 	}
-	return &Error{Op: "run agent", Path: name, Err: fmt.Errorf("it cannot be confined here: %s", held), Status: StatusDenied,
+	return &result.Error{Op: "run agent", Path: name, Err: fmt.Errorf("it cannot be confined here: %s", held), Status: result.Denied,
 		Hint: "--sandbox off runs it without: the flag is your consent"}
 }
 
@@ -174,7 +175,7 @@ func foreignEnd(end agent.End, res external.Result, took time.Duration) agent.En
 	}
 	end.Calls, end.Failed, end.Denied = res.ToolCalls, res.ToolErrors, len(res.Denied)
 	if end.Err = res.Err; res.Err != nil && res.Hint != "" {
-		end.Err = &Error{Op: "work", Err: res.Err, Hint: res.Hint, Status: StatusConfigError}
+		end.Err = &result.Error{Op: "work", Err: res.Err, Hint: res.Hint, Status: result.ConfigError}
 	}
 	return end
 }

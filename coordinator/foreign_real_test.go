@@ -12,6 +12,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 )
 
 // geminiBin is where npm has put the real program; without it the test is
@@ -99,7 +100,7 @@ func TestRealGeminiWorksOnATask(t *testing.T) {
 	}
 	out := c.Run(t.Context(), coordinator.Job{Task: "run", Loop: &loop.Settings{Agent: "gemini", Retries: -1}})
 	p.shut(c)
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("one.txt") != "good\n" || !out.Verified || out.Tasks.Done != 1 || len(out.Commits) != 1 {
 		t.Errorf("one.txt is %q; verified %v, %+v, commits %v; %v", p.read("one.txt"), out.Verified, out.Tasks, out.Commits, out.Warnings)
 	}

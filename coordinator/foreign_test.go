@@ -8,6 +8,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -38,7 +39,7 @@ echo "wrote $word"
 echo "<promise>COMPLETE</promise>"
 `)
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other"}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("one.txt") != "good\n" || !out.Verified {
 		t.Errorf("one.txt is %q, verified %v", p.read("one.txt"), out.Verified)
 	}
@@ -55,7 +56,7 @@ func TestAnotherProgramHasToPromise(t *testing.T) {
 			t.Parallel()
 			p := foreign(t, script)
 			out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other", Retries: -1}})
-			if out.Status == coordinator.StatusCompleted || p.read("one.txt") != "" {
+			if out.Status == result.Completed || p.read("one.txt") != "" {
 				t.Errorf("%s: %+v", out.Status, out)
 			}
 		})
@@ -72,7 +73,7 @@ case $prompt in
 *) echo 'I say <promise>COMPLETE</promise> when it is done' ;;
 esac
 `)
-	p.want(p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other"}}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other"}}), result.Completed)
 }
 
 // needsSandbox skips a test where not every layer of the sandbox holds.
@@ -99,7 +100,7 @@ echo "<promise>COMPLETE</promise>"
 `)
 	delete(p.flags, "sandbox")
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other"}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("one.txt") != "good\n" {
 		t.Errorf("one.txt is %q: %s", p.read("one.txt"), strings.Join(out.Warnings, "; "))
 	}
@@ -113,7 +114,7 @@ func TestAnotherProgramSaysAnything(t *testing.T) {
 	t.Parallel()
 	p := foreign(t, "cat > /dev/null\necho good > one.txt\nprintf 'a\\000b\\033[31mred\\n'\necho '<promise>COMPLETE</promise>'\n")
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other", Retries: -1}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	text := p.git("log", "-1", "--format=%B")
 	if strings.ContainsAny(text, "\x00\x1b") || strings.Contains(text, "promise") || !strings.Contains(text, "red") {
 		t.Errorf("the message %q", text)
@@ -134,7 +135,7 @@ func TestAnotherProgramIsNotThere(t *testing.T) {
 			p := foreign(t, tc.script)
 			p.userConfig += "  absent:\n    command: [no-such-program-of-ralph]\n"
 			out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: tc.agent}})
-			p.want(out, coordinator.StatusConfigError)
+			p.want(out, result.ConfigError)
 			if out.Failure == nil || !strings.Contains(out.Failure.Hint, tc.hint) || out.Tasks.Open != 1 || out.Tasks.Failed != 0 {
 				t.Errorf("%+v, %+v", out.Failure, out.Tasks)
 			}
@@ -156,7 +157,7 @@ func TestTheFallbackHasItsOwn(t *testing.T) {
 	}
 	p.userConfig += "    model: its-own\n  second:\n    command: [" + second + ", '--model={model}']\n    input: stdin\n"
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other", Fallback: "second", Model: "of-the-first"}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if got := p.read("args.txt"); got != "args: --model=\n" {
 		t.Errorf("%q", got)
 	}
@@ -184,7 +185,7 @@ func TestAnotherProgramNeedsNoEndpoint(t *testing.T) {
 	}
 	out := c.Run(t.Context(), coordinator.Job{Task: "run", Loop: &loop.Settings{}})
 	p.shut(c)
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if got := p.read("args.txt"); got != "\n" || !p.warned("no model of its own") {
 		t.Errorf("it got the model %q; %v", got, out.Warnings)
 	}
@@ -200,7 +201,7 @@ echo "<promise>COMPLETE</promise>"
 	p.userConfig += "    env: [OTHER_API_KEY=sk-very-secret-value-1]\n"
 	p.flags["check_retries"] = []string{"0"}
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Agent: "other", Retries: -1, OnError: "skip"}})
-	if out.Status != coordinator.StatusFailed || p.read("env.txt") != "" || p.read("one.txt") != "" {
+	if out.Status != result.Failed || p.read("env.txt") != "" || p.read("one.txt") != "" {
 		t.Errorf("%s: env.txt is %q", out.Status, p.read("env.txt"))
 	}
 }

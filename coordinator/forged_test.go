@@ -8,6 +8,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/exec"
 	"ralph/workers/model/modeltest"
@@ -39,7 +40,7 @@ func TestForgedCheckOfARun(t *testing.T) {
 			p := confined(t, calls(shell("mkdir -p $(dirname "+place+") && echo exit 0 > "+place+" && . "+place)), text("done"))
 			p.flags["check"], p.flags["check_retries"] = []string{". " + place}, []string{"0"}
 			out := p.run(coordinator.Job{})
-			p.want(out, coordinator.StatusFailed, "check")
+			p.want(out, result.Failed, "check")
 			if out.ToolCalls.Failed != 0 || out.Verified || out.Check.Tree != "worktree" {
 				t.Errorf("verified %v, check %+v, calls %+v", out.Verified, out.Check, out.ToolCalls)
 			}
@@ -54,8 +55,8 @@ func TestPassingCheckForgesNoOther(t *testing.T) {
 	write := func(text string) string { return "printf '" + text + "' > test.sh" }
 	p := confined(t, calls(shell(write("mkdir -p $XDG_CACHE_HOME && echo exit 0 > $XDG_CACHE_HOME/forged"))), text("done"), calls(shell(write("exit 1"))), text("done"))
 	p.flags["check"], p.flags["check_retries"] = []string{"test -f $XDG_CACHE_HOME/forged && . $XDG_CACHE_HOME/forged; . ./test.sh"}, []string{"0"}
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
-	p.want(p.run(coordinator.Job{}), coordinator.StatusFailed)
+	p.want(p.run(coordinator.Job{}), result.Completed)
+	p.want(p.run(coordinator.Job{}), result.Failed)
 }
 
 // Caches that a check found cold are filled once, by building the tests of the commit with
@@ -155,7 +156,7 @@ func TestCheckWithoutASandbox(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, text("done"))
 	p.flags["check"] = []string{"true"}
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 	if !p.warned("the sandbox is off") {
 		t.Error("nothing is said")
 	}

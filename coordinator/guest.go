@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
@@ -70,7 +71,7 @@ type visit struct {
 
 // do does the guest's task when it is its turn. The error says why it was not
 // begun.
-func (c *Coordinator) do(ctx context.Context, h handed) (out Outcome, err error) {
+func (c *Coordinator) do(ctx context.Context, h handed) (out result.Outcome, err error) {
 	defer func() {
 		if r := recover(); r != nil { // of the guest's work: the Ralph that it visits goes on
 			err = fmt.Errorf("the task broke: %v", r)
@@ -88,13 +89,13 @@ func (c *Coordinator) do(ctx context.Context, h handed) (out Outcome, err error)
 	guard := c.mail.queue.Guard(ctx, c.name)
 	defer guard.Release()
 	if err := c.take(guard.Context()); err != nil {
-		return Outcome{}, err
+		return result.Outcome{}, err
 	}
 	defer c.free()
 	c.visit.jobs = c.opt.Proc.Jobs()
 	host.start()
 	host.events.emit(agent.Event{Type: agent.EventChildStart, Agent: c.name, From: c.visit.from, Text: "a task from another terminal: " + c.visit.task})
-	p := &piece{c: c, out: Outcome{StartedAt: c.now().UTC()},
+	p := &piece{c: c, out: result.Outcome{StartedAt: c.now().UTC()},
 		job: Job{Task: h.Task, Context: h.Context, Schema: h.Schema, Files: h.Files, DryRun: h.DryRun}}
 	out = c.run(ctx, guard.Context(), p)
 	rest, cancel := context.WithTimeout(c.closing, restTime)
@@ -102,7 +103,7 @@ func (c *Coordinator) do(ctx context.Context, h handed) (out Outcome, err error)
 	for _, s := range c.endJobs(rest).Survivors {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("still running: %s (pid %d)", s.Command, s.PID))
 	}
-	ok := out.Status == StatusCompleted
+	ok := out.Status == result.Completed
 	host.mu.Lock()
 	host.totals.spend(agent.Spent{Usage: out.Usage, CostUSD: out.CostUSD})
 	host.mu.Unlock()

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts/control"
 )
 
 // handing is a task that another terminal handed over.
 type handing struct {
-	outcome coordinator.Outcome
+	outcome result.Outcome
 	err     error
 }
 
@@ -33,7 +34,7 @@ func (p *project) hand(task string) <-chan handing {
 		data, err := client.Do(context.Background(), control.Request{Op: "task", Client: "r-" + task, Job: job}, nil)
 		if h.err = err; err == nil {
 			var told struct {
-				Outcome coordinator.Outcome `json:"outcome"`
+				Outcome result.Outcome `json:"outcome"`
 			}
 			h.err = json.Unmarshal(data, &told)
 			h.outcome = told.Outcome
@@ -106,7 +107,7 @@ func TestAStopCoversTasksThatWait(t *testing.T) {
 	}
 	p.request(control.Request{Op: "stop"})
 	for _, out := range []<-chan handing{first, second} {
-		if h := p.comes(out); h.err != nil || h.outcome.Status != coordinator.StatusInterrupted {
+		if h := p.comes(out); h.err != nil || h.outcome.Status != result.Interrupted {
 			t.Errorf("%+v", h)
 		}
 	}
@@ -124,7 +125,7 @@ func TestATaskIsStoppedBeforeItsTurn(t *testing.T) {
 	second := p.hand("second")
 	p.lives(c, "the second waits", func(l coordinator.Live) bool { return len(l.Agents) == 2 })
 	p.request(control.Request{Op: "stop", To: "task-2"})
-	if h := p.comes(second); h.err != nil || h.outcome.Status != coordinator.StatusInterrupted {
+	if h := p.comes(second); h.err != nil || h.outcome.Status != result.Interrupted {
 		t.Errorf("%+v", h)
 	}
 	if l := c.Live(); !slices.Equal(agents(l), []string{"task-1 running"}) || !alive(sleeper(2)) {
@@ -142,10 +143,10 @@ func TestJobsOfATask(t *testing.T) {
 	p := chatting(t, calls(call("shell", m{"command": mine, "background": true})), text("it runs"),
 		calls(call("shell", m{"command": its, "background": true})), text("done"), calls(shell(last)))
 	c := p.open()
-	if out := c.Run(t.Context(), coordinator.Job{Task: "begin a job", Chat: true}); out.Status != coordinator.StatusCompleted {
+	if out := c.Run(t.Context(), coordinator.Job{Task: "begin a job", Chat: true}); out.Status != result.Completed {
 		t.Fatalf("%+v", out)
 	}
-	if h := p.comes(p.hand("leaves a job")); h.err != nil || h.outcome.Status != coordinator.StatusCompleted {
+	if h := p.comes(p.hand("leaves a job")); h.err != nil || h.outcome.Status != result.Completed {
 		t.Errorf("%+v", h)
 	}
 	if alive(its) || !alive(mine) {
@@ -154,7 +155,7 @@ func TestJobsOfATask(t *testing.T) {
 	out := p.hand("is stopped")
 	p.lives(c, "the task runs its command", func(coordinator.Live) bool { return alive(last) })
 	p.request(control.Request{Op: "stop", To: "task-2"})
-	if h := p.comes(out); h.err != nil || h.outcome.Status != coordinator.StatusInterrupted {
+	if h := p.comes(out); h.err != nil || h.outcome.Status != result.Interrupted {
 		t.Errorf("%+v", h)
 	}
 	if alive(last) || !alive(mine) {
@@ -192,7 +193,7 @@ func TestTasksOfARalphThatEnds(t *testing.T) {
 	second := p.hand("second")
 	p.lives(c, "the second waits", func(l coordinator.Live) bool { return len(l.Agents) == 2 })
 	p.shut(c)
-	if h := p.comes(first); h.err != nil || h.outcome.Status != coordinator.StatusInterrupted {
+	if h := p.comes(first); h.err != nil || h.outcome.Status != result.Interrupted {
 		t.Errorf("%+v", h)
 	}
 	var f *control.Fault
@@ -211,7 +212,7 @@ func TestNothingIsBegunAfterTheLast(t *testing.T) {
 	p.lives(c, "it runs its command", func(l coordinator.Live) bool { return l.Tool != "" })
 	second := p.hand("second")
 	p.lives(c, "the second waits", func(l coordinator.Live) bool { return len(l.Agents) == 2 })
-	if out := <-mine; out.Status != coordinator.StatusCompleted {
+	if out := <-mine; out.Status != result.Completed {
 		t.Errorf("%+v", out)
 	}
 	time.Sleep(20 * time.Millisecond) // it would begin now

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"ralph/coordinator/result"
+	"ralph/coordinator/sessions"
 	"ralph/memory/exchange"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
@@ -25,7 +27,7 @@ func (c *Coordinator) HandOff(_ context.Context, from, to string) (exchange.Hand
 	case c.running <- struct{}{}:
 		defer c.free()
 	default:
-		return exchange.Handed{}, &Error{Op: "hand over", Err: ErrBusy, Status: StatusLocked, Hint: "wait for its end, or stop it"}
+		return exchange.Handed{}, &result.Error{Op: "hand over", Err: ErrBusy, Status: result.Locked, Hint: "wait for its end, or stop it"}
 	}
 	c.byHand.Add(1) // Close waits for it
 	defer c.byHand.Done()
@@ -56,8 +58,8 @@ func (b *book) handOff(from, to string) (h exchange.Handed, got bool, err error)
 		got = true
 		return nil
 	}
-	s := OpenSessions(b.c.opt, b.c.warn)
-	h, err = s.handoff(cmp.Or(from, own), cmp.Or(to, own), &exchange.Live{ID: own, Folder: files, Take: take})
+	s := sessions.Open(sessions.Options{FS: b.c.opt.FS, Root: b.c.opt.Root, Config: b.c.cfg, RunID: b.c.opt.RunID, Getenv: b.c.opt.Getenv, Now: b.c.now}, b.c.warn)
+	h, err = s.HandoffLive(cmp.Or(from, own), cmp.Or(to, own), &exchange.Live{ID: own, Folder: files, Take: take})
 	return h, got, err
 }
 
@@ -68,9 +70,9 @@ func (b *book) handing() (own string, files *folder.Folder, err error) {
 	defer b.leave()
 	switch {
 	case b.session == nil || b.dry:
-		return "", nil, &Error{Op: "hand over", Err: errors.New("this conversation has no session"), Status: StatusUsage, Hint: "ralph sessions handoff FROM TO joins any two"}
+		return "", nil, &result.Error{Op: "hand over", Err: errors.New("this conversation has no session"), Status: result.Usage, Hint: "ralph sessions handoff FROM TO joins any two"}
 	case b.readOnly:
-		return "", nil, &Error{Op: "hand over", Err: errors.New("nothing can be saved in this project"), Status: StatusFailed, Hint: "ralph doctor says why"}
+		return "", nil, &result.Error{Op: "hand over", Err: errors.New("nothing can be saved in this project"), Status: result.Failed, Hint: "ralph doctor says why"}
 	}
 	b.flush()
 	if err := b.story.files.Flush(); err != nil {

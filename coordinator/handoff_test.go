@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
+	"ralph/coordinator/sessions"
 	"ralph/interrupts"
 	"ralph/memory/session"
 	"ralph/workers/agent"
@@ -30,7 +32,7 @@ func stoppedIn(p *project) *coordinator.Coordinator {
 		time.Sleep(2 * time.Millisecond)
 	}
 	c.Stop(&interrupts.Stop{Signal: syscall.SIGINT})
-	p.want(<-out, coordinator.StatusInterrupted)
+	p.want(<-out, result.Interrupted)
 	return c
 }
 
@@ -224,7 +226,7 @@ func TestAnEmptySessionIsNotOffered(t *testing.T) {
 	if m := p.meta("001"); m.Standing() != "completed, cut off" {
 		t.Errorf("%+v", m)
 	}
-	rows, err := coordinator.OpenSessions(p.options(), func(string) {}).List(t.Context(), false)
+	rows, err := sessions.Open(sessions.Options{Root: p.root, Config: p.options().Config}, func(string) {}).List(t.Context(), false)
 	if err != nil || len(rows) != 2 || !rows[0].Empty || rows[1].Empty {
 		t.Errorf("%+v, %v", rows, err)
 	}

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
 	"ralph/coordinator/desk"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -25,7 +25,7 @@ import (
 // talk is one turn of a chat, which must go well.
 func (p *project) talk(c *coordinator.Coordinator, text string) {
 	p.Helper()
-	p.want(c.Run(p.Context(), coordinator.Job{Task: text, Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(p.Context(), coordinator.Job{Task: text, Chat: true}), result.Completed)
 }
 
 func TestAUserCommand(t *testing.T) {
@@ -165,7 +165,7 @@ func TestAUserCommandWhileRalphWorks(t *testing.T) {
 		t.Errorf("%+v, %v", u, err)
 	}
 	p.write("go", "") // the work ends after it was told
-	p.want(<-out, coordinator.StatusCompleted)
+	p.want(<-out, result.Completed)
 	if told := p.last(2).Content; !strings.Contains(told, "echo gone") || !strings.Contains(told, "gone") {
 		t.Errorf("the model is told:\n%s", told)
 	}
@@ -182,7 +182,7 @@ func TestAUserCommandInConversation(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	c.Stop(&interrupts.Stop{})
-	p.want(<-out, coordinator.StatusInterrupted)
+	p.want(<-out, result.Interrupted)
 	if _, err := c.Shell(t.Context(), "echo mine > b.txt", nil); err != nil {
 		t.Error(err)
 	}
@@ -461,7 +461,7 @@ func TestMentionedFiles(t *testing.T) {
 	said := say(c, interrupts.ClassSteer, "mind @big0.txt @big1.txt @big2.txt @big3.txt @main.go")
 	p.until("it is kept", inbox(said.ID(), "queued"))
 	p.write("go", "")
-	p.want(<-out, coordinator.StatusCompleted)
+	p.want(<-out, result.Completed)
 	told = p.last(3).Content
 	if !strings.Contains(told, "big2.txt (the first 1024 lines of 64 KiB):") || !strings.Contains(told, "big3.txt (left out") || len(told) > 52<<10 {
 		t.Errorf("the model is told %d bytes:\n%s", len(told), told[:200])
@@ -479,7 +479,7 @@ func TestATaskMentionsNothing(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, text("done"))
 	p.write("main.go", "package main\n")
-	p.want(p.run(coordinator.Job{Task: "see @main.go"}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Task: "see @main.go"}), result.Completed)
 	if p.last(1).Content != "see @main.go" {
 		t.Errorf("the model is told:\n%s", p.last(1).Content)
 	}
@@ -513,7 +513,7 @@ func TestAUserCommandInTheMidstOfWork(t *testing.T) {
 				answers <- after[n]
 			}
 			o := <-out
-			p.want(o, coordinator.StatusCompleted)
+			p.want(o, result.Completed)
 			var changed []string
 			for _, f := range o.FilesChanged {
 				changed = append(changed, f.Path)

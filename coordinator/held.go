@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/session"
@@ -86,7 +87,7 @@ func stored(err error) error {
 // unsaved fails the outcome of work whose process ends now when a record of it is
 // nowhere but in memory: in no journal, or in a state file that could not be written.
 // err is why; mu is held.
-func (b *book) unsaved(out *Outcome, j Job, err error) {
+func (b *book) unsaved(out *result.Outcome, j Job, err error) {
 	lost := b.store.Held()
 	if b.held {
 		lost = append(lost, session.JournalFile)
@@ -98,9 +99,9 @@ func (b *book) unsaved(out *Outcome, j Job, err error) {
 	if err != nil {
 		text += ": " + hinted(err)
 	}
-	if out.Status != StatusCompleted {
+	if out.Status != result.Completed {
 		b.note(text)
 		return
 	}
-	out.Status, out.Reason, out.Failure = StatusFailed, "", &Failure{Kind: kindUnsaved, Message: text, Hint: hintUnsaved}
+	out.Status, out.Reason, out.Failure = result.Failed, "", &result.Failure{Kind: kindUnsaved, Message: text, Hint: hintUnsaved}
 }

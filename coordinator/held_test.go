@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
 )
@@ -36,7 +37,7 @@ func TestAHeldChange(t *testing.T) {
 	p, disk := fullAtTurn(t, 2)
 	c := p.open()
 	out := c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if out.ToolCalls.Failed != 0 {
 		t.Errorf("%+v", out.ToolCalls)
 	}
@@ -61,7 +62,7 @@ func TestAOneShotThatCannotSave(t *testing.T) {
 	p, disk := fullAtTurn(t, 2)
 	c := p.open()
 	out := c.Run(t.Context(), coordinator.Job{Task: "go"})
-	if out.Status != coordinator.StatusFailed || out.Failure == nil || out.Failure.Kind != "unsaved" ||
+	if out.Status != result.Failed || out.Failure == nil || out.Failure.Kind != "unsaved" ||
 		!strings.Contains(out.Reason, "AGENT.md") || !strings.Contains(out.Reason, "the filesystem mounted at /") || out.Answer != "done" {
 		t.Errorf("%+v %+v", out, out.Failure)
 	}
@@ -91,7 +92,7 @@ func TestARunThatCannotSave(t *testing.T) {
 		c := p.open()
 		disk.full.Store(!late)
 		out := c.Run(t.Context(), coordinator.Job{Loop: &loop.Settings{}})
-		if out.Status != coordinator.StatusFailed || out.Failure == nil || out.Failure.Kind != "unsaved" {
+		if out.Status != result.Failed || out.Failure == nil || out.Failure.Kind != "unsaved" {
 			t.Errorf("%d tasks: %s %q %+v", tasks, out.Status, out.Reason, out.Failure)
 		}
 		disk.full.Store(false)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -20,7 +21,7 @@ func TestThePermissionQuestionHidesNothing(t *testing.T) {
 	p.flags, p.method = map[string][]string{}, "session"
 	var asked []string
 	p.ask = script(&asked, "yes", "yes")
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 	if len(asked) != 2 || !strings.Contains(asked[0], `in "sub/dir"?`) || !strings.Contains(asked[1], long+"\n(end of the 42 lines)") || !strings.Contains(asked[1], "(42 lines,") {
 		t.Errorf("asked %q", asked)
 	}
@@ -57,7 +58,7 @@ func TestFilesThatAreObeyed(t *testing.T) {
 			t.Errorf("%s was written", name)
 		}
 	}
-	if len(out.Denials) != 2 || out.Status != coordinator.StatusDenied {
+	if len(out.Denials) != 2 || out.Status != result.Denied {
 		t.Errorf("%s, denials %+v", out.Status, out.Denials)
 	}
 }
@@ -69,7 +70,7 @@ func TestAForeignRepositoryIsLeftAlone(t *testing.T) {
 	p := bareProject(t, calls(write("a.txt", "x"), call("git", m{"action": "commit", "message": "x"})), text("done"))
 	p.write(".git", "gitdir: "+victim.path(".git")+"\n")
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if got := victim.git("for-each-ref") + victim.git("count-objects", "-v"); got != before {
 		t.Errorf("the other repository changed:\n%s", got)
 	}
@@ -92,7 +93,7 @@ func TestNothingKeptOrShownHoldsASecret(t *testing.T) {
 	), text("the answer is "+key+" indeed"))
 	out := p.run(coordinator.Job{Task: "find " + key})
 	shown, err := json.Marshal(struct {
-		Outcome coordinator.Outcome
+		Outcome result.Outcome
 		Events  []agent.Event
 	}{out, p.seen()})
 	if err != nil || strings.Contains(string(shown), key) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/markdown"
 	"ralph/workers/exec/supervise"
@@ -68,7 +69,7 @@ func (b *book) sweep(ctx context.Context, found memory.Recovery) {
 
 // tally counts the project's tasks, as far as they can be read; while the state
 // is written it is the count before.
-func (b *book) tally() TaskCount {
+func (b *book) tally() result.TaskCount {
 	if b.mu.TryLock() {
 		defer b.mu.Unlock()
 		if b.store != nil {
@@ -81,11 +82,11 @@ func (b *book) tally() TaskCount {
 	if n := b.counted.Load(); n != nil {
 		return *n
 	}
-	return TaskCount{}
+	return result.TaskCount{}
 }
 
-func tally(tasks []memory.Task) TaskCount {
-	var n TaskCount
+func tally(tasks []memory.Task) result.TaskCount {
+	var n result.TaskCount
 	for _, t := range tasks {
 		switch t.Status {
 		case markdown.Done:

@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 )
@@ -119,25 +120,25 @@ func (p *piece) judge(ctx context.Context, end agent.End) (again string, err err
 		}
 	}
 	if unanswered, _ := p.c.approver.Missed(); unanswered > 0 {
-		p.out.Status = StatusDenied
-		p.out.Failure = &Failure{Kind: "denied", Hint: hintPermission,
+		p.out.Status = result.Denied
+		p.out.Failure = &result.Failure{Kind: "denied", Hint: hintPermission,
 			Message: fmt.Sprintf("the model answered, but %s needed a permission and nobody was there to give it", count(unanswered, "call"))}
 		return "", nil
 	}
 	if p.out.Answer == "" && !p.out.Verified && p.out.ToolCalls.Total == 0 && !p.job.Chat {
 		// Nothing was said and nothing done: some endpoints end a filtered answer so.
-		p.out.Status = StatusFailed
-		p.out.Failure = &Failure{Kind: "no_answer", Message: "the model ended without a word", Hint: "put the task in other words, or choose another model with --model", Retryable: true}
+		p.out.Status = result.Failed
+		p.out.Failure = &result.Failure{Kind: "no_answer", Message: "the model ended without a word", Hint: "put the task in other words, or choose another model with --model", Retryable: true}
 		return "", nil
 	}
 	if err := p.c.sure(ctx, "", end.Finish); errors.Is(err, errUnsure) {
-		p.out.Status, p.out.Verified = StatusFailed, false
-		p.out.Failure = &Failure{Kind: "low_confidence", Message: err.Error(), Hint: "look at what was done; --check CMD proves it, and `ralph chat` asks you"}
+		p.out.Status, p.out.Verified = result.Failed, false
+		p.out.Failure = &result.Failure{Kind: "low_confidence", Message: err.Error(), Hint: "look at what was done; --check CMD proves it, and `ralph chat` asks you"}
 		return "", nil
 	} else if err != nil {
 		return "", err
 	}
-	p.out.Status = StatusCompleted
+	p.out.Status = result.Completed
 	p.out.Reason = "the model answered"
 	if end.Finish != nil {
 		p.out.Reason = "the model declared it done: " + end.Finish.Summary
@@ -150,13 +151,13 @@ func (p *piece) judge(ctx context.Context, end agent.End) (again string, err err
 
 // declared takes the model's word that it did not get there.
 func (p *piece) declared(f agent.Finish) {
-	p.out.Status = StatusFailed
-	fail := &Failure{Kind: "gave_up", Message: fmt.Sprintf("the model ended with %s: %s", f.Status, f.Summary), Hint: "see the answer for what is missing"}
+	p.out.Status = result.Failed
+	fail := &result.Failure{Kind: "gave_up", Message: fmt.Sprintf("the model ended with %s: %s", f.Status, f.Summary), Hint: "see the answer for what is missing"}
 	switch f.Status {
 	case agent.FinishPartial:
 		fail.Kind = "partial"
 	case agent.FinishNeedsInput:
-		p.out.Status, fail.Kind, fail.Hint = StatusNeedsInput, "needs_input", hintAnswer
+		p.out.Status, fail.Kind, fail.Hint = result.NeedsInput, "needs_input", hintAnswer
 	}
 	p.out.Failure = fail
 }
@@ -180,10 +181,10 @@ func (p *piece) judgeSchema(context.Context) (again string, err error) {
 		p.mended(kindSchema)
 		return "", nil
 	}
-	p.out.Failure = &Failure{Kind: kindSchema, Message: "the answer does not fit the schema: " + problem.Error(),
+	p.out.Failure = &result.Failure{Kind: kindSchema, Message: "the answer does not fit the schema: " + problem.Error(),
 		Hint: "the answer is in the result; make the schema looser or the task clearer"}
 	if p.unfit++; p.unfit > maxSchemaRetries {
-		p.out.Status = StatusSchemaMismatch
+		p.out.Status = result.SchemaMismatch
 		return "", nil
 	}
 	p.c.events.emit(agent.Event{Type: agent.EventWarning, Text: p.out.Failure.Message + "; the model is asked again"})
@@ -215,7 +216,7 @@ func (p *piece) judgeCheck(ctx context.Context) (again string, err error) {
 			continue
 		}
 		if ran = true; passed || !res.passed() {
-			p.out.Check = &CheckResult{Command: check.Command, ExitCode: res.ExitCode, Source: p.c.checkSource(check), BaselineExitCode: res.Baseline, Tree: res.Where, LeftOut: res.LeftOut}
+			p.out.Check = &result.Check{Command: check.Command, ExitCode: res.ExitCode, Source: p.c.checkSource(check), BaselineExitCode: res.Baseline, Tree: res.Where, LeftOut: res.LeftOut}
 		}
 		if res.failed() {
 			return p.unprovenBy(check.Command, res)
@@ -237,9 +238,9 @@ func (p *piece) unprovenBy(command string, res checked) (again string, err error
 		how = fmt.Sprintf("did not end within %v", p.c.cfg.CheckTimeout)
 	}
 	p.out.Verified = false
-	p.out.Failure = &Failure{Kind: kindCheck, Message: fmt.Sprintf("check %q %s", command, how), Hint: "run it yourself to see why; --check-retries says how often the model may try again"}
+	p.out.Failure = &result.Failure{Kind: kindCheck, Message: fmt.Sprintf("check %q %s", command, how), Hint: "run it yourself to see why; --check-retries says how often the model may try again"}
 	if p.unproven++; p.unproven > p.c.cfg.CheckRetries {
-		p.out.Status = StatusFailed
+		p.out.Status = result.Failed
 		return "", nil
 	}
 	return p.c.failedCheck(command, res)

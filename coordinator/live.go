@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/feature"
 	"ralph/workers/agent"
@@ -33,10 +33,10 @@ type Live struct {
 	Agents     []crew.Agent `json:"agents"`
 	Background []Background `json:"background"`
 	// Queue is what was said and not delivered yet, in the order of delivery.
-	Queue   []Waiting   `json:"queue"`
-	Tasks   TaskCount   `json:"tasks"`
-	Usage   agent.Usage `json:"usage"`
-	CostUSD *float64    `json:"cost_usd"`
+	Queue   []Waiting        `json:"queue"`
+	Tasks   result.TaskCount `json:"tasks"`
+	Usage   agent.Usage      `json:"usage"`
+	CostUSD *float64         `json:"cost_usd"`
 
 	// Loop is the run of a plan that goes on, or was here last; nil for none.
 	Loop *loop.View `json:"loop,omitempty"`
@@ -128,7 +128,7 @@ func (c *Coordinator) Live() Live {
 	l.Tasks = c.book.tally()
 	if l.Loop = c.planning.view(); l.Loop != nil && p != nil && p.job.Loop != nil {
 		n := l.Loop.Counts
-		l.Tasks = TaskCount{Done: n.Done, Failed: n.Failed, Skipped: n.Skipped, Open: n.Open}
+		l.Tasks = result.TaskCount{Done: n.Done, Failed: n.Failed, Skipped: n.Skipped, Open: n.Open}
 	}
 	if l.Loop != nil && p != nil && p.job.Loop != nil && l.State == liveRunning {
 		switch l.Loop.Status {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/coordinator/ownership"
 	"ralph/interrupts"
 	"ralph/memory/queue"
 	"ralph/memory/session"
@@ -110,7 +111,7 @@ func (m *mail) open() (queue.Found, error) {
 	if m.log != nil || !m.c.book.keepsQueue() {
 		return queue.Found{}, nil
 	}
-	log, found, err := queue.Open(m.c.closing, queue.Options{FS: m.c.opt.FS, StateDir: m.c.stateDir(), Now: m.c.now, Redact: m.c.redactor.String, Wait: lockWait,
+	log, found, err := queue.Open(m.c.closing, queue.Options{FS: m.c.opt.FS, StateDir: m.c.stateDir(), Now: m.c.now, Redact: m.c.redactor.String, Wait: ownership.LockWait,
 		Key: m.c.book.key(), UserDir: m.c.book.userDir()})
 	if err != nil {
 		return found, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"ralph/coordinator/result"
 	"ralph/memory/redact"
 	"ralph/workers/agent"
 )
@@ -52,7 +53,7 @@ func (m *mask) event(e agent.Event) agent.Event {
 }
 
 // masked takes secrets out of what is told about a piece of work.
-func (c *Coordinator) masked(o Outcome) Outcome {
+func (c *Coordinator) masked(o result.Outcome) result.Outcome {
 	redact := c.redactor.String
 	o.Reason, o.Answer = redact(o.Reason), redact(o.Answer)
 	if o.Structured != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/result"
 	"ralph/memory/redact"
 	"ralph/workers/agent"
 )
@@ -59,8 +60,8 @@ func TestPlainTextIsNotHeldBack(t *testing.T) {
 func TestOutcomesShowNoSecret(t *testing.T) {
 	const key = "PLANTED-KEY-4711"
 	c := &Coordinator{redactor: redact.New([]string{key})}
-	o := Outcome{Reason: key, Answer: key, Structured: json.RawMessage(`{"k":"` + key + `"}`), Commands: []agent.CommandRun{{Command: key}},
-		Denials: []Denial{{Args: json.RawMessage(`"` + key + `"`), Rule: key}}, Check: &CheckResult{Command: key}, Failure: &Failure{Message: key, Hint: key}}
+	o := result.Outcome{Reason: key, Answer: key, Structured: json.RawMessage(`{"k":"` + key + `"}`), Commands: []agent.CommandRun{{Command: key}},
+		Denials: []result.Denial{{Args: json.RawMessage(`"` + key + `"`), Rule: key}}, Check: &result.Check{Command: key}, Failure: &result.Failure{Message: key, Hint: key}}
 	shown, err := json.Marshal(c.masked(o))
 	if err != nil || strings.Contains(string(shown), key) {
 		t.Errorf("%s %v", shown, err)

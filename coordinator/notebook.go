@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
@@ -263,7 +264,7 @@ func tail(s string, n int) string {
 const maxTitle = 80
 
 // progressOf is the entry for RALPH_PROGRESS.md.
-func progressOf(out Outcome, j Job, run string) memory.Entry {
+func progressOf(out result.Outcome, j Job, run string) memory.Entry {
 	title, _, _ := strings.Cut(strings.TrimSpace(j.Task), "\n")
 	if r := []rune(title); len(r) > maxTitle {
 		title = string(r[:maxTitle-1]) + "…"

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/coordinator/result"
 	"ralph/workers/git"
 )
 
@@ -46,7 +47,7 @@ func (c *changes) pairLast(ctx context.Context) error {
 		return err
 	}
 	if _, err := c.pair(ctx, before); err != nil {
-		return &Error{Op: "list what the last turn changed in", Path: c.root, Err: err, Status: StatusFailed,
+		return &result.Error{Op: "list what the last turn changed in", Path: c.root, Err: err, Status: result.Failed,
 			Hint: "remove or repair what the message names, and undo again: the state before the turn is kept"}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 )
@@ -297,9 +298,9 @@ func TestTasksAreShownTheFactsTheyNeed(t *testing.T) {
 func TestASkippedRecordIsNamed(t *testing.T) {
 	p := newProject(t, text("one"), text("two"), text("three"))
 	p.session = "new"
-	p.want(p.run(coordinator.Job{Task: "hello"}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Task: "hello"}), result.Completed)
 	p.session = "last"
-	p.want(p.run(coordinator.Job{Task: "spoiled words"}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Task: "spoiled words"}), result.Completed)
 	if p.warned("cannot be read") {
 		t.Error("a whole journal was complained of")
 	}
@@ -310,7 +311,7 @@ func TestASkippedRecordIsNamed(t *testing.T) {
 	}
 	lines[at] = strings.Repeat("\x00", 300) + "\n"
 	p.write(".ralph/sessions/session-001-chat/journal.jsonl", strings.Join(lines, ""))
-	p.want(p.run(coordinator.Job{Task: "go on"}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Task: "go on"}), result.Completed)
 	if want := fmt.Sprintf("1 line of .ralph/sessions/session-001-chat/journal.jsonl cannot be read and is left out of the conversation: record %d", at+1); !p.warned(want) {
 		t.Errorf("it is not said: %q", want)
 	}

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/model/modeltest"
 )
@@ -43,29 +43,29 @@ func TestPermissions(t *testing.T) {
 		flags   map[string][]string
 		answers []string // nil: nobody is there
 		call    modeltest.Reply
-		status  coordinator.Status
+		status  result.Status
 		ran     bool
 		asked   int
 		denied  string // the rule in the denial
 	}{
-		{"nobody is there", nil, nil, run, coordinator.StatusDenied, false, 0, lacking},
-		{"yes", nil, []string{"yes"}, run, coordinator.StatusCompleted, true, 1, ""},
-		{"no", nil, []string{"no"}, run, coordinator.StatusCompleted, false, 1, "denied by the user"},
-		{"the terminal goes away", nil, []string{}, run, coordinator.StatusCompleted, false, 1, lacking},
-		{"on-ask deny", map[string][]string{"on_ask": {"deny"}}, []string{"yes"}, run, coordinator.StatusCompleted, false, 0, lacking},
-		{"on-ask fail", map[string][]string{"on_ask": {"fail"}}, []string{"yes"}, run, coordinator.StatusDenied, false, 0, lacking},
-		{"deny rule", map[string][]string{"deny": {`argv[0] == "echo"`}, "sandbox": {"off"}}, []string{"yes"}, run, coordinator.StatusCompleted, false, 0, `argv[0] == "echo"`},
-		{"allow rule", map[string][]string{"allow": {`argv[0] == "true"`}}, nil, calls(shell("true")), coordinator.StatusCompleted, false, 0, ""},
-		{"always asks", map[string][]string{"sandbox": {"off"}}, nil, calls(shell("git push")), coordinator.StatusDenied, false, 0, "git push always asks"},
-		{"network", map[string][]string{"sandbox": {"off"}}, []string{"yes"}, calls(call("fetch", m{"url": "http://127.0.0.1:1/"})), coordinator.StatusCompleted, false, 0, "network is off; allow it with --allow 'network'"},
+		{"nobody is there", nil, nil, run, result.Denied, false, 0, lacking},
+		{"yes", nil, []string{"yes"}, run, result.Completed, true, 1, ""},
+		{"no", nil, []string{"no"}, run, result.Completed, false, 1, "denied by the user"},
+		{"the terminal goes away", nil, []string{}, run, result.Completed, false, 1, lacking},
+		{"on-ask deny", map[string][]string{"on_ask": {"deny"}}, []string{"yes"}, run, result.Completed, false, 0, lacking},
+		{"on-ask fail", map[string][]string{"on_ask": {"fail"}}, []string{"yes"}, run, result.Denied, false, 0, lacking},
+		{"deny rule", map[string][]string{"deny": {`argv[0] == "echo"`}, "sandbox": {"off"}}, []string{"yes"}, run, result.Completed, false, 0, `argv[0] == "echo"`},
+		{"allow rule", map[string][]string{"allow": {`argv[0] == "true"`}}, nil, calls(shell("true")), result.Completed, false, 0, ""},
+		{"always asks", map[string][]string{"sandbox": {"off"}}, nil, calls(shell("git push")), result.Denied, false, 0, "git push always asks"},
+		{"network", map[string][]string{"sandbox": {"off"}}, []string{"yes"}, calls(call("fetch", m{"url": "http://127.0.0.1:1/"})), result.Completed, false, 0, "network is off; allow it with --allow 'network'"},
 		// What a command is called by is none of the permission's business.
-		{"another name for the command", nil, nil, calls(call("shell", m{"script": "echo ran >> ran"})), coordinator.StatusDenied, false, 0, lacking},
-		{"a number for the command", nil, nil, calls(modeltest.Call{Name: "shell", Args: `{"command":7}`}), coordinator.StatusDenied, false, 0, lacking},
-		{"an odd spelling", nil, nil, calls(modeltest.Call{Name: "shell", Args: `{"Command":"echo ran >> ran"}`}), coordinator.StatusDenied, false, 0, lacking},
+		{"another name for the command", nil, nil, calls(call("shell", m{"script": "echo ran >> ran"})), result.Denied, false, 0, lacking},
+		{"a number for the command", nil, nil, calls(modeltest.Call{Name: "shell", Args: `{"command":7}`}), result.Denied, false, 0, lacking},
+		{"an odd spelling", nil, nil, calls(modeltest.Call{Name: "shell", Args: `{"Command":"echo ran >> ran"}`}), result.Denied, false, 0, lacking},
 		{"deny rule and another name for the path", map[string][]string{"deny": {`path == "ran"`}, "sandbox": {"off"}}, nil,
-			calls(call("write", m{"filename": "ran", "content": "x"})), coordinator.StatusCompleted, false, 0, `path == "ran"`},
-		{"arguments that do not fit", nil, []string{"yes"}, calls(call("shell", m{"cmmand": "echo ran >> ran"})), coordinator.StatusCompleted, false, 0, ""},
-		{"an empty command", nil, nil, calls(call("shell", m{})), coordinator.StatusDenied, false, 0, lacking},
+			calls(call("write", m{"filename": "ran", "content": "x"})), result.Completed, false, 0, `path == "ran"`},
+		{"arguments that do not fit", nil, []string{"yes"}, calls(call("shell", m{"cmmand": "echo ran >> ran"})), result.Completed, false, 0, ""},
+		{"an empty command", nil, nil, calls(call("shell", m{})), result.Denied, false, 0, lacking},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestOnAskFailRunsNothingMore(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, calls(shell("true"), write("after.txt", "x")), text("never"))
 	p.flags, p.method = map[string][]string{"on_ask": {"fail"}}, "session"
-	p.want(p.run(coordinator.Job{}), coordinator.StatusDenied)
+	p.want(p.run(coordinator.Job{}), result.Denied)
 	p.wantRequests(1)
 	if _, err := os.Stat(p.path("after.txt")); err == nil {
 		t.Error("a call ran after the run had failed")
@@ -116,7 +116,7 @@ func TestAlwaysHoldsForTheSession(t *testing.T) {
 	p.ask = script(&asked, "always", "no")
 	c := p.open()
 	for range 3 {
-		p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+		p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), result.Completed)
 	}
 	p.shut(c)
 	if p.read("ran") != "1\n2\n3\n" || len(asked) != 2 || !strings.Contains(asked[1], "git push") {
@@ -129,7 +129,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, calls(call("fetch", m{"url": "http://127.0.0.1:1/a"}), call("fetch", m{"url": "http://127.0.0.1:1/b"}), call("fetch", m{"url": "http://127.0.0.1:1/c"})), text("done"))
 	p.flags = map[string][]string{"deny": {`tool == "shell" && command contains "x"`}, "allow": {"network"}}
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 
 	var open, most atomic.Int32
 	p = newProject(t, calls(shell("true"), shell("false"), call("ask_user", m{"question": "why?"}), shell("echo")), text("done"))
@@ -140,7 +140,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 		open.Add(-1)
 		return "yes", nil
 	}
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 	if most.Load() != 1 {
 		t.Errorf("%d questions at once", most.Load())
 	}
@@ -162,7 +162,7 @@ func TestAProposedCheckIsAskedFor(t *testing.T) {
 			return answer, nil
 		}
 		out := p.run(coordinator.Job{Task: "go"})
-		p.want(out, coordinator.StatusCompleted)
+		p.want(out, result.Completed)
 		if asked != 1 || out.Verified != agreed || (out.Check != nil) != agreed || fileThere(p.path("mended")) != agreed {
 			t.Errorf("%s: asked %d times, verified %v, check %+v", answer, asked, out.Verified, out.Check)
 		}
@@ -183,7 +183,7 @@ func TestAProposedCheckIsDenied(t *testing.T) {
 		return "yes", nil
 	}
 	out := p.run(coordinator.Job{Task: "go"})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if out.Verified || out.Check != nil || fileThere(p.path("ran")) || !slices.ContainsFunc(out.Warnings, func(w string) bool { return strings.Contains(w, `argv[0] == "touch"`) }) {
 		t.Errorf("verified %v, check %+v, warnings %q", out.Verified, out.Check, out.Warnings)
 	}
@@ -215,7 +215,7 @@ func TestAStopDuringAQuestion(t *testing.T) {
 			c = p.open()
 			out := c.Run(t.Context(), coordinator.Job{Task: "go"})
 			p.shut(c)
-			p.want(out, coordinator.StatusInterrupted, "SIGINT")
+			p.want(out, result.Interrupted, "SIGINT")
 			if out.Signal != int(syscall.SIGINT) {
 				t.Errorf("signal %d", out.Signal)
 			}
@@ -236,7 +236,7 @@ func TestAskUser(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, calls(call("ask_user", m{"question": "Which database?"}), write("after", "x")).Saying("I must know."), text("never"))
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusNeedsInput, "Which database?", "ralph chat")
+	p.want(out, result.NeedsInput, "Which database?", "ralph chat")
 	p.wantRequests(1)
 	if out.Answer != "I must know." {
 		t.Errorf("answer %q", out.Answer)
@@ -252,7 +252,7 @@ func TestAskUser(t *testing.T) {
 		}
 		return "Postgres", nil
 	}
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 	if !strings.Contains(p.last(2).Content, "Postgres") {
 		t.Errorf("the model was told %q", p.last(2).Content)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/plan"
+	"ralph/coordinator/result"
 	"ralph/memory/config"
 	"ralph/workers/git"
 )
@@ -20,7 +21,7 @@ func (c *Coordinator) onBranch(ctx context.Context, tracker plan.Tracker, dry bo
 		planned = p.Branch
 	}
 	fail := func(err error, hint string) error {
-		return &Error{Op: "run", Path: want, Err: err, Status: StatusUsage, Hint: hint}
+		return &result.Error{Op: "run", Path: want, Err: err, Status: result.Usage, Hint: hint}
 	}
 	if want == config.PlansBranch {
 		if want = planned; want == "" {

@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/workers/agent"
 )
@@ -56,7 +57,7 @@ func TestTheEventsOfATask(t *testing.T) {
 		t.Error(err)
 	}
 	p.write("go", "")
-	p.want(<-done, coordinator.StatusCompleted)
+	p.want(<-done, result.Completed)
 }
 
 // cutHash puts a word for what is no constant of a text like "merged 0123abcd, …".

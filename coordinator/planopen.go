@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy/condition"
 	"ralph/coordinator/prompt/work"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/memory/registry"
 	"ralph/memory/session/folder"
@@ -28,22 +28,22 @@ import (
 func planError(err error) error {
 	var bad *plan.Problems
 	var word *condition.Error
-	var own *Error
+	var own *result.Error
 	switch {
 	case errors.As(err, &own):
 		return err
 	case errors.Is(err, plan.ErrNoTask):
-		return &Error{Op: "run", Err: err, Status: StatusUsage, Hint: "ralph plan show lists the tasks with their ids"}
+		return &result.Error{Op: "run", Err: err, Status: result.Usage, Hint: "ralph plan show lists the tasks with their ids"}
 	case errors.Is(err, loop.ErrNewChecks):
-		return &Error{Op: "continue", Err: err, Status: StatusNeedsInput, Hint: "--sandbox off agrees to run them without a sandbox; --sandbox workspace goes on inside it"}
+		return &result.Error{Op: "continue", Err: err, Status: result.NeedsInput, Hint: "--sandbox off agrees to run them without a sandbox; --sandbox workspace goes on inside it"}
 	case errors.As(err, &word):
-		return &Error{Op: "run", Err: err, Hint: "mend the expression; ralph plan show --select EXPR tries one", Status: StatusConfigError}
+		return &result.Error{Op: "run", Err: err, Hint: "mend the expression; ralph plan show --select EXPR tries one", Status: result.ConfigError}
 	case errors.As(err, &bad), errors.Is(err, plan.ErrNoPlan), errors.Is(err, plan.ErrEmpty):
 		hint := "ralph plan check says what is wrong with a plan"
 		if bad != nil && bad.Hint != "" {
 			hint = bad.Hint
 		}
-		return &Error{Op: "run", Err: err, Hint: hint, Status: StatusConfigError}
+		return &result.Error{Op: "run", Err: err, Hint: hint, Status: result.ConfigError}
 	}
 	return err
 }
@@ -64,7 +64,7 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 	s := c.runSettings(given)
 	files := c.book.folder()
 	if files == nil {
-		return nil, &Error{Op: "run", Err: errors.New("a run needs a session to keep"), Status: StatusUsage, Hint: "ralph run makes one"}
+		return nil, &result.Error{Op: "run", Err: errors.New("a run needs a session to keep"), Status: result.Usage, Hint: "ralph run makes one"}
 	}
 	name := s.Feature
 	if name == "" && s.Continue {
@@ -78,7 +78,7 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 	if name != "" {
 		clean, err := feature.Name(name)
 		if err != nil {
-			return nil, &Error{Op: "run", Path: name, Err: err, Status: StatusUsage, Hint: "name a feature with letters, digits, - and _"}
+			return nil, &result.Error{Op: "run", Path: name, Err: err, Status: result.Usage, Hint: "name a feature with letters, digits, - and _"}
 		}
 		name = clean
 		if resume, err = c.takenUp(name, &s); err != nil {
@@ -94,7 +94,7 @@ func (c *Coordinator) openRun(ctx context.Context, given loop.Settings) (*opened
 		}
 	}
 	if err := work.CheckTemplate(c.workTemplate()); err != nil {
-		return nil, &Error{Op: "run", Err: err, Status: StatusConfigError, Hint: "ralph plan prompt TASK shows what a template makes; --help lists what it can name"}
+		return nil, &result.Error{Op: "run", Err: err, Status: result.ConfigError, Hint: "ralph plan prompt TASK shows what a template makes; --help lists what it can name"}
 	}
 	tracker, path, err := c.openPlan(ctx, s)
 	if err != nil {
@@ -134,11 +134,11 @@ func (c *Coordinator) takenUp(name string, s *loop.Settings) (*feature.Snapshot,
 	switch {
 	case err != nil || c.book.homeless() || !l.Snapshot.Status.Resumable() || s.New:
 		if s.Continue {
-			return nil, &Error{Op: "continue", Path: name, Err: errors.New("there is no run of this name that can go on"), Status: StatusUsage, Hint: "ralph status says what can be gone on with; --new begins anew"}
+			return nil, &result.Error{Op: "continue", Path: name, Err: errors.New("there is no run of this name that can go on"), Status: result.Usage, Hint: "ralph status says what can be gone on with; --new begins anew"}
 		}
 		return nil, nil
 	case !s.Continue:
-		return nil, &Error{Op: "run", Path: name, Err: fmt.Errorf("it is %s at iteration %d", l.Snapshot.Status, l.Snapshot.Iteration), Status: StatusNeedsInput, Hint: "--continue goes on with it, --new begins anew, --feature names another"}
+		return nil, &result.Error{Op: "run", Path: name, Err: fmt.Errorf("it is %s at iteration %d", l.Snapshot.Status, l.Snapshot.Iteration), Status: result.NeedsInput, Hint: "--continue goes on with it, --new begins anew, --feature names another"}
 	}
 	snap := l.Snapshot
 	c.checkBaseline(snap.Git)
@@ -239,7 +239,7 @@ func (c *Coordinator) resumable() (string, error) {
 			return l.Name, nil
 		}
 	}
-	return "", &Error{Op: "continue", Err: errors.New("there is no run that can go on"), Status: StatusUsage, Hint: "ralph run begins one"}
+	return "", &result.Error{Op: "continue", Err: errors.New("there is no run that can go on"), Status: result.Usage, Hint: "ralph run begins one"}
 }
 
 // featureName is what a run is called that was given no name: as its plan.

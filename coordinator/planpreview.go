@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/memory/session/folder"
 )
@@ -40,7 +41,7 @@ func (p *piece) preview(ctx context.Context) error {
 	if p.out.Structured, err = json.Marshal(steps); err != nil {
 		return fmt.Errorf("encode the order: %w", err)
 	}
-	p.out.Answer, p.out.Status, p.out.Reason = orderText(steps), StatusCompleted, "only shown: nothing was begun"
+	p.out.Answer, p.out.Status, p.out.Reason = orderText(steps), result.Completed, "only shown: nothing was begun"
 	return nil
 }
 

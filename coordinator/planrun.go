@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/workers/agent"
 )
@@ -231,42 +232,42 @@ func (p *piece) ran(ctx context.Context, out loop.Outcome) error {
 	}
 	o := &p.out
 	p.merged, p.since = out.Commits, out.Since
-	p.planned = &TaskCount{Done: out.Counts.Done, Failed: out.Counts.Failed, Skipped: out.Counts.Skipped, Open: out.Counts.Open}
+	p.planned = &result.TaskCount{Done: out.Counts.Done, Failed: out.Counts.Failed, Skipped: out.Counts.Skipped, Open: out.Counts.Open}
 	o.Answer, o.Reason, o.Verified, o.Check = runAnswer(out), out.Reason, out.Verified, p.c.errands.result()
 	remain := hintRunGoesOn
 	switch {
 	case out.Status == feature.Completed:
-		o.Status = StatusCompleted
+		o.Status = result.Completed
 	case out.Status == feature.Interrupted && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(out.Err, loop.ErrUnsaved):
 		return loop.ErrUnsaved // an answer makes no room, and the question is on no disk
 	case out.Question != nil:
-		o.Status = StatusNeedsInput
+		o.Status = result.NeedsInput
 		hint := "answer it with `ralph run --continue` on a terminal, or in `ralph chat` with /run --continue"
 		if out.Question.Kind == loop.KindBreaker {
 			hint = "look at what was done; then `ralph run --continue` answers go, also without a terminal"
 		}
-		o.Failure = &Failure{Kind: "needs_input", Message: "the run waits for an answer: " + out.Question.Text, Hint: hint}
+		o.Failure = &result.Failure{Kind: "needs_input", Message: "the run waits for an answer: " + out.Question.Text, Hint: hint}
 	case out.Limit == "time":
 		return errTimeout
 	case out.Limit == "rate":
-		o.Status = StatusRetryLater
-		o.Failure = &Failure{Kind: "rate_limit", Message: out.Reason, Hint: remain, Retryable: true, RetryAfter: out.RetryAfter}
+		o.Status = result.RetryLater
+		o.Failure = &result.Failure{Kind: "rate_limit", Message: out.Reason, Hint: remain, Retryable: true, RetryAfter: out.RetryAfter}
 	case out.Limit != "":
-		o.Status = StatusLimit
-		o.Failure = &Failure{Kind: "limit", Message: out.Reason, Hint: "raise the limit; " + remain}
+		o.Status = result.Limit
+		o.Failure = &result.Failure{Kind: "limit", Message: out.Reason, Hint: "raise the limit; " + remain}
 	case out.Err != nil:
 		return planError(out.Err)
 	case out.Status == feature.Paused:
-		o.Status = StatusNeedsInput
-		o.Failure = &Failure{Kind: "paused", Message: cmp.Or(out.Reason, "the run is paused"), Hint: remain}
+		o.Status = result.NeedsInput
+		o.Failure = &result.Failure{Kind: "paused", Message: cmp.Or(out.Reason, "the run is paused"), Hint: remain}
 	case out.Status == feature.Cancelled:
-		o.Status = StatusFailed
-		o.Failure = &Failure{Kind: "cancelled", Message: out.Reason, Hint: "nothing was begun; ralph run asks again, ralph run --dry-run shows what would be done"}
+		o.Status = result.Failed
+		o.Failure = &result.Failure{Kind: "cancelled", Message: out.Reason, Hint: "nothing was begun; ralph run asks again, ralph run --dry-run shows what would be done"}
 	default:
-		o.Status = StatusFailed
-		o.Failure = &Failure{told: out.Told, Kind: "tasks", Message: out.Reason + failedText(out), Hint: "`ralph run --retry-failed` works what failed or was skipped anew, `--retry TASK` one task, also one that is in progress with nobody at work; the session's iterations/ hold what each attempt did"}
+		o.Status = result.Failed
+		o.Failure = &result.Failure{Recorded: out.Told, Kind: "tasks", Message: out.Reason + failedText(out), Hint: "`ralph run --retry-failed` works what failed or was skipped anew, `--retry TASK` one task, also one that is in progress with nobody at work; the session's iterations/ hold what each attempt did"}
 	}
 	return nil
 }

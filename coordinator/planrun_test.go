@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/feature"
 	"ralph/workers/agent"
@@ -44,7 +45,7 @@ func TestARunWorksThroughThePlan(t *testing.T) {
 	k.part("write_one", put("one.txt", "bad\n"), finished("wrote one.txt"), put("one.txt", "good\n"), finished("mended one.txt"))
 	k.part("write_two", put("two.txt", "good\n"), finished("wrote two.txt"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play"}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("one.txt") != "good\n" || p.read("two.txt") != "good\n" {
 		t.Error("the files are not there")
 	}
@@ -52,7 +53,7 @@ func TestARunWorksThroughThePlan(t *testing.T) {
 	if strings.Count(tasks, "[x]") != 2 || !strings.Contains(tasks, "My own words.") {
 		t.Errorf("the plan is\n%s", tasks)
 	}
-	if !out.Verified || out.Tasks != (coordinator.TaskCount{Done: 2}) {
+	if !out.Verified || out.Tasks != (result.TaskCount{Done: 2}) {
 		t.Errorf("verified %v, %+v", out.Verified, out.Tasks)
 	}
 	if got := p.git("log", "--format=%s"); strings.Count(got, "Write") != 2 {
@@ -93,7 +94,7 @@ func TestWorkThatPassesAloneOnly(t *testing.T) {
 		return k.answer(r)
 	})
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Parallel: 2}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("one.txt") != "" || p.read("two.txt") != "x\n" || !out.Verified || out.Tasks.Done != 2 {
 		t.Errorf("one %q, two %q, verified %v, %+v", p.read("one.txt"), p.read("two.txt"), out.Verified, out.Tasks)
 	}
@@ -107,7 +108,7 @@ func TestAnAgentHasToDeclareTheEnd(t *testing.T) {
 	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: grep -q good one.txt\n")
 	k.part("write_one", put("one.txt", "good\n"), text("I think that is all."), finished("it is"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if heard := k.heard("write_one"); !strings.Contains(heard, "without calling finish") {
 		t.Errorf("it was told\n%s", heard)
 	}
@@ -120,7 +121,7 @@ func TestAFailedTaskHoldsItsDependants(t *testing.T) {
 	k.part("write_one", put("one.txt", "x\n"), finished("one"))
 	k.part("write_three", put("three.txt", "x\n"), finished("three"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{OnError: "skip", Retries: -1}})
-	p.want(out, coordinator.StatusFailed)
+	p.want(out, result.Failed)
 	if p.read("three.txt") != "x\n" || p.read("one.txt") != "" {
 		t.Error("the wrong work is merged")
 	}
@@ -140,12 +141,12 @@ func TestAStoppedRunGoesOnWithGo(t *testing.T) {
 	p.until("the tool runs", func(e agent.Event) bool { return e.Type == agent.EventToolStart })
 	c.Stop(&interrupts.Stop{})
 	out := <-done
-	p.want(out, coordinator.StatusInterrupted)
+	p.want(out, result.Interrupted)
 	if s := p.snapshot("play"); s.Status != feature.Interrupted && s.Status != feature.Running {
 		t.Errorf("the snapshot is %+v", s)
 	}
 	out = c.Run(t.Context(), coordinator.Job{Chat: true, Go: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("one.txt") != "good\n" || p.read("two.txt") != "x\n" {
 		t.Error("the files are not there")
 	}
@@ -173,7 +174,7 @@ func TestARunIsSteered(t *testing.T) {
 	}
 	p.write("go", "")
 	out := <-done
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if heard := k.heard("ralph"); !strings.Contains(heard, "write in capitals") || !strings.Contains(heard, "At work: T-1 Write one") {
 		t.Errorf("ralph heard\n%s", heard)
 	}
@@ -188,7 +189,7 @@ func TestWorkThatHasComeIsNotDoneAgain(t *testing.T) {
 	t.Parallel()
 	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: grep -q good one.txt\n")
 	k.part("write_one", put("one.txt", "good\n"), finished("one"))
-	p.want(p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play"}}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play"}}), result.Completed)
 	landed := p.git("rev-parse", "HEAD")
 
 	path := filepath.Join(".ralph", "sessions", "play.json")
@@ -209,7 +210,7 @@ func TestWorkThatHasComeIsNotDoneAgain(t *testing.T) {
 
 	p.session = "001"
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play", Continue: true}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if now := p.git("rev-parse", "HEAD"); now != landed {
 		t.Errorf("HEAD was %s and is %s:\n%s", landed, now, p.git("log", "--format=%s"))
 	}
@@ -227,10 +228,10 @@ func TestAnExpectationChangesWhenAskedFor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		task string
-		want coordinator.Status
+		want result.Status
 	}{
-		"asked for": {"Mend the wrong sum in sum_test.py", coordinator.StatusCompleted},
-		"not":       {"Make the tests pass", coordinator.StatusFailed},
+		"asked for": {"Mend the wrong sum in sum_test.py", result.Completed},
+		"not":       {"Make the tests pass", result.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,7 +244,7 @@ func TestAnExpectationChangesWhenAskedFor(t *testing.T) {
 			k.part(who, put("sum_test.py", "def test_sum():\n    assert sum_of(1, 1) == 2\n"), finished("mended"))
 			out := p.run(coordinator.Job{Loop: &loop.Settings{Retries: -1, OnError: "skip"}})
 			p.want(out, c.want)
-			if got := strings.Contains(p.read("sum_test.py"), "== 2"); got != (c.want == coordinator.StatusCompleted) {
+			if got := strings.Contains(p.read("sum_test.py"), "== 2"); got != (c.want == result.Completed) {
 				t.Errorf("merged: %v", got)
 			}
 		})
@@ -261,7 +262,7 @@ func TestEarlierAttemptsLeaveNoTrees(t *testing.T) {
 	k.part("make_it_pass", put("sum_test.py", "def test_sum():\n    assert True\n"), finished("all green"))
 	k.part("make_it_pass_1", put("one.txt", "x\n"), finished("honestly"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if got := p.git("worktree", "list"); strings.Count(got, "\n") != 0 {
 		t.Errorf("the trees are\n%s", got)
 	}
@@ -277,7 +278,7 @@ func TestARunKnowsItsBaseline(t *testing.T) {
 		p, k := planned(t, "- [ ] **T-1** Write one\n  - check: test -e one.txt\n- [ ] **T-2** Write two\n  - after: T-1\n  - check: test -e two.txt\n")
 		k.part("write_one", put("one.txt", "x\n"), finished("one"))
 		k.part("write_two", put("two.txt", "x\n"), finished("two"))
-		p.want(p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play", MaxIterations: 1}}), coordinator.StatusLimit)
+		p.want(p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play", MaxIterations: 1}}), result.Limit)
 		began := p.snapshot("play").Git
 		if moved {
 			p.git("checkout", "-q", "--orphan", "other")
@@ -285,7 +286,7 @@ func TestARunKnowsItsBaseline(t *testing.T) {
 		}
 		p.session = "last"
 		out := p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play", Continue: true, MaxIterations: 9}})
-		p.want(out, coordinator.StatusCompleted)
+		p.want(out, result.Completed)
 		if said := strings.Contains(strings.Join(out.Warnings, "\n"), "the run began with commit "+began.Baseline[:12]); said != moved {
 			t.Errorf("moved %v: %q", moved, out.Warnings)
 		}

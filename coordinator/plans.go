@@ -10,6 +10,7 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
+	"ralph/coordinator/result"
 	"ralph/memory/session/folder"
 )
 
@@ -31,7 +32,7 @@ func (c *Coordinator) Plan(ctx context.Context, s loop.Settings) (*plan.Plan, er
 func (c *Coordinator) Replan(s loop.Settings) error {
 	l := c.planning.loop()
 	if l == nil {
-		return &Error{Op: "switch the plan", Err: errors.New("no run goes on"), Status: StatusUsage, Hint: "/run --plan FILE begins one"}
+		return &result.Error{Op: "switch the plan", Err: errors.New("no run goes on"), Status: result.Usage, Hint: "/run --plan FILE begins one"}
 	}
 	l.Replan(s)
 	return nil
@@ -65,7 +66,7 @@ func (c *Coordinator) Why(task string) (string, error) {
 	if task == "" {
 		what = "no decision is on record"
 	}
-	return "", &Error{Op: "why", Path: task, Err: errors.New(what), Status: StatusUsage, Hint: "/plan lists the tasks; a decision is made before a task is worked, or recorded by the model with its reason"}
+	return "", &result.Error{Op: "why", Path: task, Err: errors.New(what), Status: result.Usage, Hint: "/plan lists the tasks; a decision is made before a task is worked, or recorded by the model with its reason"}
 }
 
 // about reports whether a decision is about a task, or is one of the model whose text

@@ -5,6 +5,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 )
 
 // TestCostWithoutPrice refuses a cost limit that cannot be kept before the first
@@ -18,7 +19,7 @@ func TestCostWithoutPrice(t *testing.T) {
 			p.write("RALPH_TASKS.md", "# Tasks\n\n- [ ] **T-1** Write a\n")
 			p.flags["max_cost"] = []string{"1"}
 			out := p.run(job)
-			if out.Status != coordinator.StatusConfigError || out.Failure == nil || out.Failure.Kind != "price_unknown" {
+			if out.Status != result.ConfigError || out.Failure == nil || out.Failure.Kind != "price_unknown" {
 				t.Errorf("%s: %+v", out.Status, out.Failure)
 			}
 			if n := len(p.model.Requests()); n != 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/workers/agent"
@@ -75,8 +76,8 @@ func interrupt(status string) func(agent.Event) bool {
 }
 
 // started runs a job beside the test; the outcome comes once.
-func started(c *coordinator.Coordinator, ctx context.Context, j coordinator.Job) <-chan coordinator.Outcome {
-	out := make(chan coordinator.Outcome, 1)
+func started(c *coordinator.Coordinator, ctx context.Context, j coordinator.Job) <-chan result.Outcome {
+	out := make(chan result.Outcome, 1)
 	go func() { out <- c.Run(ctx, j) }()
 	return out
 }
@@ -110,7 +111,7 @@ func TestSteeringIsDeliveredAtTheNextBoundary(t *testing.T) {
 	p.wantRequests(1)
 	p.write("go", "")
 	out := <-done
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	got := users(p.asked(2))
 	if want := "use tabs\n\nand no semicolons"; got[len(got)-1] != want {
 		t.Errorf("the second request ends with %q, want %q", got[len(got)-1], want)
@@ -133,7 +134,7 @@ func TestUrgentPreemptsAStream(t *testing.T) {
 	p.until("it streams", func(e agent.Event) bool { return e.Type == agent.EventMessageDelta })
 	m := say(c, interrupts.ClassUrgent, "what is the answer?")
 	out := <-done
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	p.wantRequests(3)
 	second := users(p.asked(2))
 	if !strings.HasPrefix(second[len(second)-1], "what is the answer?") {
@@ -176,7 +177,7 @@ func TestUrgentSendsAToolToTheBackground(t *testing.T) {
 		t.Errorf("background %+v", live.Background)
 	}
 	p.write("go", "")
-	p.want(<-done, coordinator.StatusCompleted)
+	p.want(<-done, result.Completed)
 	last := p.asked(len(p.model.Requests()))
 	if got := strings.Join(users(last), "\n"); !strings.Contains(got, "the-result") {
 		t.Errorf("the result never arrived:\n%s", got)
@@ -195,7 +196,7 @@ func TestLaterIsDeliveredWhenTheWorkHasEnded(t *testing.T) {
 	say(c, interrupts.ClassLater, "then write the docs")
 	p.write("go", "")
 	out := <-done
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if out.Answer != "second part done" {
 		t.Errorf("answer %q", out.Answer)
 	}
@@ -234,7 +235,7 @@ func TestAskIsAnsweredBesideTheWork(t *testing.T) {
 		}
 	}
 	p.write("go", "")
-	p.want(<-done, coordinator.StatusCompleted)
+	p.want(<-done, result.Completed)
 	if got := strings.Join(users(p.asked(3)), "\n"); strings.Contains(got, "what are you doing?") {
 		t.Errorf("the side question is in the conversation:\n%s", got)
 	}
@@ -256,7 +257,7 @@ func TestAStopBeginsAConversation(t *testing.T) {
 	foreign := c.Say(interrupts.Message{Class: interrupts.ClassSteer, Text: "from elsewhere", From: "cli"})
 	c.Stop(&interrupts.Stop{Signal: 2})
 	out := <-done
-	p.want(out, coordinator.StatusInterrupted)
+	p.want(out, result.Interrupted)
 	if alive(command[len("sleep "):]) {
 		t.Error("the command survives")
 	}
@@ -268,7 +269,7 @@ func TestAStopBeginsAConversation(t *testing.T) {
 	if live := c.Live(); live.State != "interrupted" || live.Mode != "conversation" || len(live.Queue) != 0 {
 		t.Errorf("live %+v", live)
 	}
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "what were you doing?", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "what were you doing?", Chat: true}), result.Completed)
 	r := p.asked(2)
 	if len(r.Tools) != 0 {
 		t.Errorf("the talk has the tools %v", r.Tools)
@@ -287,12 +288,12 @@ func TestAStopBeginsAConversation(t *testing.T) {
 	if c.Live().Mode != "conversation" {
 		t.Error("the new process does not know of the stop")
 	}
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "anything else?", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "anything else?", Chat: true}), result.Completed)
 	if r := p.asked(3); len(r.Tools) != 0 {
 		t.Errorf("the talk has the tools %v", r.Tools)
 	}
 	out = c.Run(t.Context(), coordinator.Job{Go: true, Chat: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("whole.txt") != "whole\n" || c.Live().Mode != "autonomous" {
 		t.Errorf("after go: whole.txt %q, mode %s", p.read("whole.txt"), c.Live().Mode)
 	}
@@ -318,8 +319,8 @@ func TestAConversationRunsNothing(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 	}
 	c.Stop(&interrupts.Stop{})
-	p.want(<-done, coordinator.StatusInterrupted)
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "hello?", Chat: true}), coordinator.StatusCompleted)
+	p.want(<-done, result.Interrupted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "hello?", Chat: true}), result.Completed)
 	if p.read("forbidden") != "" || slices.ContainsFunc(p.seen(), func(e agent.Event) bool { return e.Type == agent.EventGate }) {
 		t.Error("a tool ran in a conversation")
 	}
@@ -352,7 +353,7 @@ func TestAPauseHoldsTheWork(t *testing.T) {
 	if err := c.Proceed(); err != nil {
 		t.Error(err)
 	}
-	p.want(<-done, coordinator.StatusCompleted)
+	p.want(<-done, result.Completed)
 	p.wantRequests(3)
 }
 
@@ -377,11 +378,11 @@ func TestMessagesOutliveTheProcess(t *testing.T) {
 	if _, err := c.Amend(ids[1], interrupts.Amendment{Drop: true}); err != nil {
 		t.Error(err)
 	}
-	p.want(c.Run(t.Context(), coordinator.Job{Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Chat: true}), result.Completed)
 	if got := users(p.asked(1)); got[len(got)-1] != "message 0\n\nmessage 2" {
 		t.Errorf("delivered %q", got[len(got)-1])
 	}
-	if out := c.Run(t.Context(), coordinator.Job{Chat: true}); out.Status == coordinator.StatusCompleted {
+	if out := c.Run(t.Context(), coordinator.Job{Chat: true}); out.Status == result.Completed {
 		t.Errorf("there was nothing to deliver: %+v", out)
 	}
 	p.shut(c)
@@ -416,7 +417,7 @@ func TestMessagesForOthers(t *testing.T) {
 	p.session = "last"
 	c = p.open()
 	defer p.shut(c)
-	p.want(c.Run(t.Context(), coordinator.Job{Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Chat: true}), result.Completed)
 	if got := users(p.asked(1)); got[len(got)-1] != "for the child" {
 		t.Errorf("delivered %q", got)
 	}

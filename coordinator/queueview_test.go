@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 )
 
@@ -31,7 +32,7 @@ func TestTheViewOfTheQueueSpeaksForNobody(t *testing.T) {
 			if got := c.Waiting(); len(got) != 1 || got[0].Text != "paint the door" || got[0].Class != interrupts.ClassLater {
 				t.Errorf("waiting %+v", got)
 			}
-			p.want(c.Run(t.Context(), coordinator.Job{Chat: true}), coordinator.StatusCompleted)
+			p.want(c.Run(t.Context(), coordinator.Job{Chat: true}), result.Completed)
 			if got := users(p.asked(1)); got[len(got)-1] != "paint the door" {
 				t.Errorf("delivered %q", got)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/workers/agent"
@@ -36,7 +37,7 @@ type report struct {
 	Err      string `json:",omitempty"`
 	Event    *agent.Event
 	Agents   []crew.Agent
-	Status   coordinator.Status
+	Status   result.Status
 	Warnings []string
 }
 

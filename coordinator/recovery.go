@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/identity"
@@ -179,7 +180,7 @@ func processOf(h memory.Holder) supervise.ProcessID {
 // known reports whether the user's records of the state can be read. Without them no
 // session is continued.
 func (a *assessment) known() bool {
-	found, _ := memory.Examine(a.o.FS, a.o.stateHome(), a.o.Root) // opening the state warns about it
+	found, _ := memory.Examine(a.o.FS, a.o.owned().Home(), a.o.Root) // opening the state warns about it
 	return found.Standing != identity.Unknown
 }
 
@@ -352,7 +353,7 @@ func (a *assessment) markdown() {
 	if data, ok := a.text(filepath.Join(a.o.Root, memory.ProgressFile)); ok {
 		a.s.Stopped = stoppedIn(string(data))
 	}
-	left, err := queue.Peek(QueueOf(a.o.Getenv, a.o.FS, a.o.Root))
+	left, err := queue.Peek(a.o.owned().Queue())
 	if err != nil {
 		a.warn("%v", err)
 	}
@@ -388,8 +389,8 @@ func stoppedIn(text string) string {
 			continue
 		}
 		if rest, ok := strings.CutPrefix(line, "- Status:"); ok && in {
-			switch Status(strings.TrimSpace(rest)) {
-			case StatusInterrupted, StatusTimeout, StatusLimit:
+			switch result.Status(strings.TrimSpace(rest)) {
+			case result.Interrupted, result.Timeout, result.Limit:
 				return title
 			}
 			return ""

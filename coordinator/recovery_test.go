@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/result"
 	"ralph/memory/identity"
 	"ralph/memory/queue"
 	"ralph/memory/session"
@@ -95,7 +97,7 @@ func TestAssess(t *testing.T) {
 			p.write("RALPH_TASKS.md", "- [ ] **T-1** door\n  - status: in_progress\n- [x] **T-2** done\n- [ ] **T-3** wall\n  - status: interrupted\n")
 			p.own()
 			for _, text := range []string{"one", "two"} {
-				if _, err := queue.Add(p.Context(), coordinator.QueueOf(getenv(p.root), nil, p.root), queue.Entry{Class: "later", Text: text, From: "cli"}); err != nil {
+				if _, err := queue.Add(p.Context(), ownership.Project{Root: p.root, Getenv: getenv(p.root)}.Queue(), queue.Entry{Class: "later", Text: text, From: "cli"}); err != nil {
 					p.Fatal(err)
 				}
 			}
@@ -105,7 +107,7 @@ func TestAssess(t *testing.T) {
 		"a message that queue.md does not show yet": {func(p *project) {
 			cutChat(p)
 			p.own()
-			if _, err := queue.Add(p.Context(), coordinator.QueueOf(getenv(p.root), nil, p.root), queue.Entry{Class: "later", Text: "one", From: "cli"}); err != nil {
+			if _, err := queue.Add(p.Context(), ownership.Project{Root: p.root, Getenv: getenv(p.root)}.Queue(), queue.Entry{Class: "later", Text: "one", From: "cli"}); err != nil {
 				p.Fatal(err)
 			}
 			if err := os.RemoveAll(p.path(".ralph/queue.md")); err != nil {
@@ -249,7 +251,7 @@ func TestUndoOfATurnThatWasCutOff(t *testing.T) {
 			p.session = "new"
 			c := p.open()
 			for range 2 {
-				p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+				p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), result.Completed)
 			}
 			p.shut(c)
 			// As if the second turn had been killed before its last checkpoint.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
@@ -69,7 +70,7 @@ func (c *Coordinator) StopAgent(id string, cause *interrupts.Stop) error {
 	var names []string
 	if _, ok := c.crew.Find(id); ok {
 		if err := c.crew.Stop(id, cause); err != nil {
-			return &Error{Op: "stop", Path: id, Err: err, Status: StatusUsage, Hint: "/agents shows who is at work"}
+			return &result.Error{Op: "stop", Path: id, Err: err, Status: result.Usage, Hint: "/agents shows who is at work"}
 		}
 		// What was said to it and not delivered has nobody to go to.
 		c.Say(interrupts.Message{Class: interrupts.ClassStop, Text: cause.Text, From: fromChat, To: id})
@@ -101,7 +102,7 @@ func (c *Coordinator) StopAgent(id string, cause *interrupts.Stop) error {
 	if len(names) > 0 {
 		what = "at work: " + strings.Join(names, ", ")
 	}
-	return &Error{Op: "stop", Path: id, Err: errors.New("there is no such agent or job"), Status: StatusUsage, Hint: what}
+	return &result.Error{Op: "stop", Path: id, Err: errors.New("there is no such agent or job"), Status: result.Usage, Hint: what}
 }
 
 // rest brings everything to rest after a stop and says how that went.

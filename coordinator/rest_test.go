@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/queue"
 	"ralph/workers/agent"
@@ -16,14 +18,14 @@ import (
 )
 
 // ends is an outcome that comes soon, or the test ends.
-func (p *project) ends(what string, out <-chan coordinator.Outcome) coordinator.Outcome {
+func (p *project) ends(what string, out <-chan result.Outcome) result.Outcome {
 	p.Helper()
 	select {
 	case o := <-out:
 		return o
 	case <-time.After(20 * time.Second):
 		p.Fatalf("%s: it does not end; events: %s", what, p.types())
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	}
 }
 
@@ -36,7 +38,7 @@ func interruptedChat(t *testing.T, replies ...modeltest.Reply) (*project, *coord
 		time.Sleep(2 * time.Millisecond)
 	}
 	c.Stop(&interrupts.Stop{Signal: 2})
-	p.want(p.ends("the stop", done), coordinator.StatusInterrupted)
+	p.want(p.ends("the stop", done), result.Interrupted)
 	return p, c
 }
 
@@ -50,12 +52,12 @@ func TestAStopEndsAPause(t *testing.T) {
 	done := started(c, t.Context(), coordinator.Job{Task: "work", Chat: true})
 	p.until("paused", interrupt("paused"))
 	c.Stop(&interrupts.Stop{Signal: 2})
-	p.want(p.ends("the stop", done), coordinator.StatusInterrupted)
+	p.want(p.ends("the stop", done), result.Interrupted)
 	if live := c.Live(); live.State != "interrupted" {
 		t.Errorf("after the stop the state is %s", live.State)
 	}
 	c.Pause() // it is for work; talk is answered
-	p.want(p.ends("the talk", started(c, t.Context(), coordinator.Job{Task: "what now?", Chat: true})), coordinator.StatusCompleted)
+	p.want(p.ends("the talk", started(c, t.Context(), coordinator.Job{Task: "what now?", Chat: true})), result.Completed)
 }
 
 // A message for another session does not lift a pause.
@@ -73,7 +75,7 @@ func TestAPauseIsNotLiftedByWhatIsNotForIt(t *testing.T) {
 	if err := c.Proceed(); err != nil {
 		t.Error(err)
 	}
-	p.want(p.ends("the work", done), coordinator.StatusCompleted)
+	p.want(p.ends("the work", done), result.Completed)
 }
 
 // A stop covers what was accepted before it, also when the work for it begins
@@ -86,7 +88,7 @@ func TestAMessageThatAStopCoveredIsNotWorkedOn(t *testing.T) {
 	m := say(c, interrupts.ClassSteer, "delete everything")
 	c.Stop(&interrupts.Stop{Signal: 2})
 	out := c.Run(t.Context(), coordinator.Job{Task: m.Text, Message: m.ID(), Chat: true})
-	p.want(out, coordinator.StatusInterrupted)
+	p.want(out, result.Interrupted)
 	p.wantRequests(0)
 	p.until("returned", inbox(m.ID(), "returned"))
 }
@@ -107,7 +109,7 @@ func TestLookingWhileWorkBegins(t *testing.T) {
 		}
 	})
 	for range 3 {
-		p.want(c.Run(t.Context(), coordinator.Job{Task: "work", Chat: true}), coordinator.StatusCompleted)
+		p.want(c.Run(t.Context(), coordinator.Job{Task: "work", Chat: true}), result.Completed)
 	}
 	over.Store(true)
 	wg.Wait()
@@ -168,7 +170,7 @@ func TestALimitLeavesWhatWaits(t *testing.T) {
 	defer p.shut(c)
 	m := say(c, interrupts.ClassLater, "and then the docs")
 	out := c.Run(t.Context(), coordinator.Job{Task: "work"})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if w := c.Waiting(); len(w) != 1 || w[0].ID() != m.ID() || len(out.Messages) != 0 {
 		t.Errorf("waiting %+v, delivered %+v", w, out.Messages)
 	}
@@ -185,7 +187,7 @@ func TestAStopBeforeTheNextTurnKeepsTheTruth(t *testing.T) {
 		cancel(&interrupts.Stop{Signal: 2})
 		c.Run(ctx, coordinator.Job{Task: "hello?", Chat: true, Go: i%2 == 0})
 	}
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "what were you doing?", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "what were you doing?", Chat: true}), result.Completed)
 	got := users(p.asked(2))
 	if !strings.Contains(got[len(got)-1], "build the thing") {
 		t.Errorf("the talk is told:\n%s", got[len(got)-1])
@@ -208,7 +210,7 @@ func TestUrgentPreemptsACheck(t *testing.T) {
 	p.write("go", "")
 	say(c, interrupts.ClassUrgent, "what is the answer?")
 	out := p.ends("the work", done)
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	got := users(p.asked(2))
 	if !strings.HasPrefix(got[len(got)-1], "what is the answer?") {
 		t.Errorf("the second request ends with %q", got[len(got)-1])
@@ -247,7 +249,7 @@ func TestWhatCannotBeNumberedIsHeld(t *testing.T) {
 		if len(r.Messages) < 3 {
 			p.write(".ralph/queue.jsonl", "")
 			p.own()
-			o := coordinator.QueueOf(getenv(p.root), nil, p.root)
+			o := ownership.Project{Root: p.root, Getenv: getenv(p.root)}.Queue()
 			if _, err := queue.Add(context.Background(), o, queue.Entry{Class: "later", Text: "for the next", From: "cli"}); err != nil {
 				t.Error(err)
 			}
@@ -262,7 +264,7 @@ func TestWhatCannotBeNumberedIsHeld(t *testing.T) {
 	m := say(c, interrupts.ClassSteer, "use tabs")
 	p.until("held", inbox(m.ID(), "held"))
 	p.write("go", "")
-	p.want(p.ends("the work", done), coordinator.StatusCompleted)
+	p.want(p.ends("the work", done), result.Completed)
 	if got := users(p.asked(2)); got[len(got)-1] != "use tabs" {
 		t.Errorf("delivered %q", got)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/feature"
@@ -313,7 +315,7 @@ func (b *book) openStore(ctx context.Context, o memory.Options) (*memory.Store, 
 func displace(ctx context.Context, locked *memory.LockedError) error {
 	err := supervise.End(ctx, processOf(locked.Holder), locked.Path, holderGrace)
 	if err != nil {
-		return &Error{Op: "end the holder of", Path: filepath.Dir(locked.Path), Err: fmt.Errorf("%w; %w", err, locked), Status: StatusLocked,
+		return &result.Error{Op: "end the holder of", Path: filepath.Dir(locked.Path), Err: fmt.Errorf("%w; %w", err, locked), Status: result.Locked,
 			Hint: "end it yourself, where it runs; --force ends only a process that is proven to hold the project"}
 	}
 	return nil
@@ -380,7 +382,7 @@ type recovering struct {
 }
 
 func newRecovering(ctx context.Context, o Options) recovering {
-	r := recovering{o: o, memory: memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder, SessionID: o.RunID, LockWait: lockWait, Owner: o.owner()}}
+	r := recovering{o: o, memory: memory.Options{FS: o.FS, Root: o.Root, Now: o.Now, Holder: o.Holder, SessionID: o.RunID, LockWait: ownership.LockWait, Owner: o.owned().Owner()}}
 	loc, err := git.Find(o.Root)
 	var at *git.Location
 	if err == nil {
@@ -394,7 +396,7 @@ func newRecovering(ctx context.Context, o Options) recovering {
 			return repo.Content(ctx, "HEAD", filepath.ToSlash(rel))
 		}
 	}
-	r.changes = &changes{points: o.openCheckpoints(o.Proc, at), root: o.Root, warn: func(string) {}, writes: newWriteLog(o.Root, identity.CheckpointDir(o.stateHome(), o.Root))}
+	r.changes = &changes{points: o.openCheckpoints(o.Proc, at), root: o.Root, warn: func(string) {}, writes: newWriteLog(o.Root, identity.CheckpointDir(o.owned().Home(), o.Root))}
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/loop"
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers"
 	"ralph/workers/agent"
@@ -28,12 +29,12 @@ const unknownOutcome = "interrupted, outcome unknown"
 type piece struct {
 	c      *Coordinator
 	job    Job
-	out    Outcome
+	out    result.Outcome
 	loop   *agent.Loop
 	talk   []agent.Message // the transcript
 	schema *answerSchema
 	// planned counts the tasks of the plan that was worked; nil for other work.
-	planned *TaskCount
+	planned *result.TaskCount
 	// merged are the commits of the run of a plan that was worked, in all processes,
 	// and since the commit with which it began.
 	merged []string
@@ -62,8 +63,8 @@ type piece struct {
 // stop, context.DeadlineExceeded a time-out, anything else a failure of its own.
 // Run returns soon after that with nothing left running but background jobs of
 // the session, and its Outcome is complete on every path.
-func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
-	p := &piece{c: c, job: j, out: Outcome{StartedAt: c.now().UTC()}}
+func (c *Coordinator) Run(parent context.Context, j Job) result.Outcome {
+	p := &piece{c: c, job: j, out: result.Outcome{StartedAt: c.now().UTC()}}
 	// A stop covers what waits for its turn, too.
 	guard := c.mail.queue.Guard(parent, c.box())
 	defer guard.Release()
@@ -80,7 +81,7 @@ func (c *Coordinator) Run(parent context.Context, j Job) Outcome {
 }
 
 // run does a piece of work whose turn it is: ctx ends with parent or by a stop.
-func (c *Coordinator) run(parent, ctx context.Context, p *piece) Outcome {
+func (c *Coordinator) run(parent, ctx context.Context, p *piece) result.Outcome {
 	// A signal ends the caller's context; the stop that it means concerns jobs and
 	// waiting messages as well, but not the work that comes after this.
 	told := make(chan struct{})
@@ -200,7 +201,7 @@ func (p *piece) work(ctx context.Context) {
 		if err := p.plan(ctx); err != nil {
 			p.fail(err)
 		}
-		if p.out.Status == StatusInterrupted {
+		if p.out.Status == result.Interrupted {
 			p.out.Failure.Hint = hintRunGoesOn
 		}
 		return
@@ -236,7 +237,7 @@ func (p *piece) work(ctx context.Context) {
 		if again != "" || p.heeding {
 			continue
 		}
-		if p.out.Status != StatusCompleted || p.loop.Limits.Check(p.loop.Spent) != nil {
+		if p.out.Status != result.Completed || p.loop.Limits.Check(p.loop.Spent) != nil {
 			return // what waits is for work that ends in order and could still hear it
 		}
 		late, ok := p.waiting(ctx)
@@ -266,7 +267,7 @@ func (p *piece) prepare(ctx context.Context) error {
 	if p.job.Schema != nil {
 		schema, err := newAnswerSchema(p.job.Schema)
 		if err != nil {
-			return &Error{Op: "read schema", Err: err, Status: StatusUsage, Hint: "--schema takes a file with a JSON Schema (draft 2020-12)"}
+			return &result.Error{Op: "read schema", Err: err, Status: result.Usage, Hint: "--schema takes a file with a JSON Schema (draft 2020-12)"}
 		}
 		p.schema = schema
 	}
@@ -435,12 +436,12 @@ func (p *piece) add(end agent.End) {
 	}
 }
 
-func denial(r agent.Refusal) Denial {
+func denial(r agent.Refusal) result.Denial {
 	args := json.RawMessage(r.Call.Args)
 	if !json.Valid(args) {
 		args, _ = json.Marshal(r.Call.Args) // a string always encodes
 	}
-	return Denial{Tool: r.Call.Name, Args: args, Rule: r.Rule}
+	return result.Denial{Tool: r.Call.Name, Args: args, Rule: r.Rule}
 }
 
 // ended explains work that did not come to its own end. When the endpoint breaks
@@ -450,7 +451,7 @@ func (p *piece) ended(err error) {
 	before := p.out.Failure
 	p.fail(err)
 	failure := p.out.Failure
-	if _, question := p.c.approver.Missed(); p.out.Status == StatusNeedsInput && question != "" {
+	if _, question := p.c.approver.Missed(); p.out.Status == result.NeedsInput && question != "" {
 		failure.Message = "the model needs an answer: " + question
 		if p.out.Answer == "" {
 			p.out.Answer = question
@@ -458,11 +459,11 @@ func (p *piece) ended(err error) {
 	}
 	switch {
 	case before == nil:
-	case p.out.Status == StatusProviderError:
+	case p.out.Status == result.ProviderError:
 		p.c.warn("the work could not go on: " + failure.Message)
-		p.out.Status, p.out.Failure = StatusFailed, before
+		p.out.Status, p.out.Failure = result.Failed, before
 		if before.Kind == kindSchema {
-			p.out.Status = StatusSchemaMismatch
+			p.out.Status = result.SchemaMismatch
 		}
 	default:
 		failure.Message += "; before that, " + before.Message
@@ -472,7 +473,7 @@ func (p *piece) ended(err error) {
 // fail ends the outcome with an error.
 func (p *piece) fail(err error) {
 	p.out.Status, p.out.Failure = Fail(err)
-	if p.out.Status != StatusInterrupted {
+	if p.out.Status != result.Interrupted {
 		return
 	}
 	if stop, ok := interrupts.AsStop(err); ok {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/model/modeltest"
@@ -21,22 +22,22 @@ func TestHowWorkEnds(t *testing.T) {
 		name    string
 		replies []modeltest.Reply
 		flags   map[string][]string
-		status  coordinator.Status
+		status  result.Status
 		say     string
 		answer  string
 	}{
-		{"a final message", []modeltest.Reply{text("all is well")}, nil, coordinator.StatusCompleted, "the model answered", "all is well"},
-		{"finish done", []modeltest.Reply{finish("done", "mended it")}, nil, coordinator.StatusCompleted, "declared it done: mended it", "mended it"},
-		{"finish with text beside it", []modeltest.Reply{finish("done", "mended it").Saying("Look here.")}, nil, coordinator.StatusCompleted, "mended it", "Look here."},
-		{"finish partial", []modeltest.Reply{finish("partial", "half of it")}, nil, coordinator.StatusFailed, "partial", "half of it"},
-		{"finish failed", []modeltest.Reply{finish("failed", "no way")}, nil, coordinator.StatusFailed, "gave_up", "no way"},
-		{"finish needs input", []modeltest.Reply{finish("needs_input", "which one?")}, nil, coordinator.StatusNeedsInput, "which one?", "which one?"},
-		{"wrong key", []modeltest.Reply{modeltest.Status(401, `{"error":{"message":"bad key"}}`)}, nil, coordinator.StatusConfigError, "bad key", ""},
-		{"rate limited for long", []modeltest.Reply{modeltest.Status(429, `{"error":{"message":"slow down"}}`, "Retry-After", "7200")}, nil, coordinator.StatusRetryLater, "2h0m0s", ""},
-		{"turns used up", []modeltest.Reply{calls(call("list", m{"path": "."})), text("never")}, map[string][]string{"max_turns": {"1"}}, coordinator.StatusLimit, "--max-turns", ""},
-		{"tokens used up", []modeltest.Reply{calls(call("list", m{"path": "."})).Using(900, 100), text("never")}, map[string][]string{"max_tokens": {"1000"}}, coordinator.StatusLimit, "--max-tokens", ""},
-		{"no price for a cost limit", []modeltest.Reply{calls(call("list", m{"path": "."})), text("never")}, map[string][]string{"max_cost": {"1"}}, coordinator.StatusConfigError, "price_unknown", ""},
-		{"the same call for ever", []modeltest.Reply{calls(call("list", m{"path": "."})).Forever()}, nil, coordinator.StatusFailed, "repeats", ""},
+		{"a final message", []modeltest.Reply{text("all is well")}, nil, result.Completed, "the model answered", "all is well"},
+		{"finish done", []modeltest.Reply{finish("done", "mended it")}, nil, result.Completed, "declared it done: mended it", "mended it"},
+		{"finish with text beside it", []modeltest.Reply{finish("done", "mended it").Saying("Look here.")}, nil, result.Completed, "mended it", "Look here."},
+		{"finish partial", []modeltest.Reply{finish("partial", "half of it")}, nil, result.Failed, "partial", "half of it"},
+		{"finish failed", []modeltest.Reply{finish("failed", "no way")}, nil, result.Failed, "gave_up", "no way"},
+		{"finish needs input", []modeltest.Reply{finish("needs_input", "which one?")}, nil, result.NeedsInput, "which one?", "which one?"},
+		{"wrong key", []modeltest.Reply{modeltest.Status(401, `{"error":{"message":"bad key"}}`)}, nil, result.ConfigError, "bad key", ""},
+		{"rate limited for long", []modeltest.Reply{modeltest.Status(429, `{"error":{"message":"slow down"}}`, "Retry-After", "7200")}, nil, result.RetryLater, "2h0m0s", ""},
+		{"turns used up", []modeltest.Reply{calls(call("list", m{"path": "."})), text("never")}, map[string][]string{"max_turns": {"1"}}, result.Limit, "--max-turns", ""},
+		{"tokens used up", []modeltest.Reply{calls(call("list", m{"path": "."})).Using(900, 100), text("never")}, map[string][]string{"max_tokens": {"1000"}}, result.Limit, "--max-tokens", ""},
+		{"no price for a cost limit", []modeltest.Reply{calls(call("list", m{"path": "."})), text("never")}, map[string][]string{"max_cost": {"1"}}, result.ConfigError, "price_unknown", ""},
+		{"the same call for ever", []modeltest.Reply{calls(call("list", m{"path": "."})).Forever()}, nil, result.Failed, "repeats", ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestAnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)
 	p := newProject(t, text("seven"), text("```json\n{\"n\": \"seven\"}\n```"), text("```\n{ \"n\": 7 }\n```"))
 	out := p.run(coordinator.Job{Schema: schema})
-	p.want(out, coordinator.StatusCompleted, "it was checked")
+	p.want(out, result.Completed, "it was checked")
 	if string(out.Structured) != `{"n":7}` || !out.Verified {
 		t.Errorf("structured %s, verified %v", out.Structured, out.Verified)
 	}
@@ -114,14 +115,14 @@ func TestAnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
 
 	p = newProject(t, text("a"), text("b"), text("c"), text("never"))
 	out = p.run(coordinator.Job{Schema: schema})
-	p.want(out, coordinator.StatusSchemaMismatch, "not fit the schema")
+	p.want(out, result.SchemaMismatch, "not fit the schema")
 	p.wantRequests(3)
 	if out.Answer != "c" || out.Structured != nil {
 		t.Errorf("answer %q, structured %s", out.Answer, out.Structured)
 	}
 
 	p = newProject(t)
-	p.want(p.run(coordinator.Job{Schema: json.RawMessage(`{"type":7}`)}), coordinator.StatusUsage, "--schema")
+	p.want(p.run(coordinator.Job{Schema: json.RawMessage(`{"type":7}`)}), result.Usage, "--schema")
 	p.wantRequests(0)
 }
 
@@ -130,7 +131,7 @@ func TestAFailedCheckGoesBackToTheModel(t *testing.T) {
 	p := newProject(t, text("done"), calls(write("ok", "")), text("now it is"))
 	p.flags["check"] = []string{"echo so it goes; test -f ok"}
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted, "it was checked")
+	p.want(out, result.Completed, "it was checked")
 	if !out.Verified || out.Check == nil || out.Check.ExitCode != 0 || out.Turns != 3 {
 		t.Errorf("outcome %+v, check %+v", out, out.Check)
 	}
@@ -141,7 +142,7 @@ func TestAFailedCheckGoesBackToTheModel(t *testing.T) {
 	p = newProject(t, text("done").Forever())
 	p.flags["check"], p.flags["check_retries"] = []string{"exit 3"}, []string{"1"}
 	out = p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusFailed, `check "exit 3" exited with 3`)
+	p.want(out, result.Failed, `check "exit 3" exited with 3`)
 	p.wantRequests(2)
 	if out.Check.ExitCode != 3 || out.Answer != "done" {
 		t.Errorf("outcome %+v", out)
@@ -149,7 +150,7 @@ func TestAFailedCheckGoesBackToTheModel(t *testing.T) {
 
 	p = newProject(t, text("done").Forever())
 	p.flags["check"], p.flags["check_retries"], p.flags["check_timeout"] = []string{"sleep 60"}, []string{"0"}, []string{"100ms"}
-	p.want(p.run(coordinator.Job{}), coordinator.StatusFailed, "did not end within 100ms")
+	p.want(p.run(coordinator.Job{}), result.Failed, "did not end within 100ms")
 }
 
 // The notice about what is missing stands beside the output, not in it.
@@ -170,7 +171,7 @@ func TestRetriesOfSchemaAndCheckAreCountedApart(t *testing.T) {
 	p := newProject(t, text("a"), text("b"), text("{}"), text("{}"), text("{}"), text("never"))
 	p.flags["check"] = []string{"false"}
 	out := p.run(coordinator.Job{Schema: json.RawMessage(`{"type":"object"}`)})
-	p.want(out, coordinator.StatusFailed, "check \"false\"")
+	p.want(out, result.Failed, "check \"false\"")
 	p.wantRequests(5)
 	if string(out.Structured) != "{}" {
 		t.Errorf("structured %s", out.Structured)
@@ -185,13 +186,13 @@ func TestTheEndpointDiesWhileSomethingIsMended(t *testing.T) {
 	p := newProject(t, text("done"), dead)
 	p.flags["check"] = []string{"exit 3"}
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusFailed, "exited with 3")
+	p.want(out, result.Failed, "exited with 3")
 	if out.Answer != "done" || out.Check == nil || !p.warned("it is gone") {
 		t.Errorf("answer %q, warnings %q", out.Answer, out.Warnings)
 	}
 	p = newProject(t, text("no JSON"), dead)
 	out = p.run(coordinator.Job{Schema: json.RawMessage(`{"type":"object"}`)})
-	p.want(out, coordinator.StatusSchemaMismatch)
+	p.want(out, result.SchemaMismatch)
 	if out.Answer != "no JSON" {
 		t.Errorf("the answer that does not fit is lost: %q", out.Answer)
 	}
@@ -203,7 +204,7 @@ func TestALimitAfterAFailedCheck(t *testing.T) {
 	p := newProject(t, text("done"), text("never"))
 	p.flags["check"], p.flags["max_turns"] = []string{"exit 3"}, []string{"1"}
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusLimit, "--max-turns", `before that, check "exit 3" exited with 3`)
+	p.want(out, result.Limit, "--max-turns", `before that, check "exit 3" exited with 3`)
 	p.wantRequests(1)
 	if out.Answer != "done" || out.Check == nil || out.Check.ExitCode != 3 {
 		t.Errorf("answer %q, check %+v", out.Answer, out.Check)
@@ -215,7 +216,7 @@ func TestACheckThatTheRepositoryProposes(t *testing.T) {
 	p := newProject(t, text("done"))
 	p.projectConfig = "check: touch ran; false\n"
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if out.Verified || out.Check != nil || p.read("ran") != "" || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], "was left out") {
 		t.Errorf("a check of the repository ran unasked: %+v", out)
 	}
@@ -228,7 +229,7 @@ func TestACheckThatTheRepositoryProposes(t *testing.T) {
 	p = newProject(t, text("done").Forever())
 	p.projectConfig = "check: echo x >> ran; false\n"
 	ask("yes", "no")
-	p.want(p.run(coordinator.Job{}), coordinator.StatusFailed)
+	p.want(p.run(coordinator.Job{}), result.Failed)
 	if len(asked) != 1 || !strings.HasSuffix(asked[0], "\necho x >> ran; false") || strings.Count(p.read("ran"), "x") != 3 {
 		t.Errorf("asked %q, ran %q: one yes holds for the exact text", asked, p.read("ran"))
 	}
@@ -236,14 +237,14 @@ func TestACheckThatTheRepositoryProposes(t *testing.T) {
 	asked = nil
 	ask("no")
 	out = p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if len(asked) != 1 || out.Verified || !p.warned("it was not approved") {
 		t.Errorf("asked %q, outcome %+v", asked, out)
 	}
 
 	asked = nil
 	p.flags["on_ask"] = []string{"deny"}
-	if out := p.run(coordinator.Job{}); len(asked) != 0 || out.Status != coordinator.StatusCompleted || out.Verified {
+	if out := p.run(coordinator.Job{}); len(asked) != 0 || out.Status != result.Completed || out.Verified {
 		t.Errorf("--on-ask deny asked %q, outcome %+v", asked, out)
 	}
 }
@@ -262,7 +263,7 @@ func TestWhatChangedWhateverChangedIt(t *testing.T) {
 	p.git("commit", "-q", "-m", "files")
 	p.write("mine.txt", "uncommitted work of the user\n")
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	want := map[string]git.FileChange{
 		"new.txt":  {Path: "new.txt", Kind: git.Added, Added: 2},
 		"kept.txt": {Path: "kept.txt", Kind: git.Modified, Added: 1},
@@ -296,7 +297,7 @@ func TestRequestsExtendEachOther(t *testing.T) {
 	p.session = "new"
 	c := p.open()
 	for _, task := range []string{"one", "two"} {
-		p.want(c.Run(t.Context(), coordinator.Job{Task: task, Chat: true}), coordinator.StatusCompleted)
+		p.want(c.Run(t.Context(), coordinator.Job{Task: task, Chat: true}), result.Completed)
 	}
 	p.shut(c)
 	p.wantRequests(4)
@@ -369,7 +370,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	p.flags["dry_run"] = []string{"true"}
 	before := p.hash()
 	out := p.run(coordinator.Job{DryRun: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.hash() != before {
 		t.Errorf("a dry run changed the tree:\n%s", p.git("status", "--porcelain"))
 	}
@@ -392,9 +393,9 @@ func TestARealRunAfterADryOne(t *testing.T) {
 	p := newProject(t, text("the plan"), calls(write("a.txt", "x"), call("task", m{"title": "one"})), text("done"))
 	c := p.open()
 	defer p.shut(c)
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "plan", DryRun: true}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "plan", DryRun: true}), result.Completed)
 	out := c.Run(t.Context(), coordinator.Job{Task: "do"})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	p.wantFile("RALPH_TASKS.md", "one")
 	if len(out.StateFiles) == 0 || out.LogFile == "" {
 		t.Errorf("outcome %+v", out)
@@ -421,11 +422,11 @@ func TestTheTimeLimit(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, text("never").After(time.Minute))
 	p.flags["timeout"] = []string{"200ms"}
-	p.want(p.run(coordinator.Job{}), coordinator.StatusTimeout, "--timeout")
+	p.want(p.run(coordinator.Job{}), result.Timeout, "--timeout")
 	p = newProject(t, calls(shell("sleep 60")), text("never"))
 	p.flags["timeout"] = []string{"3s"}
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusTimeout)
+	p.want(out, result.Timeout)
 	if len(out.Commands) != 1 || out.Duration > 20*time.Second {
 		t.Errorf("outcome %+v", out)
 	}

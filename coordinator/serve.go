@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory/session"
@@ -312,9 +313,9 @@ type handed struct {
 
 // done is what came of a task that was handed over.
 type done struct {
-	Outcome  Outcome `json:"outcome"`
-	Model    string  `json:"model"`
-	Provider string  `json:"provider"`
+	Outcome  result.Outcome `json:"outcome"`
+	Model    string         `json:"model"`
+	Provider string         `json:"provider"`
 }
 
 // task does a task of another terminal here, with a conversation of its own,

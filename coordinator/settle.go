@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 )
 
@@ -50,9 +51,9 @@ func (p *piece) close(ctx context.Context) {
 	}
 	if !p.job.Chat {
 		// What a run that failed did not come to is no difference of its own.
-		if err := c.cassette.played(); err != nil && p.out.Status == StatusCompleted {
-			p.out.Status, p.out.Reason = StatusFailed, ""
-			p.out.Failure = &Failure{Kind: kindReplay, Message: err.Error(), Hint: hintReplay}
+		if err := c.cassette.played(); err != nil && p.out.Status == result.Completed {
+			p.out.Status, p.out.Reason = result.Failed, ""
+			p.out.Failure = &result.Failure{Kind: kindReplay, Message: err.Error(), Hint: hintReplay}
 		}
 	}
 	if p.out.Reason == "" && p.out.Failure != nil {
@@ -68,7 +69,7 @@ func (p *piece) close(ctx context.Context) {
 	if !p.talking {
 		c.book.keepChanges(c.changes.trace(ctx, turn, p.out.Commits))
 	}
-	if p.job.Chat && !p.talking && p.out.Status == StatusInterrupted {
+	if p.job.Chat && !p.talking && p.out.Status == result.Interrupted {
 		c.changedBefore(p.out.FilesChanged)
 	}
 	c.keepCalibration()
@@ -78,7 +79,7 @@ func (p *piece) close(ctx context.Context) {
 }
 
 // finish completes the outcome.
-func (p *piece) finish() Outcome {
+func (p *piece) finish() result.Outcome {
 	o := &p.out
 	if o.Failure != nil && o.Reason == "" {
 		o.Reason = o.Failure.Message

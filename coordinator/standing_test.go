@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ralph/coordinator/result"
 	"ralph/memory/session"
 )
 
@@ -25,7 +26,7 @@ func TestAWrongSessionIsAUsageError(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{session.ErrNotFound, session.ErrAmbiguous} {
 		status, f := Fail(fmt.Errorf("%w: %q", err, "9"))
-		if status != StatusUsage || f.Hint == "" {
+		if status != result.Usage || f.Hint == "" {
 			t.Errorf("%v ends as %s with the hint %q", err, status, f.Hint)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory"
 	"ralph/memory/durable/faultfs"
@@ -32,7 +33,7 @@ func TestStateAfterAOneShot(t *testing.T) {
 		calls(call("task", m{"id": "T-1", "status": "done"})), text("mended"))
 	c := p.open()
 	out := c.Run(t.Context(), coordinator.Job{Task: "mend it\nplease"})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if err := c.Record(json.RawMessage(`{"run_id":"r-1"}`)); err != nil {
 		t.Error(err)
 	}
@@ -74,7 +75,7 @@ func TestAFeatureWithADocument(t *testing.T) {
 	p := newProject(t, calls(feature("Upload", "docs/upload.md"), feature("Login", "docs/missing.md"), feature("Odd", "../outside.md")), text("done"))
 	p.write("docs/upload.md", "# How uploads work\n\nthree more words\n")
 	p.session = "new"
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 	docs := p.all(".ralph/sessions/*/feature-docs-generated.json")
 	for want, n := range map[string]int{`"title": "How uploads work"`: 1, `"words": 7`: 1, `"status": "written"`: 1, `"status": "missing"`: 1, "outside": 0} {
 		if strings.Count(docs, want) != n {
@@ -92,7 +93,7 @@ func TestARunWithoutAnAnswerLeavesNoTrace(t *testing.T) {
 	p := newProject(t, modeltest.Status(401, `{"error":{"message":"bad key"}}`))
 	before := p.hash()
 	c := p.open()
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusConfigError)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), result.ConfigError)
 	if err := c.Record(json.RawMessage(`{}`)); err != nil {
 		t.Error(err)
 	}
@@ -150,7 +151,7 @@ func TestTasksOfWorkThatDidNotEnd(t *testing.T) {
 			p.flags, p.eye = map[string][]string{"sandbox": {"off"}}, nil
 			p.runs = 10
 			next := p.run(coordinator.Job{})
-			p.want(next, coordinator.StatusCompleted)
+			p.want(next, result.Completed)
 			if len(next.Warnings) != 1 || !strings.Contains(next.Warnings[0], "T-1") || strings.Contains(next.Warnings[0], "T-2") || p.read("RALPH_TASKS.md") != tasks {
 				t.Errorf("warnings %q", next.Warnings)
 			}
@@ -174,7 +175,7 @@ func TestATaskThatTheUserTookAway(t *testing.T) {
 		}
 	}
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusProviderError)
+	p.want(out, result.ProviderError)
 	if len(out.Warnings) != 0 || p.read("RALPH_TASKS.md") != "# Tasks\n" {
 		t.Errorf("warnings %q, tasks:\n%s", out.Warnings, p.read("RALPH_TASKS.md"))
 	}
@@ -194,10 +195,10 @@ func TestWarningsAreToldOnce(t *testing.T) {
 			t.Errorf("how things stand lacks %q:\n%s", want, notes)
 		}
 	}
-	var last coordinator.Outcome
+	var last result.Outcome
 	for range 2 {
 		last = c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true})
-		p.want(last, coordinator.StatusCompleted)
+		p.want(last, result.Completed)
 	}
 	p.shut(c)
 	if len(last.Warnings) != 3 {
@@ -255,7 +256,7 @@ func TestWarningsFromEverywhere(t *testing.T) {
 	close(done)
 	wg.Wait()
 	f.FailAt(0, nil)
-	p.want(out, coordinator.StatusLimit)
+	p.want(out, result.Limit)
 	p.shut(c)
 	p.gapless()
 	told := map[string]int{}
@@ -317,7 +318,7 @@ func TestAFullDiskInTheMiddleOfARun(t *testing.T) {
 				}
 			}
 			out := c.Run(t.Context(), coordinator.Job{Task: "go"})
-			if out.Status != coordinator.StatusFailed || out.Failure == nil || out.Failure.Kind != "unsaved" || !strings.Contains(out.Reason, "journal.jsonl") {
+			if out.Status != result.Failed || out.Failure == nil || out.Failure.Kind != "unsaved" || !strings.Contains(out.Reason, "journal.jsonl") {
 				t.Errorf("%+v %+v", out, out.Failure)
 			}
 			held := 0
@@ -350,7 +351,7 @@ func TestAReadOnlyProject(t *testing.T) {
 	}
 	defer func() { _ = os.Chmod(p.root, 0o700) }()
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if !p.warned("nothing can be saved") || out.LogFile != "" {
 		t.Errorf("outcome %+v", out)
 	}
@@ -363,7 +364,7 @@ func TestAReadOnlyFilesystem(t *testing.T) {
 	p.fs = afero.NewReadOnlyFs(afero.NewOsFs())
 	before := p.hash()
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], "nothing can be saved") || out.LogFile != "" || len(out.StateFiles) != 0 {
 		t.Errorf("outcome %+v", out)
 	}
@@ -381,14 +382,14 @@ func TestOneRalphInAProject(t *testing.T) {
 	began := time.Now()
 	_, err := coordinator.Open(t.Context(), o)
 	status, failure := coordinator.Fail(err)
-	if !errors.Is(err, memory.ErrLocked) || status != coordinator.StatusLocked || !failure.Retryable || !strings.Contains(failure.Message, fmt.Sprint(os.Getpid())) {
+	if !errors.Is(err, memory.ErrLocked) || status != result.Locked || !failure.Retryable || !strings.Contains(failure.Message, fmt.Sprint(os.Getpid())) {
 		t.Errorf("a second Ralph: %v", err)
 	}
 	if waited := time.Since(began); waited < time.Second || waited > 20*time.Second {
 		t.Errorf("it waited %v", waited)
 	}
 	p.shut(c)
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 }
 
 // Two one-shots begin in a project that no Ralph worked in: the one whose model
@@ -412,7 +413,7 @@ func TestTwoOneShotsInAFreshProject(t *testing.T) {
 	stop := time.AfterFunc(200*time.Millisecond, func() { second.Stop(&interrupts.Stop{}) })
 	defer stop.Stop()
 	out := second.Run(t.Context(), coordinator.Job{Task: "two"})
-	p.want(out, coordinator.StatusInterrupted) // who waits for the lock to the end is told that it is locked
+	p.want(out, result.Interrupted) // who waits for the lock to the end is told that it is locked
 	first.Stop(&interrupts.Stop{})
 	wg.Wait()
 	p.shut(second)
@@ -423,7 +424,7 @@ func TestTwoOneShotsInAFreshProject(t *testing.T) {
 }
 
 // chatOnce opens the session, does one turn and closes it.
-func chatOnce(p *project, session, task string) (coordinator.Outcome, []agent.Message) {
+func chatOnce(p *project, session, task string) (result.Outcome, []agent.Message) {
 	p.Helper()
 	p.session = session
 	c := p.open()
@@ -466,10 +467,10 @@ func TestAOneShotInASession(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, text("done"), modeltest.Status(400, "{}"))
 	p.session = "nightly"
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 	p.wantFile("RALPH_PROGRESS.md", "completed")
 	p.wantFile(".ralph/sessions/session-001-nightly/session-metadata.yaml", "status: completed")
-	p.want(p.run(coordinator.Job{}), coordinator.StatusProviderError)
+	p.want(p.run(coordinator.Job{}), result.ProviderError)
 	p.wantFile(".ralph/sessions/session-001-nightly/session-metadata.yaml", "status: error")
 }
 
@@ -496,7 +497,7 @@ func TestAChatGoesOnAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, history := chatOnce(p, "last", "go on")
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if len(history) != 4 || history[3].Role != agent.RoleTool || history[3].Text != "interrupted, outcome unknown" || strings.Contains(history[2].Text, "unknown") {
 		t.Errorf("the conversation is %+v", history)
 	}
@@ -568,7 +569,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 	p.session = "new"
 	c := p.open()
 	out := c.Run(t.Context(), coordinator.Job{Task: "deploy with " + known, Context: shape})
-	p.want(out, coordinator.StatusFailed)
+	p.want(out, result.Failed)
 	doc, err := json.Marshal(m{"result": out.Answer})
 	if err != nil {
 		t.Fatal(err)

@@ -9,10 +9,8 @@ import (
 	"sync"
 
 	"ralph/coordinator/permission"
-
 	"ralph/coordinator/policy"
 	"ralph/memory/config"
-	"ralph/memory/durable"
 	"ralph/memory/identity"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
@@ -91,7 +89,7 @@ func (c *Coordinator) openStation(name, root string, also ...string) (*station, 
 	if root == c.opt.Root {
 		s.work.OnWrite(c.writes.writing)
 	}
-	if home := c.opt.stateHome(); home != "" {
+	if home := c.opt.owned().Home(); home != "" {
 		if _, err := identity.Outside(home, c.opt.Root); errors.Is(err, identity.ErrInside) {
 			if err := os.MkdirAll(home, 0o700); err != nil { // what is not there cannot be hidden from commands
 				c.warn("the user's state directory is not hidden from commands: " + err.Error())
@@ -147,25 +145,6 @@ func (c *Coordinator) sandboxOptions(name, root string, at *git.Location) access
 		o.UserConfig = filepath.Dir(config.UserFile(c.opt.Getenv))
 	}
 	return o
-}
-
-// stateHome is the user's directory for Ralph's state, wherever it is; "" where
-// there is none.
-func (o Options) stateHome() string {
-	if o.Getenv == nil {
-		return ""
-	}
-	return identity.Home(o.Getenv)
-}
-
-// userState is the user's directory for Ralph's state, "" where there is none that can
-// be written, outside of the project.
-func (o Options) userState() string {
-	home, err := identity.Outside(o.stateHome(), o.Root)
-	if err != nil || identity.Writable(durable.Disk(), home) != nil {
-		return ""
-	}
-	return home
 }
 
 // stations are those that are open. It is safe for concurrent use.

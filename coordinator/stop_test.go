@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
@@ -36,7 +37,7 @@ type stopped struct {
 	at       func(agent.Event) bool
 	runs     bool
 	requests int
-	check    func(*testing.T, *project, coordinator.Outcome)
+	check    func(*testing.T, *project, result.Outcome)
 }
 
 // phases are all phases of work; command is what runs in some of them.
@@ -48,7 +49,7 @@ func phases(command string) []stopped {
 		{"while waiting for the answer", []modeltest.Reply{modeltest.Hang()}, nil, nil, false, 1, nil},
 		{"within the answer", []modeltest.Reply{text("this is the answer, and it goes on").HangAt(5)}, nil,
 			func(e agent.Event) bool { return e.Type == agent.EventMessageDelta }, false, 1,
-			func(t *testing.T, p *project, out coordinator.Outcome) {
+			func(t *testing.T, p *project, out result.Outcome) {
 				if out.Answer == "" || !strings.HasPrefix("this is the answer, and it goes on", out.Answer) {
 					t.Errorf("the partial answer is %q", out.Answer)
 				}
@@ -60,7 +61,7 @@ func phases(command string) []stopped {
 			func(e agent.Event) bool { return e.Type == agent.EventRetry }, false, 1, nil},
 		{"within a command", []modeltest.Reply{calls(write("a.txt", "x"), shell(command), write("b.txt", "x")), text("never")}, nil,
 			func(e agent.Event) bool { return e.Type == agent.EventToolStart && e.Tool == "shell" }, false, 1,
-			func(t *testing.T, p *project, out coordinator.Outcome) {
+			func(t *testing.T, p *project, out result.Outcome) {
 				if len(out.FilesChanged) != 1 || out.FilesChanged[0].Path != "a.txt" {
 					t.Errorf("changed %+v", out.FilesChanged)
 				}
@@ -68,19 +69,19 @@ func phases(command string) []stopped {
 		{"in a deaf command", []modeltest.Reply{calls(shell("trap '' INT TERM; (setsid " + command + " &); while :; do " + command + "; done")), text("never")}, nil, nil, true, 1, nil},
 		{"at the first checkpoint", []modeltest.Reply{calls(write("a.txt", "x")), text("never")}, nil,
 			func(e agent.Event) bool { return e.Type == agent.EventToolStart }, false, 1,
-			func(t *testing.T, p *project, out coordinator.Outcome) {
+			func(t *testing.T, p *project, out result.Outcome) {
 				if p.read("a.txt") != "" || len(out.Warnings) > 0 {
 					t.Errorf("a.txt %q, warnings %q", p.read("a.txt"), out.Warnings)
 				}
 			}},
 		{"within the check", []modeltest.Reply{text("done"), text("never")}, map[string][]string{"check": {command}}, nil, true, 1,
-			func(t *testing.T, p *project, out coordinator.Outcome) {
+			func(t *testing.T, p *project, out result.Outcome) {
 				if out.Answer != "done" || out.Check != nil {
 					t.Errorf("answer %q, check %+v", out.Answer, out.Check)
 				}
 			}},
 		{"after a failed check", []modeltest.Reply{text("done"), modeltest.Hang()}, map[string][]string{"check": {"exit 3"}}, nil, false, 2,
-			func(t *testing.T, p *project, out coordinator.Outcome) {
+			func(t *testing.T, p *project, out result.Outcome) {
 				if out.Answer != "done" || out.Check == nil || out.Check.ExitCode != 3 || !strings.Contains(out.Reason, "exited with 3") {
 					t.Errorf("outcome %+v", out)
 				}
@@ -126,7 +127,7 @@ func TestAStopAtEachPhase(t *testing.T) {
 			co := p.open()
 			out := co.Run(ctx, coordinator.Job{Task: "go"})
 			ended := time.Now()
-			p.want(out, coordinator.StatusInterrupted, "SIGTERM", "run it again")
+			p.want(out, result.Interrupted, "SIGTERM", "run it again")
 			if out.Signal != int(syscall.SIGTERM) || out.Duration <= 0 {
 				t.Errorf("outcome %+v", out)
 			}
@@ -162,10 +163,10 @@ func TestAStopAtACheckpointCostsNoUndo(t *testing.T) {
 			c.Stop(&interrupts.Stop{})
 		}
 	}
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "one", Chat: true}), coordinator.StatusInterrupted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "one", Chat: true}), result.Interrupted)
 	p.eye = nil
 	out := c.Run(t.Context(), coordinator.Job{Task: "two", Chat: true, Go: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if len(out.FilesChanged) != 1 || len(out.Warnings) != 0 {
 		t.Errorf("changed %+v, warnings %q", out.FilesChanged, out.Warnings)
 	}
@@ -190,7 +191,7 @@ func TestAStopWhileARunSettles(t *testing.T) {
 		}
 	}
 	out := c.Run(t.Context(), coordinator.Job{Task: "go"})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if len(out.FilesChanged) != 1 {
 		t.Errorf("changed %+v", out.FilesChanged)
 	}
@@ -230,7 +231,7 @@ func TestStopFromAnotherGoroutine(t *testing.T) {
 		}
 		out := c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true})
 		wg.Wait()
-		p.want(out, coordinator.StatusInterrupted, "enough")
+		p.want(out, result.Interrupted, "enough")
 		if out.Signal != 0 {
 			t.Errorf("signal %d", out.Signal)
 		}
@@ -253,13 +254,13 @@ func TestAStopWhileAnotherPieceRuns(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		p.want(c.Run(first, coordinator.Job{Task: "one"}), coordinator.StatusInterrupted)
+		p.want(c.Run(first, coordinator.Job{Task: "one"}), result.Interrupted)
 	})
 	<-began
 	second, cancelSecond := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, &interrupts.Stop{Signal: syscall.SIGHUP})
 	defer cancelSecond()
 	out := c.Run(second, coordinator.Job{Task: "two"})
-	p.want(out, coordinator.StatusInterrupted, "SIGHUP")
+	p.want(out, result.Interrupted, "SIGHUP")
 	if _, err := c.Undo(second, 1, nil); !errors.Is(err, context.Cause(second)) {
 		t.Errorf("undo waits although its context has ended: %v", err)
 	}
@@ -289,7 +290,7 @@ func TestBackgroundJobsEndBeforeTheProjectIsReleased(t *testing.T) {
 	command := sleeper(100)
 	p := newProject(t, calls(call("shell", m{"command": command, "background": true})), text("done"))
 	c := p.open()
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), result.Completed)
 	if !alive(command[len("sleep "):]) {
 		t.Error("the background job does not run")
 	}
@@ -310,7 +311,7 @@ func TestStopBeforeTheTurn(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(&interrupts.Stop{Text: "enough"})
 		out := c.Run(ctx, coordinator.Job{Task: "go", Chat: true})
-		p.want(out, coordinator.StatusInterrupted, "enough")
+		p.want(out, result.Interrupted, "enough")
 		if mode := c.Live().Mode; mode != "conversation" {
 			t.Fatalf("the mode is %q", mode)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 	"ralph/workers/model"
 )
@@ -98,12 +99,12 @@ func (w *window) summarise(ctx context.Context, s *shorter, left []agent.Message
 // ended tells how the child ended.
 func (s *shorter) ended(ctx context.Context, c *Coordinator, took time.Duration) {
 	ok, ms, usage := s.failed == "", took.Milliseconds(), s.reply.Usage
-	e := agent.Event{Type: agent.EventChildEnd, Agent: summarizer, OK: &ok, DurationMS: &ms, Usage: &usage, CostUSD: s.reply.CostUSD, Status: string(StatusCompleted), Text: "the summary has " + count(len(strings.Fields(s.summary)), "word")}
+	e := agent.Event{Type: agent.EventChildEnd, Agent: summarizer, OK: &ok, DurationMS: &ms, Usage: &usage, CostUSD: s.reply.CostUSD, Status: string(result.Completed), Text: "the summary has " + count(len(strings.Fields(s.summary)), "word")}
 	if !ok {
-		e.Status, e.Text, e.Reason = string(StatusFailed), "", s.failed
+		e.Status, e.Text, e.Reason = string(result.Failed), "", s.failed
 	}
 	if ctx.Err() != nil {
-		e.Status = string(StatusInterrupted)
+		e.Status = string(result.Interrupted)
 	}
 	c.events.emit(e)
 }

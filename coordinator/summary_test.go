@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
@@ -29,10 +30,10 @@ func crowded(t *testing.T, then ...modeltest.Reply) *project {
 	return p
 }
 
-func (p *project) turn(c *coordinator.Coordinator, task string) coordinator.Outcome {
+func (p *project) turn(c *coordinator.Coordinator, task string) result.Outcome {
 	p.Helper()
 	out := c.Run(p.Context(), coordinator.Job{Task: task, Chat: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	return out
 }
 
@@ -162,8 +163,8 @@ func TestRequestsExtendEachOtherAfterFailures(t *testing.T) {
 	c := p.open()
 	p.turn(c, "a")
 	p.turn(c, "b")
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "c", Chat: true}), coordinator.StatusProviderError)
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "c again", Chat: true}), coordinator.StatusProviderError)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "c", Chat: true}), result.ProviderError)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "c again", Chat: true}), result.ProviderError)
 	p.turn(c, "d")
 	p.turn(c, "e")
 	p.turn(c, "f")
@@ -240,7 +241,7 @@ func TestAStopEndsTheSummary(t *testing.T) {
 	out := c.Run(t.Context(), coordinator.Job{Task: "go on", Chat: true})
 	took := time.Since(stopped)
 	p.eye = nil
-	p.want(out, coordinator.StatusInterrupted)
+	p.want(out, result.Interrupted)
 	if took > 20*time.Second {
 		t.Errorf("the stop took %v", took)
 	}
@@ -314,7 +315,7 @@ func TestASummaryReplays(t *testing.T) {
 		p.flags[k] = v
 	}
 	out := p.run(coordinator.Job{Task: "print it"})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if _, ok := p.event(agent.EventChildEnd, child); !ok {
 		t.Fatalf("no summary was made: %s", p.types())
 	}
@@ -323,6 +324,6 @@ func TestASummaryReplays(t *testing.T) {
 	for k, v := range flags {
 		q.flags[k] = v
 	}
-	q.want(q.run(coordinator.Job{Task: "print it"}), coordinator.StatusCompleted)
+	q.want(q.run(coordinator.Job{Task: "print it"}), result.Completed)
 	q.wantRequests(0)
 }

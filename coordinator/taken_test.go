@@ -6,6 +6,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 )
 
 // An agent's own tree has no guard: what its commands make there, also by git, is left out
@@ -62,7 +63,7 @@ func TestNamesThatActAreNotMerged(t *testing.T) {
 			}
 			k.part("one", text("done"))
 			out := p.run(coordinator.Job{})
-			p.want(out, coordinator.StatusCompleted)
+			p.want(out, result.Completed)
 			if a := childOf(t, out, "one"); a.Landing != crew.Merged {
 				t.Errorf("%+v", a)
 			}

@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
+	"ralph/coordinator/sessions"
 	"ralph/memory"
 	"ralph/memory/session/folder"
 	"ralph/workers/agent"
@@ -67,7 +68,7 @@ func TestWhatARunTells(t *testing.T) {
 	c := p.open()
 	out := c.Run(t.Context(), coordinator.Job{Loop: &loop.Settings{Feature: "play"}})
 	p.shut(c)
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	dir, d, events := p.folderOf()
 	if c.Totals().Findings != 1 || !slices.Equal(asked, []string{dir}) {
 		t.Errorf("%d findings, asked for %v", c.Totals().Findings, asked)
@@ -134,7 +135,7 @@ func TestAFailedRunIsNoFurtherError(t *testing.T) {
 	c := p.open()
 	out := c.Run(t.Context(), coordinator.Job{Loop: &loop.Settings{Retries: -1}})
 	p.shut(c)
-	p.want(out, coordinator.StatusFailed)
+	p.want(out, result.Failed)
 	if out.Failure == nil || out.Failure.Kind != "tasks" || out.APITime <= 0 {
 		t.Errorf("the outcome is %+v, with %v at the model", out.Failure, out.APITime)
 	}
@@ -163,7 +164,7 @@ func TestAQuestionShowsToThoseWhoLookOn(t *testing.T) {
 		return q.Options[0], nil
 	}
 	c = p.open()
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), result.Completed)
 	if now := c.Live().Question; now != nil {
 		t.Errorf("nothing waits any more, and it shows %+v", now)
 	}
@@ -189,7 +190,7 @@ func TestHowLongTheHumanTook(t *testing.T) {
 		time.Sleep(took)
 		return "the first", nil
 	}
-	p.want(p.run(coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Task: "go"}), result.Completed)
 	_, _, events := p.folderOf()
 	list := typed(events, folder.Decided)
 	if len(list) != 1 || list[0].Duration < took-time.Millisecond || list[0].Details["by"] != "user" || list[0].Details["decision_type"] != folder.DecisionHelp || list[0].Result != "the first" {
@@ -209,7 +210,7 @@ func TestAQuestionThatAStopTakesBack(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	}
-	p.want(p.runCtx(ctx, coordinator.Job{Task: "go"}), coordinator.StatusInterrupted)
+	p.want(p.runCtx(ctx, coordinator.Job{Task: "go"}), result.Interrupted)
 	_, _, events := p.folderOf()
 	list := typed(events, folder.Decided)
 	if len(list) != 1 || list[0].Result != "unanswered" || list[0].Duration < 15*time.Millisecond {
@@ -221,7 +222,7 @@ func TestAQuestionThatAStopTakesBack(t *testing.T) {
 func TestLearnedOnce(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
-	s := coordinator.OpenSessions(coordinator.Options{Root: p.root, RunID: "r-1", Config: p.options().Config}, func(w string) { t.Log(w) })
+	s := sessions.Open(sessions.Options{Root: p.root, RunID: "r-1", Config: p.options().Config}, func(w string) { t.Log(w) })
 	list := []memory.Learning{{Type: "flaky_check", What: "the check `x` is flaky", Learning: "mend it"}, {Type: "slow", What: "two\nlines", Learning: "a"},
 		{Type: "slow", What: "the check  `x` is flaky", Learning: "said twice"}, {Type: "note", Learning: "without a what"}}
 	learn := func(dry bool, want int) {
@@ -250,9 +251,9 @@ func TestLearnedNowhere(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
 	var told []string
-	s := coordinator.OpenSessions(coordinator.Options{Root: p.root, RunID: "r-1", Config: p.options().Config, FS: afero.NewReadOnlyFs(afero.NewOsFs())}, func(w string) { told = append(told, w) })
+	s := sessions.Open(sessions.Options{Root: p.root, RunID: "r-1", Config: p.options().Config, FS: afero.NewReadOnlyFs(afero.NewOsFs())}, func(w string) { told = append(told, w) })
 	n, err := s.Learn(t.Context(), []memory.Learning{{Type: "slow", What: "x", Learning: "y"}}, false)
-	var failed *coordinator.Error
+	var failed *result.Error
 	if n != 0 || !errors.As(err, &failed) || failed.Hint == "" || len(told) == 0 {
 		t.Errorf("%d added, told %q: %v", n, told, err)
 	}
@@ -282,7 +283,7 @@ func TestFeaturesOfMany(t *testing.T) {
 			p.write(filepath.Join(".ralph/sessions", filepath.Base(dirs[0]), "feature-inventory.json"), `["odd", {"name":"Theirs","status":"done","z":1}, 7]`)
 		}
 	}
-	p.want(p.run(coordinator.Job{Task: "look"}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Task: "look"}), result.Completed)
 	var got struct {
 		Features   []json.RawMessage
 		Statistics struct {

@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/workers/model/modeltest"
 )
 
@@ -178,7 +179,7 @@ func TestSessionFilesHaveTheShapesOfTheirTemplates(t *testing.T) {
 	k.part("write_two", calls(call("record_feature", m{"name": "Two", "category": "file", "purpose": "is there", "challenges": []string{"to be there"}}),
 		call("write", m{"path": "two.txt", "content": "x"})), finished("wrote two.txt"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Plan: "plan.yaml", Feature: "shop"}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 
 	during := <-begun
 	for _, g := range list(during, "quality_gates") {

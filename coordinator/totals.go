@@ -3,6 +3,7 @@ package coordinator
 import (
 	"time"
 
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -30,7 +31,7 @@ func (c *Coordinator) foundAt(n int) {
 
 // add adds what a run brought. A run that used nothing says nothing about the
 // cost.
-func (t *Totals) add(o Outcome) {
+func (t *Totals) add(o result.Outcome) {
 	t.Turns++
 	t.spend(agent.Spent{Usage: o.Usage, CostUSD: o.CostUSD})
 	t.FilesChanged = mergeChanges(t.FilesChanged, o.FilesChanged)

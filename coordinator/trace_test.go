@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 // Each turn that changed a file is found again, in every session and run, under
@@ -27,13 +28,13 @@ func TestTrace(t *testing.T) {
 			p.session = "new"
 			c := p.open()
 			for i := range 3 {
-				p.want(c.Run(t.Context(), coordinator.Job{Task: fmt.Sprintf("turn %d\nand more", i+1), Chat: true}), coordinator.StatusCompleted)
+				p.want(c.Run(t.Context(), coordinator.Job{Task: fmt.Sprintf("turn %d\nand more", i+1), Chat: true}), result.Completed)
 			}
 			p.shut(c)
 			p.session = ""
 			c = p.open()
 			defer p.shut(c)
-			p.want(c.Run(t.Context(), coordinator.Job{Task: "append"}), coordinator.StatusCompleted)
+			p.want(c.Run(t.Context(), coordinator.Job{Task: "append"}), result.Completed)
 			for _, file := range []string{"dir/new.txt", p.path("dir/new.txt"), "./dir/../dir/new.txt"} {
 				steps, err := c.Trace(t.Context(), file)
 				if err != nil || len(steps) != 3 {
@@ -92,7 +93,7 @@ func TestTraceNamesTheCommit(t *testing.T) {
 	c := p.open()
 	defer p.shut(c)
 	out := c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	for name, want := range map[string]string{"a.txt": p.git("rev-parse", "HEAD"), "b.txt": ""} {
 		steps, err := c.Trace(t.Context(), name)
 		if err != nil || len(steps) != 1 || steps[0].Commit != want {
@@ -109,7 +110,7 @@ func TestTraceOfDamagedJournals(t *testing.T) {
 	c := p.open()
 	defer p.shut(c)
 	for range 2 {
-		p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+		p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), result.Completed)
 	}
 	p.write(".ralph/sessions/session-002-odd/journal.jsonl", "\x00\x00\x00\n{\"kind\":\"change\",\"payload\":7}\n{\"kind\":\"change\"\n"+`{"kind":"change","payload":{"path":"../../etc/passwd"}}`+"\nx")
 	if err := os.MkdirAll(p.path(".ralph/sessions/session-003-dir/journal.jsonl"), 0o755); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
@@ -16,7 +17,7 @@ func TestAllAttemptsOfAnAgentAreCounted(t *testing.T) {
 	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: test -e one.txt\n")
 	k.part("write_one", put("half.txt", "x\n"), finish("partial", "half of it"), put("one.txt", "x\n"), finished("one"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	one := childOf(t, out, "write_one")
 	if out.Turns != 4 || one.Turns != 4 || out.ToolCalls.Total != 4 || out.Usage.Total != one.Usage.Total {
 		t.Errorf("%d turns, %d of the agent; %d calls; %d tokens, %d of the agent", out.Turns, one.Turns, out.ToolCalls.Total, out.Usage.Total, one.Usage.Total)
@@ -28,8 +29,8 @@ func TestTheQuestionOfAnAgentIsThatOfTheRun(t *testing.T) {
 	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: test -e one.txt\n")
 	k.part("write_one", put("half.txt", "x\n"), finish("needs_input", "Which colour?"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{}})
-	p.want(out, coordinator.StatusNeedsInput)
-	if out.Failure == nil || !strings.Contains(out.Failure.Message, "Which colour?") || out.Tasks != (coordinator.TaskCount{Open: 1}) {
+	p.want(out, result.NeedsInput)
+	if out.Failure == nil || !strings.Contains(out.Failure.Message, "Which colour?") || out.Tasks != (result.TaskCount{Open: 1}) {
 		t.Errorf("%+v, %+v", out.Failure, out.Tasks)
 	}
 }
@@ -39,8 +40,8 @@ func TestAModelThatRefusesEndsTheRun(t *testing.T) {
 	p, k := planned(t, "- [ ] **T-1** Write one\n  - check: test -e one.txt\n")
 	k.part("write_one", modeltest.Status(401, `{"error":{"message":"no such key"}}`))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play"}})
-	p.want(out, coordinator.StatusConfigError)
-	if out.Tasks != (coordinator.TaskCount{Open: 1}) {
+	p.want(out, result.ConfigError)
+	if out.Tasks != (result.TaskCount{Open: 1}) {
 		t.Errorf("%+v", out.Tasks)
 	}
 	if s := p.snapshot("play"); !s.Status.Resumable() {
@@ -63,7 +64,7 @@ func TestTheListNamesTheChild(t *testing.T) {
 	p.write("RALPH_TASKS.md", was) // as a crash would leave it
 	p.session = "last"
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Feature: "play", Continue: true}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	p.wantFile("RALPH_TASKS.md", "- [x] **T-1**", "- agent: write_one\n")
 }
 
@@ -75,7 +76,7 @@ func TestARunWithoutGit(t *testing.T) {
 	k := played(p)
 	k.part("write_one", put("one.txt", "x\n"), finished("one"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if p.read("one.txt") != "x\n" || !out.Verified {
 		t.Errorf("%+v", out)
 	}

@@ -7,6 +7,7 @@ import (
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 )
 
 // TestAChangeThatIsThereAlready is none: what two tasks do in the same way is the
@@ -17,7 +18,7 @@ func TestAChangeThatIsThereAlready(t *testing.T) {
 	k.part("write_one", put("same.txt", "same\n"), finished("wrote it"))
 	k.part("write_it_too", put("same.txt", "same\n"), finished("wrote it"))
 	out := p.run(coordinator.Job{Loop: &loop.Settings{Parallel: 2}})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	merged, unchanged := childOf(t, out, "write_one"), childOf(t, out, "write_it_too")
 	if merged.Landing != crew.Merged {
 		merged, unchanged = unchanged, merged

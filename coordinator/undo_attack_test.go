@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/memory/identity"
 )
 
@@ -75,7 +75,7 @@ func TestCheckpointsAreNotInTheUsersRepository(t *testing.T) {
 	was := p.git("for-each-ref") + p.git("log", "--all", "--format=%H") + p.git("count-objects", "-v")
 	c := p.open()
 	defer p.shut(c)
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), result.Completed)
 	if is := p.git("for-each-ref") + p.git("log", "--all", "--format=%H") + p.git("count-objects", "-v"); is != was {
 		t.Errorf("the user's repository was\n%s\nand is\n%s", was, is)
 	}
@@ -115,9 +115,9 @@ func TestWithoutADirectoryForCheckpoints(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.shut(c)
-			p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+			p.want(c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), result.Completed)
 			out := c.Run(t.Context(), coordinator.Job{Task: "go", Chat: true})
-			p.want(out, coordinator.StatusCompleted)
+			p.want(out, result.Completed)
 			said := 0
 			for _, w := range out.Warnings {
 				if strings.Contains(w, "no undo and no resume") {
@@ -145,7 +145,7 @@ func TestCheckpointsOfAnOlderRalph(t *testing.T) {
 			p.write("a.txt", "one\n")
 			p.write("b.txt", "b\n")
 			c := p.open()
-			p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+			p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), result.Completed)
 			p.shut(c)
 			// As an older Ralph had it.
 			dir := identity.CheckpointDir(identity.Home(getenv(p.root)), p.root)

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 )
 
 // besideCase is what a command and the user do at the same time.
@@ -85,7 +85,7 @@ func TestTheUserBesideACommand(t *testing.T) {
 			p.ask = func(context.Context, permission.Question) (string, error) { return "yes", nil }
 			co := p.open()
 			defer p.shut(co)
-			done := make(chan coordinator.Outcome, 1)
+			done := make(chan result.Outcome, 1)
 			go func() { done <- co.Run(p.Context(), coordinator.Job{Task: "go", Chat: true}) }()
 			for _, err := os.Stat(ready); err != nil; _, err = os.Stat(ready) {
 				select {
@@ -97,7 +97,7 @@ func TestTheUserBesideACommand(t *testing.T) {
 			c.user(p)
 			p.write("build/go", "")
 			out := <-done
-			p.want(out, coordinator.StatusCompleted)
+			p.want(out, result.Completed)
 			var changed []string
 			for _, f := range out.FilesChanged {
 				changed = append(changed, f.Path)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 // Whatever agents commit themselves, their work is one commit each, which an undo takes
@@ -21,7 +22,7 @@ func TestUndoTakesBackWhatAgentsCommitted(t *testing.T) {
 	}
 	p.session = "new"
 	c := p.open()
-	p.want(c.Run(p.Context(), coordinator.Job{Task: "write two files", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(p.Context(), coordinator.Job{Task: "write two files", Chat: true}), result.Completed)
 	if log := strings.Split(p.git("log", "--format=%s", before+"..HEAD"), "\n"); len(log) != 2 || !slices.Contains(log, "Write one") || !slices.Contains(log, "Write two") {
 		t.Fatalf("the agents' work is not one commit each:\n%q", log)
 	}
@@ -47,7 +48,7 @@ func TestUndoBelowACommitOfTheUser(t *testing.T) {
 	k.part("one", put("one.txt", "1\n"), text("one is written"))
 	c := p.open()
 	defer p.shut(c)
-	p.want(c.Run(p.Context(), coordinator.Job{Task: "do it", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(p.Context(), coordinator.Job{Task: "do it", Chat: true}), result.Completed)
 	p.git("commit", "-q", "--allow-empty", "-m", "mine")
 	head := p.git("rev-parse", "HEAD")
 	var told []string
@@ -75,7 +76,7 @@ func TestRedoOfAgents(t *testing.T) {
 	k.part("one", put("one.txt", "1\n"), text("one is written"))
 	c := p.open()
 	defer p.shut(c)
-	p.want(c.Run(p.Context(), coordinator.Job{Task: "do it", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(p.Context(), coordinator.Job{Task: "do it", Chat: true}), result.Completed)
 	landed := p.git("rev-parse", "HEAD")
 	for range 2 {
 		var told []string

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 // TestUndoOfWhatWasIgnored keeps files of the user's that git ignored before the turn and shows
@@ -29,7 +30,7 @@ func TestUndoOfWhatWasIgnored(t *testing.T) {
 			p.write("out/p", "precious\n")
 			c := p.open()
 			defer p.shut(c)
-			p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+			p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), result.Completed)
 			env, out := p.read(".env"), p.read("out/p")
 			u, err := c.Undo(t.Context(), 1, nil)
 			if err != nil || !slices.Contains(u.Kept, ".env") || !slices.Contains(u.Kept, "out/p") {

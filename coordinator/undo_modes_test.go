@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 // TestUndoOfModes takes back permissions that git does not hold: of files that commands replace,
@@ -41,7 +42,7 @@ func TestUndoOfModes(t *testing.T) {
 			p.git("commit", "-q", "-m", "before")
 			co := p.open()
 			defer p.shut(co)
-			p.want(co.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+			p.want(co.Run(t.Context(), coordinator.Job{Task: "go"}), result.Completed)
 			if u, err := co.Undo(t.Context(), 1, nil); err != nil || len(u.Kept) > 0 {
 				t.Errorf("undo: %+v, %v", u, err)
 			}
@@ -70,7 +71,7 @@ func TestUndoKeepsModesOfTheUser(t *testing.T) {
 	p.git("commit", "-q", "-m", "before")
 	c := p.open()
 	defer p.shut(c)
-	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+	p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), result.Completed)
 	if err := os.Chmod(p.path("key"), 0o640); err != nil {
 		t.Fatal(err)
 	}

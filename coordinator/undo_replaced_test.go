@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 // TestUndoOfWhatTookAPlace takes back what commands put in the place of directories and files: the
@@ -34,7 +35,7 @@ func TestUndoOfWhatTookAPlace(t *testing.T) {
 			p.git("commit", "-q", "-m", "before")
 			c := p.open()
 			defer p.shut(c)
-			p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), coordinator.StatusCompleted)
+			p.want(c.Run(t.Context(), coordinator.Job{Task: "go"}), result.Completed)
 			u, err := c.Undo(t.Context(), 1, nil)
 			if err != nil || len(u.Kept) > 0 {
 				t.Errorf("%+v, %v", u, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/model/modeltest"
 )
 
@@ -17,7 +18,7 @@ func threeTurns(p *project) *coordinator.Coordinator {
 	p.session = "new"
 	c := p.open()
 	for range 3 {
-		p.want(c.Run(p.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+		p.want(c.Run(p.Context(), coordinator.Job{Task: "go", Chat: true}), result.Completed)
 	}
 	return c
 }
@@ -79,7 +80,7 @@ func TestUndo(t *testing.T) {
 				t.Errorf("diff of nothing: %q, %v", diff, err)
 			}
 			out := c.Run(t.Context(), coordinator.Job{Task: "go"})
-			p.want(out, coordinator.StatusFailed, "no model")
+			p.want(out, result.Failed, "no model")
 			if _, err := c.Models(t.Context()); err == nil {
 				t.Error("lists models without a model")
 			}
@@ -136,7 +137,7 @@ func TestRedo(t *testing.T) {
 	if _, err := c.Undo(t.Context(), 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	p.want(c.Run(p.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+	p.want(c.Run(p.Context(), coordinator.Job{Task: "go", Chat: true}), result.Completed)
 	if _, err := c.Redo(t.Context(), 1, nil); !errors.Is(err, coordinator.ErrNothingToRedo) {
 		t.Errorf("redo after other work: %v", err)
 	}
@@ -168,7 +169,7 @@ func TestUndoAfterACommit(t *testing.T) {
 func TestATurnWithoutChangesLeavesNoCheckpoint(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, calls(shell("true")), text("done"))
-	p.want(p.run(coordinator.Job{}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{}), result.Completed)
 	if refs := p.git("for-each-ref", "refs/ralph"); refs != "" {
 		t.Errorf("refs left behind:\n%s", refs)
 	}
@@ -178,7 +179,7 @@ func TestAHomeDirectoryIsTooWideForACheckpoint(t *testing.T) {
 	p := bareProject(t, calls(write("a.txt", "x")), text("done"))
 	t.Setenv("HOME", p.root)
 	out := p.run(coordinator.Job{})
-	p.want(out, coordinator.StatusCompleted)
+	p.want(out, result.Completed)
 	if !p.warned("too wide") || len(out.Warnings) != 1 || p.read("a.txt") != "x" {
 		t.Errorf("warnings %q", out.Warnings)
 	}
@@ -200,7 +201,7 @@ func TestUndoOfATurnWithoutARecord(t *testing.T) {
 			p.session = "new"
 			k := p.open()
 			defer p.shut(k)
-			p.want(k.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), coordinator.StatusCompleted)
+			p.want(k.Run(t.Context(), coordinator.Job{Task: "go", Chat: true}), result.Completed)
 			if !p.warned("not listed") {
 				t.Skip("it does not hinder the checkpoint")
 			}

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/workers/model/modeltest"
 )
 
@@ -24,14 +24,14 @@ func TestDoneWithLittleConfidence(t *testing.T) {
 		sure   float64
 		answer string // "" nobody is there
 		run    bool
-		status coordinator.Status
+		status result.Status
 	}{
-		{"one-shot", .29, "", false, coordinator.StatusFailed},
-		{"one-shot, sure enough", .3, "", false, coordinator.StatusCompleted},
-		{"one-shot, yes", .1, "yes", false, coordinator.StatusCompleted},
-		{"one-shot, no", .1, "no", false, coordinator.StatusFailed},
-		{"run", .1, "", true, coordinator.StatusFailed},
-		{"run, yes", .1, "yes", true, coordinator.StatusCompleted},
+		{"one-shot", .29, "", false, result.Failed},
+		{"one-shot, sure enough", .3, "", false, result.Completed},
+		{"one-shot, yes", .1, "yes", false, result.Completed},
+		{"one-shot, no", .1, "no", false, result.Failed},
+		{"run", .1, "", true, result.Failed},
+		{"run, yes", .1, "yes", true, result.Completed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, k := planned(t, "- [ ] **T-1** Write one\n  - check: test -e one.txt\n")
@@ -52,7 +52,7 @@ func TestDoneWithLittleConfidence(t *testing.T) {
 			if out.Status != c.status {
 				t.Errorf("%s: %+v", out.Status, out.Failure)
 			}
-			if c.status == coordinator.StatusFailed && (!strings.Contains(out.Failure.Message, "little confidence") || c.run && strings.Contains(p.git("log", "--format=%s"), "Write one")) {
+			if c.status == result.Failed && (!strings.Contains(out.Failure.Message, "little confidence") || c.run && strings.Contains(p.git("log", "--format=%s"), "Write one")) {
 				t.Errorf("%+v\n%s", out.Failure, p.git("log", "--format=%s"))
 			}
 		})

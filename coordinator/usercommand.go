@@ -12,6 +12,7 @@ import (
 
 	"ralph/coordinator/desk"
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/result"
 	"ralph/workers/exec"
 )
 
@@ -125,7 +126,7 @@ func (o *ownCommands) text(take bool) string {
 func (c *Coordinator) Shell(ctx context.Context, command string, write func(p []byte)) (desk.UserCommand, error) {
 	u := desk.UserCommand{Command: command}
 	if strings.TrimSpace(command) == "" {
-		return u, &Error{Op: "run", Err: errors.New("no command was given"), Status: StatusUsage, Hint: "!git status runs a command of your own"}
+		return u, &result.Error{Op: "run", Err: errors.New("no command was given"), Status: result.Usage, Hint: "!git status runs a command of your own"}
 	}
 	c.byHand.Add(1)
 	defer c.byHand.Done()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/model/modeltest"
 )
 
@@ -127,7 +128,7 @@ func TestARecordingWithCompactionsReplays(t *testing.T) {
 	p.session = ""
 	tape := filepath.Join(t.TempDir(), "tape.yaml")
 	p.flags["record"] = []string{tape}
-	p.want(p.run(coordinator.Job{Task: "read the files"}), coordinator.StatusCompleted)
+	p.want(p.run(coordinator.Job{Task: "read the files"}), result.Completed)
 	t.Logf("%d summaries, %d requests", len(e.summaries), e.requests)
 	if len(e.summaries) == 0 {
 		t.Fatal("no compaction was recorded")
@@ -135,7 +136,7 @@ func TestARecordingWithCompactionsReplays(t *testing.T) {
 	again, _ := reading(t, 9000)
 	again.session = ""
 	again.flags["replay"] = []string{tape}
-	again.want(again.run(coordinator.Job{Task: "read the files"}), coordinator.StatusCompleted)
+	again.want(again.run(coordinator.Job{Task: "read the files"}), result.Completed)
 	again.wantRequests(0)
 }
 

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"golang.org/x/sys/unix"
 
-	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/repl/ttytest"
 )
 
@@ -28,12 +27,12 @@ func child(name string) int {
 	case "hang":
 		f.turn = hang
 	case "asks":
-		f.turn = func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+		f.turn = func(ctx context.Context, f *fake, _ string) result.Outcome {
 			_, _ = f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which?"})
-			return coordinator.Outcome{}
+			return result.Outcome{}
 		}
 	case "leads":
-		f.turn = func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+		f.turn = func(ctx context.Context, f *fake, task string) result.Outcome {
 			f.team()
 			defer f.alone()
 			_, _ = f.link.Ask(ctx, permission.Question{Kind: "permission", Agent: "auth", Tool: "shell", Rule: "push always asks", Dir: "/home/me/project/web", Target: "git push \\\n  origin main", Options: []string{"no", "yes"}})
@@ -46,13 +45,13 @@ func child(name string) int {
 	case "flood":
 		f.turn = flood
 	case "deaf flood":
-		f.turn = func(_ context.Context, f *fake, task string) coordinator.Outcome {
+		f.turn = func(_ context.Context, f *fake, task string) result.Outcome {
 			_ = os.WriteFile(os.Getenv("RALPH_TEST_MARK"), nil, 0o600)
 			return flood(context.Background(), f, task)
 		}
 	case "frozen":
 		// Nothing answers: the turn is deaf, and so is every look at it.
-		f.turn = func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+		f.turn = func(_ context.Context, f *fake, _ string) result.Outcome {
 			f.say(1, "deaf")
 			f.liveHangs = make(chan struct{})
 			f.mu.Lock()

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
-	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
 )
@@ -39,7 +38,7 @@ func (f *fake) alone() {
 }
 
 // leading works with a team until it is stopped.
-func leading(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+func leading(ctx context.Context, f *fake, _ string) result.Outcome {
 	f.team()
 	defer f.alone()
 	f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Agent: "ralph", Turn: 1})
@@ -48,7 +47,7 @@ func leading(ctx context.Context, f *fake, _ string) coordinator.Outcome {
 	f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Agent: "auth", Text: "SECRET THOUGHTS of a child\n\n"})
 	f.link.Eyes(agent.Event{Type: agent.EventToolStart, Agent: "auth", Tool: "shell", CallID: "1"})
 	<-ctx.Done()
-	return coordinator.Outcome{}
+	return result.Outcome{}
 }
 
 // wide opens a chat on a terminal of that size.
@@ -253,17 +252,17 @@ func TestCompletion(t *testing.T) {
 // asks puts a permission of a child to the user when it is told to, once its
 // terminal has painted nothing else.
 func asks(release <-chan struct{}, answers chan<- string) turnFunc {
-	return func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+	return func(ctx context.Context, f *fake, _ string) result.Outcome {
 		f.say(1, "working")
 		for range release {
 			a, err := f.link.Ask(ctx, permission.Question{Kind: "permission", Agent: "fix_login", Tool: "shell", Rule: "push always asks", Dir: "/p/web",
 				Target: "git push origin main", Text: "?", Options: []string{"no", "yes"}})
 			if err != nil {
-				return coordinator.Outcome{}
+				return result.Outcome{}
 			}
 			answers <- a
 		}
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	}
 }
 

@@ -29,13 +29,14 @@ import (
 	"os"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/desk"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
 	"ralph/coordinator/plan"
+	"ralph/coordinator/result"
+	"ralph/coordinator/sessions"
 	"ralph/interrupts"
 	"ralph/memory/exchange"
 	"ralph/memory/markdown"
@@ -52,7 +53,7 @@ var ErrNobody = errors.New("nobody is there to answer")
 // Turns is the part of a coordinator that works. Run is never called twice at a
 // time; Stop may be called at any time and must not wait.
 type Turns interface {
-	Run(ctx context.Context, j coordinator.Job) coordinator.Outcome
+	Run(ctx context.Context, j coordinator.Job) result.Outcome
 	Stop(cause *interrupts.Stop)
 	Clear() error
 	// Ends notes, before Close, how the conversation ends: "ended by SIGTERM".
@@ -266,5 +267,5 @@ var (
 	_ Crew    = (*coordinator.Coordinator)(nil)
 	_ Plans   = (*coordinator.Coordinator)(nil)
 	_ Hands   = (*coordinator.Coordinator)(nil)
-	_ Past    = (*coordinator.Sessions)(nil)
+	_ Past    = (*sessions.Sessions)(nil)
 )

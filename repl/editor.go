@@ -12,12 +12,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ralph/coordinator/permission"
-
 	"golang.org/x/sys/unix"
 
-	"ralph/coordinator"
 	"ralph/coordinator/desk"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/memory"
@@ -167,7 +166,7 @@ func (e *editorError) Error() string { return fmt.Sprintf("%s ended with exit %d
 func (s *Shell) editor(root string) ([]string, error) {
 	argv, err := desk.Editor(s.o.Getenv, root)
 	if err != nil {
-		return nil, &coordinator.Error{Op: "open editor", Err: err, Hint: desk.EditorHint}
+		return nil, &result.Error{Op: "open editor", Err: err, Hint: desk.EditorHint}
 	}
 	return argv, nil
 }

@@ -13,6 +13,7 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/feature"
 	"ralph/memory/markdown"
@@ -27,13 +28,13 @@ import (
 type fake struct {
 	link Link
 	// turn does the work of a turn; it may use the link.
-	turn func(ctx context.Context, f *fake, task string) coordinator.Outcome
+	turn func(ctx context.Context, f *fake, task string) result.Outcome
 
 	queue *interrupts.Queue
 	// A stop waits for nothing.
 	stops, kills atomic.Int32
 	// talk is the turn of conversation mode; nil means turn.
-	talk func(ctx context.Context, f *fake, task string) coordinator.Outcome
+	talk func(ctx context.Context, f *fake, task string) result.Outcome
 	deaf bool // it never delivers what waits
 	// liveHangs, when set, keeps Live from answering.
 	liveHangs chan struct{}
@@ -94,7 +95,7 @@ func (f *fake) notify(m interrupts.Message) {
 	f.link.Eyes(agent.Event{Type: agent.EventInbox, Ref: m.ID(), Class: m.Class.String(), From: m.From, Status: status, Text: m.Text})
 }
 
-func (f *fake) Run(ctx context.Context, j coordinator.Job) coordinator.Outcome {
+func (f *fake) Run(ctx context.Context, j coordinator.Job) result.Outcome {
 	guard := f.queue.Guard(ctx, "")
 	defer guard.Release()
 	ctx = guard.Context()
@@ -124,7 +125,7 @@ func (f *fake) Run(ctx context.Context, j coordinator.Job) coordinator.Outcome {
 	out := turn(ctx, f, j.Task)
 	stop, ok := interrupts.AsStop(context.Cause(ctx))
 	if ok {
-		out.Status, out.Signal, out.Rest = coordinator.StatusInterrupted, int(stop.Signal), "2 commands ended, nothing is left running"
+		out.Status, out.Signal, out.Rest = result.Interrupted, int(stop.Signal), "2 commands ended, nothing is left running"
 		f.mu.Lock()
 		if f.run != nil && j.Loop != nil {
 			f.run.Status = feature.Interrupted
@@ -135,7 +136,7 @@ func (f *fake) Run(ctx context.Context, j coordinator.Job) coordinator.Outcome {
 		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Status: "conversation"})
 	}
 	if out.Status == "" {
-		out.Status = coordinator.StatusCompleted
+		out.Status = result.Completed
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -347,17 +348,17 @@ func (f *fake) say(turn int, text string) {
 }
 
 // echo answers with the task.
-func echo(_ context.Context, f *fake, task string) coordinator.Outcome {
+func echo(_ context.Context, f *fake, task string) result.Outcome {
 	f.say(1, "You said **"+task+"**.")
-	return coordinator.Outcome{Usage: agent.Usage{Total: 1200}}
+	return result.Outcome{Usage: agent.Usage{Total: 1200}}
 }
 
 // hang works until it is stopped.
-func hang(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+func hang(ctx context.Context, f *fake, _ string) result.Outcome {
 	f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 	f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: "thinking about it"})
 	<-ctx.Done()
-	return coordinator.Outcome{}
+	return result.Outcome{}
 }
 
 func (f *fake) Notes(which string) ([]markdown.Task, error) {
@@ -426,7 +427,7 @@ func (f *fake) Plan(_ context.Context, s loop.Settings) (*plan.Plan, error) {
 	defer f.mu.Unlock()
 	f.taken = append(f.taken, s)
 	if f.plan == nil {
-		return nil, &coordinator.Error{Op: "find plan", Err: plan.ErrNoPlan, Hint: "ralph plan create talks one into being", Status: coordinator.StatusConfigError}
+		return nil, &result.Error{Op: "find plan", Err: plan.ErrNoPlan, Hint: "ralph plan create talks one into being", Status: result.ConfigError}
 	}
 	p := *f.plan
 	return &p, nil

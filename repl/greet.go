@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/repl/render"
 )
 
@@ -231,7 +232,7 @@ func (s *Shell) farewell(parting *coordinator.Live) {
 
 // tasksDone says what became of tasks since before, and what is open; nothing when
 // there are none.
-func tasksDone(r *render.Renderer, before coordinator.TaskCount, now coordinator.Live) (out string) {
+func tasksDone(r *render.Renderer, before result.TaskCount, now coordinator.Live) (out string) {
 	var parts []string
 	add := func(n int, what string) {
 		if n > 0 {

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
-	"ralph/coordinator"
 	"ralph/coordinator/desk"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/exchange"
 	"ralph/workers/agent"
@@ -148,19 +147,19 @@ func opens(f *fake) func(context.Context, Link) (Mind, error) {
 }
 
 // asking asks for a permission and tells what was said.
-func asking(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+func asking(ctx context.Context, f *fake, _ string) result.Outcome {
 	a, _ := f.link.Ask(ctx, permission.Question{Kind: "permission", Text: "May it?\nrm x", Options: []string{"no", "yes"}})
 	f.say(1, "it said "+a)
-	return coordinator.Outcome{}
+	return result.Outcome{}
 }
 
 // counting says one line after the other until it is stopped.
-func counting(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+func counting(ctx context.Context, f *fake, _ string) result.Outcome {
 	f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 	for i := 0; ; i++ {
 		select {
 		case <-ctx.Done():
-			return coordinator.Outcome{}
+			return result.Outcome{}
 		case <-time.After(5 * time.Millisecond):
 			f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: fmt.Sprintf("number %d.\n\n", i)})
 		}

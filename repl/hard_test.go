@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 )
 
@@ -25,7 +25,7 @@ func TestHardStream(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			shown := map[int]string{}
 			for _, n := range []int{x.piece, len(x.text)} {
-				c := open(t, func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+				c := open(t, func(_ context.Context, f *fake, _ string) result.Outcome {
 					f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 					for rest := x.text; rest != ""; {
 						k := min(n, len(rest))
@@ -33,7 +33,7 @@ func TestHardStream(t *testing.T) {
 						rest = rest[k:]
 					}
 					f.link.Eyes(agent.Event{Type: agent.EventMessage, Turn: 1})
-					return coordinator.Outcome{}
+					return result.Outcome{}
 				})
 				c.idle()
 				c.Type("go\rhalf a line")

@@ -18,13 +18,13 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
 )
 
 // flood writes as fast as it can until it is stopped.
-func flood(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+func flood(ctx context.Context, f *fake, _ string) result.Outcome {
 	f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 	for i := 0; ctx.Err() == nil; i++ {
 		f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: fmt.Sprintf("paragraph %d with some words\n\n", i)})
@@ -32,7 +32,7 @@ func flood(ctx context.Context, f *fake, _ string) coordinator.Outcome {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	return coordinator.Outcome{}
+	return result.Outcome{}
 }
 
 // TestThirdInterruptWhenEverythingHangs: the turn is deaf and every look at the

@@ -9,20 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
 )
 
 // longTask is a turn that works until it is stopped, and goes on when told so.
-func longTask(ctx context.Context, f *fake, task string) coordinator.Outcome {
+func longTask(ctx context.Context, f *fake, task string) result.Outcome {
 	if task == "" {
 		f.say(1, "I go on where I was: the second of two tests.")
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	}
 	f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 	f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: "I run the tests.\n\n"})
@@ -30,7 +30,7 @@ func longTask(ctx context.Context, f *fake, task string) coordinator.Outcome {
 	<-ctx.Done()
 	no, ms := false, int64(1200)
 	f.link.Eyes(agent.Event{Type: agent.EventToolEnd, CallID: "1", Tool: "shell", Text: "stopped", OK: &no, DurationMS: &ms})
-	return coordinator.Outcome{}
+	return result.Outcome{}
 }
 
 // TestStopTalkAndGo is what Ralph is for: work is stopped in the middle of a line
@@ -38,9 +38,9 @@ func longTask(ctx context.Context, f *fake, task string) coordinator.Outcome {
 // work goes on.
 func TestStopTalkAndGo(t *testing.T) {
 	c := open(t, longTask)
-	c.f.talk = func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+	c.f.talk = func(_ context.Context, f *fake, _ string) result.Outcome {
 		f.say(1, "I was running `go test ./...` when you stopped me; one of two tests had passed. Nothing runs now.")
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	}
 	c.idle()
 	c.Type("fix the tests\r")
@@ -206,8 +206,8 @@ func TestWhatWaitsFromLastTime(t *testing.T) {
 // TestUndeliverableDoesNotSpin: a turn for what waits is not begun again and again
 // when it fails.
 func TestUndeliverableDoesNotSpin(t *testing.T) {
-	c := open(t, func(context.Context, *fake, string) coordinator.Outcome {
-		return coordinator.Outcome{Status: coordinator.StatusProviderError, Failure: &coordinator.Failure{Kind: "server", Message: "the endpoint is down"}}
+	c := open(t, func(context.Context, *fake, string) result.Outcome {
+		return result.Outcome{Status: result.ProviderError, Failure: &result.Failure{Kind: "server", Message: "the endpoint is down"}}
 	})
 	c.f.deaf = true
 	c.idle()
@@ -271,7 +271,7 @@ func steadyAges(s string) string { return strings.NewReplacer("1 s", "0 s", "2 s
 // answer; everything else is the answer; what is urgent closes the question.
 func TestCommandsWhileAsked(t *testing.T) {
 	answers := make(chan string, 1)
-	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	c := open(t, func(ctx context.Context, f *fake, task string) result.Outcome {
 		if task != "go" {
 			return echo(ctx, f, task)
 		}
@@ -282,7 +282,7 @@ func TestCommandsWhileAsked(t *testing.T) {
 			err = errors.New("denied by an urgent message")
 		}
 		answers <- fmt.Sprint(a, " ", err)
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	})
 	ask := func() {
 		c.idle()

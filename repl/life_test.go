@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory/exchange"
 	"ralph/memory/retention"
 	"ralph/memory/session/folder"
@@ -61,7 +62,7 @@ func (s *shelfOf) Show(which string) (retention.Row, exchange.Details, error) {
 				Files: []string{"main.go"}, Messages: []exchange.Message{{Role: "user", Text: "fix the login\x1b[2J"}}, Warnings: []string{"a record is torn"}}, nil
 		}
 	}
-	return retention.Row{}, exchange.Details{}, &coordinator.Error{Op: "find session", Path: which, Err: errors.New("no such session"), Status: coordinator.StatusUsage, Hint: "ralph sessions list shows what there is"}
+	return retention.Row{}, exchange.Details{}, &result.Error{Op: "find session", Path: which, Err: errors.New("no such session"), Status: result.Usage, Hint: "ralph sessions list shows what there is"}
 }
 
 func (s *shelfOf) open(ctx context.Context, l Link) (Mind, error) {
@@ -240,7 +241,7 @@ func TestSwitch(t *testing.T) {
 // back to where one was.
 func TestSwitchFails(t *testing.T) {
 	s := shelfWith("001", "002", "003")
-	s.broken["002"] = &coordinator.Error{Op: "open session", Path: "002", Err: errors.New("disk full"), Status: coordinator.StatusFailed, Hint: "make room"}
+	s.broken["002"] = &result.Error{Op: "open session", Path: "002", Err: errors.New("disk full"), Status: result.Failed, Hint: "make room"}
 	s.hangs = make(chan struct{})
 	c := open(t, echo, s.options)
 	c.idle()
@@ -402,13 +403,13 @@ func TestGreetingIsShort(t *testing.T) {
 // TestFarewellTellsTasks: what was done since the chat began, and what is open; also
 // for one who is told to leave by a signal.
 func TestFarewellTellsTasks(t *testing.T) {
-	f := &fake{turn: func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	f := &fake{turn: func(ctx context.Context, f *fake, task string) result.Outcome {
 		f.mu.Lock()
-		f.live.Tasks = coordinator.TaskCount{Done: 7, Failed: 1, Open: 2}
+		f.live.Tasks = result.TaskCount{Done: 7, Failed: 1, Open: 2}
 		f.mu.Unlock()
 		return echo(ctx, f, task)
 	}, model: "gpt-large"}
-	f.live.Tasks = coordinator.TaskCount{Done: 5, Open: 5}
+	f.live.Tasks = result.TaskCount{Done: 5, Open: 5}
 	f.totals.Findings = 2
 	c := open(t, nil, with(f))
 	c.idle()
@@ -449,9 +450,9 @@ func TestFarewellAfterASignal(t *testing.T) {
 func TestThemesReachTheScreen(t *testing.T) {
 	shown := map[string]string{}
 	for _, theme := range []string{"dark", "light", "none", "no colour", "plain"} {
-		c := open(t, func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+		c := open(t, func(_ context.Context, f *fake, _ string) result.Outcome {
 			f.say(1, "# Head\n\nsome `code` and **more**\n\nthe end\n")
-			return coordinator.Outcome{}
+			return result.Outcome{}
 		}, func(o *Options) {
 			o.Theme = theme
 			env := map[string]string{"TERM": "xterm-256color", "LANG": "C.UTF-8"}

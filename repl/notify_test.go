@@ -8,8 +8,7 @@ import (
 	"unicode"
 
 	"ralph/coordinator/permission"
-
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 func TestNotice(t *testing.T) {
@@ -44,12 +43,12 @@ func TestNotice(t *testing.T) {
 func TestCalls(t *testing.T) {
 	const bell = "\a"
 	long := func(o *Options) { o.notifyAfter = 150 * time.Millisecond }
-	slow := func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	slow := func(ctx context.Context, f *fake, task string) result.Outcome {
 		time.Sleep(300 * time.Millisecond)
 		if task == "ask" {
 			_, _ = f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which one?"})
 		}
-		return coordinator.Outcome{StartedAt: time.Now().Add(-300 * time.Millisecond)}
+		return result.Outcome{StartedAt: time.Now().Add(-300 * time.Millisecond)}
 	}
 	for name, c := range map[string]struct {
 		turn  turnFunc

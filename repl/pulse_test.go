@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 )
 
@@ -46,11 +46,11 @@ func TestPulse(t *testing.T) {
 // twice, and there is no spinner.
 func TestPlainWords(t *testing.T) {
 	release := make(chan struct{})
-	c := open(t, func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+	c := open(t, func(_ context.Context, f *fake, _ string) result.Outcome {
 		f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 		f.link.Eyes(agent.Event{Type: agent.EventToolStart, CallID: "1", Tool: "shell", Args: []byte(`{"command":"go test ./..."}`)})
 		<-release
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	}, func(o *Options) { o.Plain, o.pulseFirst = true, 50*time.Millisecond })
 	c.Has("ralph> ▏")
 	c.Type("hello\n")

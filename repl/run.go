@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/memory/feature"
@@ -155,14 +155,14 @@ func (s *Shell) notBegun(err error) {
 }
 
 // runEnded shows what came of a run, and how it goes on when it can.
-func (s *Shell) runEnded(job coordinator.Job, out coordinator.Outcome, live coordinator.Live) {
+func (s *Shell) runEnded(job coordinator.Job, out result.Outcome, live coordinator.Live) {
 	s.standing = live
 	s.ink.runs(nil)
 	if job.DryRun && out.Answer != "" {
 		s.ink.say(func(r *render.Renderer) string { return r.Facts("what a run would do", out.Answer) })
 	}
 	s.turnEnded(out)
-	s.course.stopped = out.Status == coordinator.StatusInterrupted
+	s.course.stopped = out.Status == result.Interrupted
 	v := live.Loop
 	if v == nil || job.DryRun {
 		return

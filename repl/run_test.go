@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/workers/agent"
 )
@@ -45,7 +45,7 @@ func course1(now time.Time) *loop.View {
 }
 
 // working is a run that works until it is stopped.
-func working(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+func working(ctx context.Context, f *fake, _ string) result.Outcome {
 	f.team()
 	defer f.alone()
 	f.mu.Lock()
@@ -61,7 +61,7 @@ func working(ctx context.Context, f *fake, _ string) coordinator.Outcome {
 	f.link.Eyes(agent.Event{Type: agent.EventChildStart, TaskID: "US-2", Agent: "auth", Text: "US-2 Retry the upload", Reason: "ralph"})
 	f.link.Eyes(agent.Event{Type: agent.EventTaskEnd, TaskID: "US-1", Status: "done", Text: "parts are on disk", OK: &ok})
 	<-ctx.Done()
-	return coordinator.Outcome{}
+	return result.Outcome{}
 }
 
 // loops are the settings of the runs that were asked for.
@@ -167,13 +167,13 @@ func TestRunIsHeldByTheCollar(t *testing.T) {
 
 // What stands in /run is what is asked for, and what cannot be is refused.
 func TestRunIsAskedFor(t *testing.T) {
-	c := wide(t, 100, 30, func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+	c := wide(t, 100, 30, func(_ context.Context, f *fake, _ string) result.Outcome {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.run != nil {
 			f.run.Status, f.run.Counts = feature.Completed, loop.Counts{Done: 12, Total: 12}
 		}
-		return coordinator.Outcome{Answer: "1. US-3: most urgent"}
+		return result.Outcome{Answer: "1. US-3: most urgent"}
 	})
 	for line, want := range map[string]string{
 		"/run prd.json":         `"prd.json" is none`,
@@ -368,14 +368,14 @@ func TestPlanPicker(t *testing.T) {
 // On a plain terminal, or in a pipe, a plan is picked from a numbered list, and a
 // run tells its progress in lines.
 func TestRunInPlainMode(t *testing.T) {
-	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	c := open(t, func(ctx context.Context, f *fake, task string) result.Outcome {
 		f.mu.Lock()
 		f.run = course1(time.Now())
 		f.mu.Unlock()
 		f.link.Eyes(agent.Event{Type: agent.EventTaskStart, TaskID: "US-2", Text: "Retry the upload", Attempt: 2})
 		f.link.Eyes(agent.Event{Type: agent.EventChildStart, TaskID: "US-2", Agent: "auth", Text: "US-2 Retry the upload", Reason: "ralph"})
 		<-ctx.Done()
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	}, func(o *Options) { o.Plain = true }, withRoot(library(t)))
 	c.Has("ralph> ▏")
 	c.Type("/plan switch\n")

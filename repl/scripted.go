@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/repl/line"
 	"ralph/repl/render"
@@ -34,7 +35,7 @@ type Script struct {
 	// Eyes, when set, sees every event before the chat shows it, one at a time.
 	Eyes func(agent.Event)
 	// Ended, when set, is told how each turn ended before Rest returns. It must not block.
-	Ended func(coordinator.Outcome)
+	Ended func(result.Outcome)
 }
 
 // Stage is the chat as Play sees it. Its methods are for the goroutine of Play

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 )
 
@@ -37,7 +37,7 @@ func (b *buffer) String() string {
 }
 
 // played runs a chat that play plays, and returns its exit code and what it said.
-func played(t *testing.T, f *fake, play func(ctx context.Context, stage Stage, out *buffer) int) (code int, text string, ended []coordinator.Outcome, events []agent.Event) {
+func played(t *testing.T, f *fake, play func(ctx context.Context, stage Stage, out *buffer) int) (code int, text string, ended []result.Outcome, events []agent.Event) {
 	t.Helper()
 	var mu sync.Mutex // guards ended and events
 	out := &buffer{}
@@ -50,7 +50,7 @@ func played(t *testing.T, f *fake, play func(ctx context.Context, stage Stage, o
 			defer mu.Unlock()
 			events = append(events, e)
 		},
-		Ended: func(o coordinator.Outcome) {
+		Ended: func(o result.Outcome) {
 			mu.Lock()
 			defer mu.Unlock()
 			ended = append(ended, o)
@@ -100,10 +100,10 @@ func TestScriptedRests(t *testing.T) {
 // What asks is rest: the next line answers, or nobody does.
 func TestScriptedQuestions(t *testing.T) {
 	t.Parallel()
-	f := &fake{model: "m", turn: func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	f := &fake{model: "m", turn: func(ctx context.Context, f *fake, task string) result.Outcome {
 		a, err := f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which " + task + "?"})
 		f.say(1, fmt.Sprint("answer ", a, " ", err))
-		return coordinator.Outcome{Answer: a}
+		return result.Outcome{Answer: a}
 	}}
 	_, text, ended, _ := played(t, f, func(ctx context.Context, stage Stage, _ *buffer) int {
 		ask := func() string {
@@ -140,7 +140,7 @@ func TestScriptedQuestions(t *testing.T) {
 func TestScriptedBesideWork(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 3)
-	f := &fake{model: "m", talk: echo, turn: func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	f := &fake{model: "m", talk: echo, turn: func(ctx context.Context, f *fake, task string) result.Outcome {
 		begun <- struct{}{}
 		for ctx.Err() == nil {
 			select {
@@ -149,10 +149,10 @@ func TestScriptedBesideWork(t *testing.T) {
 			}
 			if heard := f.inbox(false); slices.Contains(heard, "end it") {
 				f.say(1, "ended: "+strings.Join(heard, ","))
-				return coordinator.Outcome{Answer: "ended"}
+				return result.Outcome{Answer: "ended"}
 			}
 		}
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	}}
 	code, text, ended, _ := played(t, f, func(ctx context.Context, stage Stage, _ *buffer) int {
 		err := errors.Join(stage.Rest(ctx), stage.Say(ctx, "work"))
@@ -178,8 +178,8 @@ func TestScriptedBesideWork(t *testing.T) {
 		}
 		return 3 // what runs is stopped
 	})
-	if code != 3 || len(ended) != 4 || ended[0].Answer != "ended" || ended[1].Status != coordinator.StatusInterrupted || ended[2].Status != coordinator.StatusCompleted ||
-		ended[3].Status != coordinator.StatusInterrupted || !strings.Contains(text, "You said **why?**.") {
+	if code != 3 || len(ended) != 4 || ended[0].Answer != "ended" || ended[1].Status != result.Interrupted || ended[2].Status != result.Completed ||
+		ended[3].Status != result.Interrupted || !strings.Contains(text, "You said **why?**.") {
 		t.Errorf("left with %d, %+v\n%s", code, ended, text)
 	}
 }

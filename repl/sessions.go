@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/retention"
 	"ralph/memory/session"
@@ -195,7 +195,7 @@ func (s *Shell) switchSession(which string) {
 func (s *Shell) nameSession(which string) (id string, err error) {
 	row, _, err := s.o.Past.Show(which)
 	if err == nil && row.Archived {
-		err = &coordinator.Error{Op: "go on with session", Path: row.ID, Err: errors.New("it is in the archive"), Status: coordinator.StatusUsage, Hint: "/handoff " + row.ID + " brings here what it knows"}
+		err = &result.Error{Op: "go on with session", Path: row.ID, Err: errors.New("it is in the archive"), Status: result.Usage, Hint: "/handoff " + row.ID + " brings here what it knows"}
 	}
 	return row.ID, err
 }
@@ -210,7 +210,7 @@ func (s *Shell) pickSession(ctx context.Context, here string) (string, error) {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r retention.Row) bool { return r.Archived || r.Gone || r.Empty || r.ID == here })
 	slices.Reverse(rows)
 	if len(rows) == 0 {
-		return "", &coordinator.Error{Op: "choose session", Err: errors.New("there is none to go on with"), Status: coordinator.StatusFailed, Hint: "/handoff and ralph chat --new begin one"}
+		return "", &result.Error{Op: "choose session", Err: errors.New("there is none to go on with"), Status: result.Failed, Hint: "/handoff and ralph chat --new begin one"}
 	}
 	items := make([]pick.Item, len(rows))
 	for i, r := range rows {

@@ -9,11 +9,11 @@ import (
 	"syscall"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"golang.org/x/term"
 
 	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/repl/line"
 	"ralph/repl/pick"
@@ -72,7 +72,7 @@ type Shell struct {
 	// standingFacts are what the coordinator said of itself when it was opened, and
 	// tasksBefore how the tasks stood then.
 	standingFacts []string
-	tasksBefore   coordinator.TaskCount
+	tasksBefore   result.TaskCount
 	pulse         pulse
 	leaving       bool
 	code          int

@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"go.uber.org/goleak"
 
-	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/repl/ttytest"
 	"ralph/workers/agent"
@@ -52,7 +51,7 @@ type chat struct {
 	waiting []interrupts.Message
 }
 
-type turnFunc = func(context.Context, *fake, string) coordinator.Outcome
+type turnFunc = func(context.Context, *fake, string) result.Outcome
 
 func open(t *testing.T, turn turnFunc, change ...func(*Options)) *chat {
 	t.Helper()
@@ -158,17 +157,17 @@ func TestStopKeepsTheLineAndIsImmediate(t *testing.T) {
 
 // listen works on a task and on what is said meanwhile, until it is stopped or let go.
 func listen(release <-chan struct{}) turnFunc {
-	return func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	return func(ctx context.Context, f *fake, task string) result.Outcome {
 		f.say(1, "on "+task)
 		for {
 			select {
 			case <-ctx.Done():
-				return coordinator.Outcome{}
+				return result.Outcome{}
 			case <-release:
 			}
 			said := f.inbox(false)
 			if len(said) == 0 {
-				return coordinator.Outcome{}
+				return result.Outcome{}
 			}
 			f.say(2, "and on "+strings.Join(said, ", "))
 		}
@@ -206,9 +205,9 @@ func TestLinesAreDeliveredAndNotSentAfterAStop(t *testing.T) {
 
 func TestThirdInterruptLeavesAtOnce(t *testing.T) {
 	release := make(chan struct{})
-	c := open(t, func(context.Context, *fake, string) coordinator.Outcome {
+	c := open(t, func(context.Context, *fake, string) result.Outcome {
 		<-release
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	})
 	c.idle()
 	c.Type("deaf\r")
@@ -227,10 +226,10 @@ func TestThirdInterruptLeavesAtOnce(t *testing.T) {
 
 func TestQuestions(t *testing.T) {
 	answers := make(chan string, 1)
-	c := open(t, func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	c := open(t, func(ctx context.Context, f *fake, task string) result.Outcome {
 		a, err := f.link.Ask(ctx, permission.Question{Kind: "permission", Text: "run\nrm -rf \x1b]0;x\x07 build", Options: []string{"no", "yes", "always"}})
 		answers <- fmt.Sprint(a, " ", err)
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	})
 	for _, step := range []struct{ keys, want string }{
 		{"\r", "no <nil>"},
@@ -374,7 +373,7 @@ func TestBusyCommands(t *testing.T) {
 func TestToolsAndMarkdownWhileTyping(t *testing.T) {
 	step := make(chan struct{})
 	yes, ms := true, int64(1200)
-	c := open(t, func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+	c := open(t, func(_ context.Context, f *fake, _ string) result.Outcome {
 		f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 		for _, text := range []string{"# Plan\n\nFirst", " I look.\n\nThen `te", "st` it."} {
 			f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: text})
@@ -385,7 +384,7 @@ func TestToolsAndMarkdownWhileTyping(t *testing.T) {
 		f.link.Eyes(agent.Event{Type: agent.EventUsage, Usage: &agent.Usage{Total: 14000}})
 		<-step
 		f.link.Eyes(agent.Event{Type: agent.EventToolEnd, CallID: "1", Tool: "shell", Text: "exit 0", OK: &yes, DurationMS: &ms})
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	})
 	c.idle()
 	c.Type("plan\r")
@@ -409,7 +408,7 @@ func TestToolsAndMarkdownWhileTyping(t *testing.T) {
 }
 
 func TestPanicOfAWorkerIsTold(t *testing.T) {
-	c := open(t, func(context.Context, *fake, string) coordinator.Outcome { panic("boom") })
+	c := open(t, func(context.Context, *fake, string) result.Outcome { panic("boom") })
 	c.idle()
 	c.Type("x\r")
 	c.Has("goroutine")
@@ -486,13 +485,13 @@ func TestPiped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	f := &fake{model: "m", turn: func(ctx context.Context, f *fake, task string) coordinator.Outcome {
+	f := &fake{model: "m", turn: func(ctx context.Context, f *fake, task string) result.Outcome {
 		if task != "ask" {
 			return echo(ctx, f, task)
 		}
 		a, err := f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which?"})
 		f.say(1, fmt.Sprint("answer ", a, " ", err))
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	}}
 	io.WriteString(w, "one\n/undo\nask\nblue\n/cost\ntwo \x1b[2J\nask\n")
 	w.Close()
@@ -523,7 +522,7 @@ func TestPiped(t *testing.T) {
 // TestStopIsQuick measures from the Ctrl-C to a prompt that takes text again,
 // while output streams as fast as it can.
 func TestStopIsQuick(t *testing.T) {
-	c := open(t, func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+	c := open(t, func(ctx context.Context, f *fake, _ string) result.Outcome {
 		f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 		for i := 0; ctx.Err() == nil; i++ {
 			f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: fmt.Sprintf("paragraph %d\n\n", i)})
@@ -531,7 +530,7 @@ func TestStopIsQuick(t *testing.T) {
 				time.Sleep(time.Millisecond) // a model is slower than this
 			}
 		}
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	})
 	c.idle()
 	var worst time.Duration
@@ -560,7 +559,7 @@ func TestStopIsQuick(t *testing.T) {
 // several rows, the last ones, and is seen once when it is complete.
 func TestLongParagraphGrows(t *testing.T) {
 	step := make(chan struct{})
-	c := open(t, func(_ context.Context, f *fake, _ string) coordinator.Outcome {
+	c := open(t, func(_ context.Context, f *fake, _ string) result.Outcome {
 		f.link.Eyes(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 		for i := range 80 {
 			f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: fmt.Sprintf("word%d ", i)})
@@ -568,7 +567,7 @@ func TestLongParagraphGrows(t *testing.T) {
 		<-step
 		f.link.Eyes(agent.Event{Type: agent.EventMessageDelta, Turn: 1, Text: "end.\n\n"})
 		<-step
-		return coordinator.Outcome{}
+		return result.Outcome{}
 	})
 	c.idle()
 	c.Type("go\r")
@@ -591,7 +590,7 @@ func TestLongParagraphGrows(t *testing.T) {
 // model.
 func TestOneLineForAnAnswer(t *testing.T) {
 	yes, ms := true, int64(3)
-	c := open(t, func(ctx context.Context, f *fake, _ string) coordinator.Outcome {
+	c := open(t, func(ctx context.Context, f *fake, _ string) result.Outcome {
 		args := json.RawMessage(`{"command":"ls","question":"which?"}`)
 		f.link.Eyes(agent.Event{Type: agent.EventToolStart, CallID: "1", Tool: "shell", Args: args})
 		f.link.Eyes(agent.Event{Type: agent.EventPermission, CallID: "1", Tool: "shell", Text: "ls", Status: "asked"})
@@ -602,7 +601,7 @@ func TestOneLineForAnAnswer(t *testing.T) {
 		_, _ = f.link.Ask(ctx, permission.Question{Kind: "question", Text: "which?"})
 		f.link.Eyes(agent.Event{Type: agent.EventToolEnd, CallID: "2", Tool: "ask_user", Text: "answered", OK: &yes, DurationMS: &ms})
 		f.link.Eyes(agent.Event{Type: agent.EventInterrupt, Reason: "interrupted by SIGINT"})
-		return coordinator.Outcome{Status: coordinator.StatusInterrupted}
+		return result.Outcome{Status: result.Interrupted}
 	})
 	c.idle()
 	c.Type("\x0cgo\r")

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/repl/render"
 )
@@ -118,7 +118,7 @@ const howToGoOn = "only talk from here; /go goes on, /go TEXT does that instead"
 const hintedStops = 2
 
 // turnStopped tells what a stop did to a turn.
-func (s *Shell) turnStopped(out coordinator.Outcome) {
+func (s *Shell) turnStopped(out result.Outcome) {
 	s.standing.Mode = modeTalk // look says so too, in a moment
 	text := "stopped"
 	if s.hinted < hintedStops {

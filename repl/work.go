@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/repl/render"
 )
 
@@ -79,14 +80,14 @@ func (s *Shell) run(j coordinator.Job, needed func() bool) {
 }
 
 // turnEnded shows what came of a turn, and tells somebody who looked elsewhere.
-func (s *Shell) turnEnded(out coordinator.Outcome) {
+func (s *Shell) turnEnded(out result.Outcome) {
 	s.ink.end()
 	s.look()
 	s.course.stopped = false
 	if s.script != nil && s.o.Script.Ended != nil {
 		s.o.Script.Ended(out)
 	}
-	if out.Status == coordinator.StatusInterrupted {
+	if out.Status == result.Interrupted {
 		s.turnStopped(out)
 		return
 	}
@@ -99,11 +100,11 @@ func (s *Shell) turnEnded(out coordinator.Outcome) {
 			for line := range strings.Lines(more) { // of a run: a task that failed, and why
 				text += r.Note(strings.TrimSpace(line))
 			}
-		case out.Status != coordinator.StatusCompleted && out.Reason != "":
+		case out.Status != result.Completed && out.Reason != "":
 			text += r.Warning(out.Reason)
 		}
 		done := summary(out)
-		if s.chatters() && out.Failure == nil && out.Status == coordinator.StatusCompleted {
+		if s.chatters() && out.Failure == nil && out.Status == result.Completed {
 			done = "done: " + done
 		}
 		return text + r.Note(done)
@@ -115,7 +116,7 @@ func (s *Shell) turnEnded(out coordinator.Outcome) {
 }
 
 // hint is the way out of a failure that the chat has.
-func hint(f *coordinator.Failure) string {
+func hint(f *result.Failure) string {
 	if f.Hint == "" && f.Retryable {
 		return "say it again in a moment; `ralph doctor` checks the endpoint"
 	}
@@ -123,7 +124,7 @@ func hint(f *coordinator.Failure) string {
 }
 
 // summary is the line below a turn.
-func summary(out coordinator.Outcome) string {
+func summary(out result.Outcome) string {
 	parts := []string{}
 	if n := len(out.FilesChanged); n > 0 {
 		parts = append(parts, count(n, "file changed", "files changed"))

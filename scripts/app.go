@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
+	"ralph/coordinator/sessions"
 	"ralph/memory/config"
-	"ralph/workers/model"
-
 	"ralph/memory/visible"
+	"ralph/workers/model"
 )
 
 // App is the program as main sees it: what it is made of and the world that it
@@ -59,7 +60,7 @@ type App struct {
 // Coordinator is what this face uses of the one Ralph of a project. It is used
 // from one goroutine.
 type Coordinator interface {
-	Run(ctx context.Context, j coordinator.Job) coordinator.Outcome
+	Run(ctx context.Context, j coordinator.Job) result.Outcome
 	Record(doc json.RawMessage) error
 	Steps
 	Endpoint() model.Endpoint
@@ -85,7 +86,7 @@ type ChatOptions struct {
 	// Choose asks for the session to be picked from those of Past first.
 	Choose bool
 	// Past is the hand on the sessions of the project.
-	Past *coordinator.Sessions
+	Past *sessions.Sessions
 	// Begin makes what a coordinator needs but for Proc, Eyes and Ask: with "" for
 	// Session, else for the id of a session that the user picked, or "new". It looks
 	// how the last Ralph ended, which may take seconds, so it is called once the

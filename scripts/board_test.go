@@ -10,12 +10,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ralph/coordinator/permission"
-
 	"github.com/hinshun/vt10x"
 
-	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/workers/agent"
 )
@@ -271,20 +270,20 @@ func TestNotifier(t *testing.T) {
 		sent := 0
 		n := &notifier{send: func(string) { sent++ }, form: "bell", now: time.Now, after: longWork, since: time.Now()}
 		time.Sleep(20 * time.Second)
-		n.ended(&Result{Status: coordinator.StatusCompleted})
+		n.ended(&Result{Status: result.Completed})
 		if sent != 0 {
 			t.Error("short work")
 		}
 		time.Sleep(15 * time.Second)
 		n.tell("Ralph needs you", "which?")
 		n.here() // they answered
-		n.ended(&Result{Status: coordinator.StatusFailed})
+		n.ended(&Result{Status: result.Failed})
 		if sent != 1 {
 			t.Errorf("%d after an answer", sent)
 		}
 		time.Sleep(time.Minute)
-		n.ended(&Result{Status: coordinator.StatusInterrupted})
-		n.ended(&Result{Status: coordinator.StatusLimit})
+		n.ended(&Result{Status: result.Interrupted})
+		n.ended(&Result{Status: result.Limit})
 		if sent != 2 {
 			t.Errorf("%d at the end", sent)
 		}

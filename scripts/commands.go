@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory/durable"
 	"ralph/memory/session"
 )
@@ -108,7 +108,7 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int, redo b
 		notes = append(notes, "tasks "+did+strings.Join(done.Tasks, ", "))
 	}
 	r.Reason = strings.Join(append([]string{did + plural(len(done.Files), "file")}, notes...), "; ")
-	r.end(coordinator.StatusCompleted, 0, nil)
+	r.end(result.Completed, 0, nil)
 	if inv.form == outputText {
 		var b strings.Builder
 		for _, f := range r.Files {

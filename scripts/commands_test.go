@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
 	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/memory/config"
 	"ralph/memory/session"
 	"ralph/workers/agent"
@@ -126,7 +126,7 @@ func TestChatCommand(t *testing.T) {
 	}
 	b := newBench(t)
 	b.chat = func(context.Context, ChatOptions) (int, error) {
-		return 0, &coordinator.Error{Op: "open", Path: "p", Err: errors.New("held"), Status: coordinator.StatusLocked}
+		return 0, &result.Error{Op: "open", Path: "p", Err: errors.New("held"), Status: result.Locked}
 	}
 	if code := b.run("chat"); code != 8 {
 		t.Errorf("exit %d", code)
@@ -315,7 +315,7 @@ func TestTerminal(t *testing.T) {
 	}()
 	f := &fake{t: t}
 	answer := ""
-	f.work = func(ctx context.Context, _ coordinator.Job) coordinator.Outcome {
+	f.work = func(ctx context.Context, _ coordinator.Job) result.Outcome {
 		f.emit(agent.Event{Type: agent.EventStart})
 		f.emit(agent.Event{Type: agent.EventTurnStart, Turn: 1})
 		time.Sleep(300 * time.Millisecond) // the live line has its own pace
@@ -324,7 +324,7 @@ func TestTerminal(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		return coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "esc \x1b[31m here\nTHE END", Turns: 1}
+		return result.Outcome{Status: result.Completed, Answer: "esc \x1b[31m here\nTHE END", Turns: 1}
 	}
 	dir := t.TempDir()
 	env := map[string]string{"HOME": dir, "TERM": "xterm"}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ralph/coordinator"
 	"ralph/coordinator/desk"
 	"ralph/coordinator/policy"
+	"ralph/coordinator/result"
 	"ralph/memory/config"
 	"ralph/memory/durable"
 	"ralph/memory/visible"
@@ -153,7 +153,7 @@ func ruleFault(e config.Edit) error {
 		return nil
 	}
 	if _, err := policy.Compile(policy.Rules{Allow: e.Values}); err != nil {
-		return &fault{status: coordinator.StatusConfigError, kind: "config", text: fmt.Sprintf("key %q: %v", e.Key, err), hint: ruleHint}
+		return &fault{status: result.ConfigError, kind: "config", text: fmt.Sprintf("key %q: %v", e.Key, err), hint: ruleHint}
 	}
 	return nil
 }
@@ -315,5 +315,5 @@ func newDraft(text []byte) (string, error) {
 
 // badConfig is the error of a setting or a file that is not valid.
 func (inv *invocation) badConfig(hint string, err error) error {
-	return &fault{status: coordinator.StatusConfigError, kind: "config", text: err.Error(), hint: hint}
+	return &fault{status: result.ConfigError, kind: "config", text: err.Error(), hint: hint}
 }

@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"github.com/creack/pty"
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/interrupts/control"
 	"ralph/workers/agent"
 )
 
 // herd does a task with two children, as the coordinator tells it.
-func herd(f *fake) func(context.Context, coordinator.Job) coordinator.Outcome {
-	return func(context.Context, coordinator.Job) coordinator.Outcome {
+func herd(f *fake) func(context.Context, coordinator.Job) result.Outcome {
+	return func(context.Context, coordinator.Job) result.Outcome {
 		yes, no := true, false
 		for _, e := range []agent.Event{
 			{Type: agent.EventStart, Model: "m-1"},
@@ -40,7 +40,7 @@ func herd(f *fake) func(context.Context, coordinator.Job) coordinator.Outcome {
 			f.emit(e)
 		}
 		since := time.Now()
-		return coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "both", Turns: 1, Children: []crew.Agent{
+		return result.Outcome{Status: result.Completed, Answer: "both", Turns: 1, Children: []crew.Agent{
 			{ID: "auth", Parent: "ralph", Depth: 1, Task: "add the form", State: crew.Done, Since: since, Turns: 4, Usage: agent.Usage{Total: 10}, Result: "The form works.", Branch: "refs/heads/ralph/auth", Landing: crew.Merged},
 			{ID: "docs", Parent: "ralph", Depth: 1, Task: "describe it", State: crew.Interrupted, Since: since, Result: "half", Problem: "it was stopped"},
 			{ID: "late", Parent: "docs", Depth: 2, Task: "more", State: crew.Queued, Since: since},

@@ -16,14 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory/config"
+	"ralph/memory/visible"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/exec/sandbox"
-
-	"ralph/memory/visible"
 )
 
 // Client is what the doctor asks of an endpoint. It is safe for concurrent
@@ -94,7 +93,7 @@ func (inv *invocation) doctor(ctx context.Context, c *cobra.Command, agents bool
 	d := &doctor{inv: inv}
 	loadErr := inv.load(c)
 	if status, _, f := ending(orNone(loadErr)); loadErr != nil {
-		if status != coordinator.StatusConfigError {
+		if status != result.ConfigError {
 			return loadErr // a bad flag is no state of the system
 		}
 		d.add("config", checkFail, f.Hint, "%s", f.Message)

@@ -8,15 +8,15 @@ import (
 	"syscall"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
-
 	"ralph/memory/visible"
 )
 
 // fault is an error of this face that knows how the program ends by it and the
 // way out.
 type fault struct {
-	status coordinator.Status
+	status result.Status
 	kind   string
 	text   string
 	hint   string
@@ -34,24 +34,24 @@ func (f *fault) Unwrap() error { return f.err }
 
 // usage returns the error of a mistake on the command line: exit 2.
 func usage(hint, format string, args ...any) error {
-	return &fault{status: coordinator.StatusUsage, kind: "usage", text: fmt.Sprintf(format, args...), hint: hint}
+	return &fault{status: result.Usage, kind: "usage", text: fmt.Sprintf(format, args...), hint: hint}
 }
 
 // broken returns an error of Ralph's own doing or of its surroundings: exit 1.
 func broken(kind, hint string, err error, format string, args ...any) error {
-	return &fault{status: coordinator.StatusFailed, kind: kind, text: fmt.Sprintf(format, args...), hint: hint, err: err}
+	return &fault{status: result.Failed, kind: kind, text: fmt.Sprintf(format, args...), hint: hint, err: err}
 }
 
 // ending says how err ends the program: the status, the signal that caused it
 // (0 for none) and the explanation for the person.
-func ending(err error) (coordinator.Status, int, *coordinator.Failure) {
+func ending(err error) (result.Status, int, *result.Failure) {
 	var f *fault
 	var stop *interrupts.Stop
 	switch {
 	case errors.As(err, &f):
-		return f.status, 0, &coordinator.Failure{Kind: f.kind, Message: f.Error(), Hint: f.hint}
+		return f.status, 0, &result.Failure{Kind: f.kind, Message: f.Error(), Hint: f.hint}
 	case errors.Is(err, context.Canceled):
-		return coordinator.StatusInterrupted, 0, &coordinator.Failure{Kind: "interrupted", Message: "interrupted"}
+		return result.Interrupted, 0, &result.Failure{Kind: "interrupted", Message: "interrupted"}
 	}
 	signal := 0
 	if errors.As(err, &stop) {
@@ -59,14 +59,14 @@ func ending(err error) (coordinator.Status, int, *coordinator.Failure) {
 	}
 	status, failure := coordinator.Fail(err)
 	if failure == nil {
-		failure = &coordinator.Failure{Kind: "internal", Message: err.Error()}
+		failure = &result.Failure{Kind: "internal", Message: err.Error()}
 	}
 	return status, signal, failure
 }
 
 // wayOut is the hint of a failure that brings none of its own: nobody is left
 // with an error alone.
-func wayOut(s coordinator.Status, kind string) string {
+func wayOut(s result.Status, kind string) string {
 	switch kind {
 	case "io":
 		return "see that there is room and that the place can be written, then run it again"
@@ -76,13 +76,13 @@ func wayOut(s coordinator.Status, kind string) string {
 		return "`ralph doctor` checks whether the endpoint and the model answer; another model may take the request: --model"
 	}
 	switch s {
-	case coordinator.StatusUsage:
+	case result.Usage:
 		return "ralph --help lists commands and flags"
-	case coordinator.StatusConfigError:
+	case result.ConfigError:
 		return "`ralph config` shows every setting and where it comes from"
-	case coordinator.StatusProviderError, coordinator.StatusRetryLater:
+	case result.ProviderError, result.RetryLater:
 		return "run it again later, or choose another endpoint with --base-url and --model"
-	case coordinator.StatusInterrupted:
+	case result.Interrupted:
 		return "run it again to go on"
 	}
 	return "--verbose and the log file may say more"
@@ -90,29 +90,29 @@ func wayOut(s coordinator.Status, kind string) string {
 
 // exitCode maps a status to the code of the process; signal matters only for
 // an interrupted one.
-func exitCode(s coordinator.Status, signal int) int {
+func exitCode(s result.Status, signal int) int {
 	switch s {
-	case coordinator.StatusCompleted:
+	case result.Completed:
 		return 0
-	case coordinator.StatusUsage:
+	case result.Usage:
 		return 2
-	case coordinator.StatusConfigError:
+	case result.ConfigError:
 		return 3
-	case coordinator.StatusProviderError:
+	case result.ProviderError:
 		return 4
-	case coordinator.StatusNeedsInput, coordinator.StatusDenied:
+	case result.NeedsInput, result.Denied:
 		return 5
-	case coordinator.StatusLimit:
+	case result.Limit:
 		return 6
-	case coordinator.StatusSchemaMismatch:
+	case result.SchemaMismatch:
 		return 7
-	case coordinator.StatusLocked:
+	case result.Locked:
 		return 8
-	case coordinator.StatusRetryLater:
+	case result.RetryLater:
 		return 75
-	case coordinator.StatusTimeout:
+	case result.Timeout:
 		return 124
-	case coordinator.StatusInterrupted:
+	case result.Interrupted:
 		if signal <= 0 {
 			signal = int(syscall.SIGINT)
 		}

@@ -10,6 +10,7 @@ import (
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/interrupts/control"
 	"ralph/memory/feature"
 )
@@ -49,7 +50,7 @@ func TestSendToAnAgent(t *testing.T) {
 }
 
 func TestHandedTaskSaysWhatItWaitsFor(t *testing.T) {
-	done := handedResult{Outcome: &coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "so"}}
+	done := handedResult{Outcome: &result.Outcome{Status: result.Completed, Answer: "so"}}
 	for state, waits := range map[string]bool{"idle": false, "running": true} {
 		b := newBench(t)
 		b.other(&other{live: coordinator.Live{State: state, Task: "work through the plan", Loop: &loop.View{Status: feature.Running, Counts: loop.Counts{Done: 2, Total: 9}}},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory/config"
 	"ralph/memory/feature"
 	"ralph/memory/identity"
@@ -27,7 +28,7 @@ type fake struct {
 	t       *testing.T
 	opts    coordinator.Options
 	openErr error
-	work    func(context.Context, coordinator.Job) coordinator.Outcome
+	work    func(context.Context, coordinator.Job) result.Outcome
 	undo    func(int) (coordinator.Undone, error)
 
 	opened  int
@@ -48,10 +49,10 @@ func (f *fake) open(_ context.Context, o coordinator.Options) (Coordinator, erro
 	return f, nil
 }
 
-func (f *fake) Run(ctx context.Context, j coordinator.Job) coordinator.Outcome {
+func (f *fake) Run(ctx context.Context, j coordinator.Job) result.Outcome {
 	f.jobs = append(f.jobs, j)
 	if f.work == nil {
-		return coordinator.Outcome{Status: coordinator.StatusCompleted, Reason: "the model answered", Answer: "done", Turns: 1}
+		return result.Outcome{Status: result.Completed, Reason: "the model answered", Answer: "done", Turns: 1}
 	}
 	return f.work(ctx, j)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts/control"
 	"ralph/memory/session/folder"
 	"ralph/workers/agent"
@@ -35,9 +36,9 @@ type handedJob struct {
 
 // handedResult is the last that the other Ralph says of it.
 type handedResult struct {
-	Outcome  *coordinator.Outcome `json:"outcome"`
-	Model    string               `json:"model"`
-	Provider string               `json:"provider"`
+	Outcome  *result.Outcome `json:"outcome"`
+	Model    string          `json:"model"`
+	Provider string          `json:"provider"`
 }
 
 // cancelWithin is how long a cancelled task has to tell what became of it.
@@ -55,8 +56,8 @@ func (inv *invocation) listening() bool {
 // handOver has the Ralph that runs in the project do the job, as if it was done
 // here. The error matches errNobody when none runs. Whoever has the caller
 // closes it.
-func (inv *invocation) handOver(ctx context.Context, job coordinator.Job, p *progress) (coordinator.Outcome, *caller, error) {
-	none := coordinator.Outcome{}
+func (inv *invocation) handOver(ctx context.Context, job coordinator.Job, p *progress) (result.Outcome, *caller, error) {
+	none := result.Outcome{}
 	caller, err := inv.reach(ctx)
 	if err != nil {
 		return none, nil, err
@@ -74,7 +75,7 @@ func (inv *invocation) handOver(ctx context.Context, job coordinator.Job, p *pro
 		caller.close()
 		return none, nil, broken("internal", "", err, "encode the task")
 	}
-	h := &handed{inv: inv, eyes: inv.eyes(p), lost: lost, name: make(chan string, 1), out: coordinator.Outcome{StartedAt: inv.Now().UTC()}}
+	h := &handed{inv: inv, eyes: inv.eyes(p), lost: lost, name: make(chan string, 1), out: result.Outcome{StartedAt: inv.Now().UTC()}}
 	outcome, err := h.work(ctx, caller, data)
 	if err != nil {
 		caller.close()
@@ -111,7 +112,7 @@ func (inv *invocation) handedJob(job coordinator.Job) handedJob {
 
 // work has the other Ralph do the task and returns what came of it. When ctx
 // ends that task is stopped there, and nothing else.
-func (h *handed) work(ctx context.Context, caller *caller, job json.RawMessage) (coordinator.Outcome, error) {
+func (h *handed) work(ctx context.Context, caller *caller, job json.RawMessage) (result.Outcome, error) {
 	// The end of ctx is told to the other Ralph, which then says what became of
 	// the task; only if it does not is the line cut.
 	line, hangUp := context.WithCancel(context.WithoutCancel(ctx))
@@ -140,10 +141,10 @@ func (h *handed) work(ctx context.Context, caller *caller, job json.RawMessage) 
 
 // outcome is what came of the task, by what the other Ralph said last, if it
 // did.
-func (h *handed) outcome(ctx context.Context, told *coordinator.Outcome, err error) (coordinator.Outcome, error) {
+func (h *handed) outcome(ctx context.Context, told *result.Outcome, err error) (result.Outcome, error) {
 	var refusal *control.Fault
 	switch {
-	case told != nil && (ctx.Err() == nil || told.Status != coordinator.StatusInterrupted):
+	case told != nil && (ctx.Err() == nil || told.Status != result.Interrupted):
 		return *told, nil
 	case ctx.Err() != nil:
 		if told != nil {
@@ -151,11 +152,11 @@ func (h *handed) outcome(ctx context.Context, told *coordinator.Outcome, err err
 		}
 		return h.ended(context.Cause(ctx)), nil
 	case errors.As(err, &refusal) && (refusal.Code != kindClosing || h.seq == 0):
-		return coordinator.Outcome{}, refused(err)
+		return result.Outcome{}, refused(err)
 	case err == nil:
 		err = errors.New("it gave no outcome")
 	}
-	return h.ended(&coordinator.Error{Op: "have the running Ralph do the task", Err: fmt.Errorf("it has ended: %w", err), Status: coordinator.StatusFailed,
+	return h.ended(&result.Error{Op: "have the running Ralph do the task", Err: fmt.Errorf("it has ended: %w", err), Status: result.Failed,
 		Hint: "run it again: it runs here then; ralph status shows what is left"}), nil
 }
 
@@ -165,9 +166,9 @@ type handed struct {
 	inv  *invocation
 	eyes func(agent.Event)
 	seq  int64
-	out  coordinator.Outcome // what is known without the other end's word
-	lost string              // what to warn of once it is begun there
-	name chan string         // of the agent that does it there, once it was taken
+	out  result.Outcome // what is known without the other end's word
+	lost string         // what to warn of once it is begun there
+	name chan string    // of the agent that does it there, once it was taken
 }
 
 // cancel stops the task where it is done, and waits for its end, for a while.
@@ -256,12 +257,12 @@ func (h *handed) show(e agent.Event) {
 
 // ended is the outcome of a task whose end the other Ralph could not tell. To
 // hang up is to cancel it there; that Ralph goes on.
-func (h *handed) ended(cause error) coordinator.Outcome {
+func (h *handed) ended(cause error) result.Outcome {
 	o := h.out
 	status, signal, failure := ending(cause)
 	o.Status, o.Signal, o.Failure = status, signal, failure
 	o.Reason = failure.Message
-	if status == coordinator.StatusInterrupted || status == coordinator.StatusTimeout {
+	if status == result.Interrupted || status == result.Timeout {
 		o.Reason += "; the task was cancelled, and the Ralph that did it goes on"
 	}
 	return o
@@ -283,7 +284,7 @@ func (inv *invocation) fits(l coordinator.Live) (text string, err error) {
 		}
 		switch verdictOn(k.Key.Name, k.Value, source == "flag", l) {
 		case notTaken:
-			return "", &fault{status: coordinator.StatusLocked, kind: "locked",
+			return "", &fault{status: result.Locked, kind: "locked",
 				text: fmt.Sprintf("another Ralph is running here (pid %d, %s), and cannot take over %s for one task", l.PID, orWord(l.Kind, "running"), name),
 				hint: "leave it out, or wait until that Ralph has ended: ralph attach | ralph stop"}
 		case leftOut:

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 )
 
 // leaveWithin bounds what is done for one who leaves at once.
@@ -91,7 +91,7 @@ func (inv *invocation) depart() {
 		if !inv.leaving.claimed.CompareAndSwap(false, true) {
 			return
 		}
-		r.end(coordinator.StatusInterrupted, int(syscall.SIGINT), &coordinator.Failure{
+		r.end(result.Interrupted, int(syscall.SIGINT), &result.Failure{
 			Kind: "interrupted", Message: "interrupted three times: left at once", Hint: "ralph status shows what is left",
 		})
 		away.finish()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts/control"
 	"ralph/memory"
 	"ralph/memory/config"
@@ -77,7 +78,7 @@ func (inv *invocation) human() error {
 	if inv.Getenv("RALPH_TAG") == "" && !supervise.BelongsToCommand(os.Getpid()) {
 		return nil
 	}
-	return &fault{status: coordinator.StatusDenied, kind: "denied", text: "a command that Ralph runs cannot speak for you",
+	return &fault{status: result.Denied, kind: "denied", text: "a command that Ralph runs cannot speak for you",
 		hint: "say it in the chat, or from a terminal of your own"}
 }
 
@@ -134,7 +135,7 @@ func mute(h memory.Holder) error {
 	if h.PID != 0 {
 		who = h.String()
 	}
-	return &fault{status: coordinator.StatusLocked, kind: "locked", text: fmt.Sprintf("%v (%s), and does not answer", memory.ErrLocked, who),
+	return &fault{status: result.Locked, kind: "locked", text: fmt.Sprintf("%v (%s), and does not answer", memory.ErrLocked, who),
 		hint: "see whether that process is stopped or stuck: kill -CONT wakes one that is stopped, ralph resume --force takes over from it"}
 }
 
@@ -197,14 +198,14 @@ func refused(err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	status := coordinator.StatusFailed
+	status := result.Failed
 	switch f.Code {
 	case "denied", "forbidden":
-		status = coordinator.StatusDenied
+		status = result.Denied
 	case "usage":
-		status = coordinator.StatusUsage
+		status = result.Usage
 	case "locked", "busy", kindClosing:
-		status = coordinator.StatusLocked
+		status = result.Locked
 	}
 	return &fault{status: status, kind: f.Code, text: f.Message, hint: f.Hint}
 }

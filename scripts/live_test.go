@@ -17,6 +17,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/interrupts/control"
 	"ralph/memory"
@@ -344,7 +345,7 @@ func TestWhoDoesNotAnswer(t *testing.T) {
 func TestTaskWhenTheLockIsTaken(t *testing.T) {
 	b := newBench(t)
 	o := &other{do: func(context.Context, control.Request, func(any) error) (any, error) {
-		return handedResult{Outcome: &coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "there"}}, nil
+		return handedResult{Outcome: &result.Outcome{Status: result.Completed, Answer: "there"}}, nil
 	}}
 	k := &killable{fake: b.fake}
 	b.fake.openErr = &memory.LockedError{Holder: memory.Holder{PID: 4242, Kind: "chat"}}
@@ -593,7 +594,7 @@ func TestStatusOfARunningRalph(t *testing.T) {
 		Agents:     []crew.Agent{{ID: "ralph", State: "running", Since: since, Beat: since, Label: "fix the upload"}},
 		Background: []coordinator.Background{{ID: "bg-1", Command: "npm run dev", Since: since}},
 		Queue:      []coordinator.Waiting{{ID: "m-17", Class: "steer", Text: "use the new key", From: "chat", At: since, State: "queued", Saved: true}},
-		Tasks:      coordinator.TaskCount{Done: 3, Open: 2}, Usage: agent.Usage{Input: 14000, Output: 100, Total: 14100}, CostUSD: &cost,
+		Tasks:      result.TaskCount{Done: 3, Open: 2}, Usage: agent.Usage{Input: 14000, Output: 100, Total: 14100}, CostUSD: &cost,
 		SessionID: "003", RunID: "r-other", Model: "m-1", Method: "session",
 	}}
 	b.other(o)
@@ -743,7 +744,7 @@ func TestSendStoresNotThroughALink(t *testing.T) {
 func TestTaskIsHandedOver(t *testing.T) {
 	b := newBench(t)
 	o := &other{live: coordinator.Live{Model: "m-9"}}
-	fails := coordinator.Outcome{Status: coordinator.StatusCompleted, Reason: "the model answered", Answer: "all done", Turns: 2, Verified: true,
+	fails := result.Outcome{Status: result.Completed, Reason: "the model answered", Answer: "all done", Turns: 2, Verified: true,
 		Usage: agent.Usage{Input: 5, Output: 6, Total: 11}, Messages: []interrupts.Message{{N: 7, Class: interrupts.ClassSteer, State: interrupts.Delivered}}}
 	o.do = func(_ context.Context, r control.Request, reply func(any) error) (any, error) {
 		if r.Op != "task" {
@@ -852,7 +853,7 @@ func TestHandedTaskIsCancelled(t *testing.T) {
 					<-ctx.Done()
 					return nil, context.Cause(ctx)
 				}
-				return handedResult{Outcome: &coordinator.Outcome{Status: coordinator.StatusInterrupted, Reason: "stopped by the user", Answer: "as far as it came", Turns: 3}}, nil
+				return handedResult{Outcome: &result.Outcome{Status: result.Interrupted, Reason: "stopped by the user", Answer: "as far as it came", Turns: 3}}, nil
 			}
 			b.other(o)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -938,7 +939,7 @@ func TestSettingsOfAHandedTask(t *testing.T) {
 			}
 			o := &other{live: coordinator.Live{Model: "m-1", SessionID: "003"}}
 			o.do = func(context.Context, control.Request, func(any) error) (any, error) {
-				return handedResult{Outcome: &coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "ok"}}, nil
+				return handedResult{Outcome: &result.Outcome{Status: result.Completed, Answer: "ok"}}, nil
 			}
 			b.other(o)
 			if code := b.run(append(c.args, "work")...); code != c.code {
@@ -987,16 +988,16 @@ func TestFurtherSignals(t *testing.T) {
 			hang := make(chan struct{})
 			killed := 0
 			k := &killable{fake: b.fake, kill: func() { killed++ }}
-			b.fake.work = func(ctx context.Context, _ coordinator.Job) coordinator.Outcome {
+			b.fake.work = func(ctx context.Context, _ coordinator.Job) result.Outcome {
 				<-hang
-				return coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "too late"}
+				return result.Outcome{Status: result.Completed, Answer: "too late"}
 			}
 			var out syncBuffer
 			b.stdout = &out
 			file := filepath.Join(b.dir, "result.json")
 			ready, code := make(chan struct{}), make(chan int)
 			inner := b.fake.work
-			b.fake.work = func(ctx context.Context, j coordinator.Job) coordinator.Outcome { close(ready); return inner(ctx, j) }
+			b.fake.work = func(ctx context.Context, j coordinator.Job) result.Outcome { close(ready); return inner(ctx, j) }
 			go func() {
 				code <- b.runWith(t.Context(), App{Open: k.open, Again: func(do func(int)) { again = do }}, "--output", form, "--result-file", file, "work")
 			}()

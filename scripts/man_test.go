@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/coordinator/slash"
 	"ralph/memory/config"
 )
@@ -98,9 +98,9 @@ func TestManualExits(t *testing.T) {
 		}
 	}
 	known := 0
-	for _, s := range []coordinator.Status{coordinator.StatusCompleted, coordinator.StatusFailed, coordinator.StatusUsage, coordinator.StatusConfigError, coordinator.StatusProviderError,
-		coordinator.StatusNeedsInput, coordinator.StatusDenied, coordinator.StatusLimit, coordinator.StatusSchemaMismatch, coordinator.StatusLocked, coordinator.StatusRetryLater,
-		coordinator.StatusTimeout, coordinator.StatusInterrupted} {
+	for _, s := range []result.Status{result.Completed, result.Failed, result.Usage, result.ConfigError, result.ProviderError,
+		result.NeedsInput, result.Denied, result.Limit, result.SchemaMismatch, result.Locked, result.RetryLater,
+		result.Timeout, result.Interrupted} {
 		for _, signal := range []int{1, 2, 15} {
 			code := strconv.Itoa(exitCode(s, signal))
 			if !strings.Contains(told[code], string(s)) {

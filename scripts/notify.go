@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator/permission"
-
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory/visible"
 )
 
@@ -134,10 +133,10 @@ func (n *notifier) ended(r *Result) {
 	}
 	title := "Ralph is done"
 	switch r.Status {
-	case coordinator.StatusCompleted:
-	case coordinator.StatusNeedsInput, coordinator.StatusDenied:
+	case result.Completed:
+	case result.NeedsInput, result.Denied:
 		title = "Ralph needs you"
-	case coordinator.StatusInterrupted:
+	case result.Interrupted:
 		return // by the person, who is here
 	default:
 		title = "Ralph: " + string(r.Status)

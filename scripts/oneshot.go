@@ -14,6 +14,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/policy"
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/config"
 	"ralph/scripts/report"
@@ -97,10 +98,10 @@ func configFault(err error) error {
 		return usage("ralph --help lists the flags and their values", "%s", err)
 	case errors.As(err, &e):
 		// `ralph config` would end with the same error until it is mended.
-		return &fault{status: coordinator.StatusConfigError, kind: "config", text: e.Error(),
+		return &fault{status: result.ConfigError, kind: "config", text: e.Error(),
 			hint: "mend what is named there; ralph --help lists the settings: --max-turns is the key max_turns and the variable RALPH_MAX_TURNS"}
 	}
-	return &fault{status: coordinator.StatusConfigError, kind: "config", text: "read the configuration", err: err}
+	return &fault{status: result.ConfigError, kind: "config", text: "read the configuration", err: err}
 }
 
 // locate sets where the work is done: dir, as given, and the project around it.
@@ -253,7 +254,7 @@ func (inv *invocation) delegate(ctx context.Context, job coordinator.Job, p *pro
 }
 
 // conclude brings the result out; record keeps it among the project's runs.
-func (inv *invocation) conclude(outcome coordinator.Outcome, job coordinator.Job, p *progress, record func(json.RawMessage) error) {
+func (inv *invocation) conclude(outcome result.Outcome, job coordinator.Job, p *progress, record func(json.RawMessage) error) {
 	for _, w := range outcome.Warnings {
 		inv.showWarningOnce(w)
 	}
@@ -279,7 +280,7 @@ func (inv *invocation) tellOutput() {
 		status, signal, failure := ending(err)
 		r.Reason = failure.Message
 		r.end(status, signal, failure)
-	case inv.out.left() && r.Status == coordinator.StatusInterrupted && r.Error != nil:
+	case inv.out.left() && r.Status == result.Interrupted && r.Error != nil:
 		r.Reason, r.Error.Message = readerLeft, readerLeft
 	}
 }
@@ -352,7 +353,7 @@ func (inv *invocation) eyes(p *progress) func(agent.Event) {
 
 // run has the coordinator work, and takes the progress off the screen however
 // it ends.
-func (inv *invocation) run(ctx context.Context, co Coordinator, j coordinator.Job, p *progress) coordinator.Outcome {
+func (inv *invocation) run(ctx context.Context, co Coordinator, j coordinator.Job, p *progress) result.Outcome {
 	defer p.close()
 	j.Last = true
 	return co.Run(ctx, j)

@@ -15,29 +15,30 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
 
-func full() coordinator.Outcome {
+func full() result.Outcome {
 	cost := 0.25
-	return coordinator.Outcome{
-		Status: coordinator.StatusCompleted, Verified: true, Reason: "the model answered, and it was checked",
+	return result.Outcome{
+		Status: result.Completed, Verified: true, Reason: "the model answered, and it was checked",
 		Answer: "done <b> & \u2028 ok", Turns: 3, Usage: agent.Usage{Input: 10, CachedInput: 4, Output: 5, Reasoning: 1, Total: 15},
-		CostUSD: &cost, APITime: 1500 * time.Millisecond, ToolCalls: coordinator.ToolCount{Total: 4, Failed: 1, Denied: 1},
+		CostUSD: &cost, APITime: 1500 * time.Millisecond, ToolCalls: result.ToolCount{Total: 4, Failed: 1, Denied: 1},
 		FilesChanged: []git.FileChange{{Path: "a.go", Kind: git.Modified, Added: 3, Removed: 1}, {Path: "b.png", Kind: git.Added, Added: -1, Removed: -1}},
 		Commands:     []agent.CommandRun{{Command: "go test ./...", ExitCode: 1, Duration: 2 * time.Second, TimedOut: true}},
 		Commits:      []string{"0123456789012345678901234567890123456789"},
-		Denials:      []coordinator.Denial{{Tool: "shell", Args: json.RawMessage(`{"command":`), Rule: "no"}, {Tool: "fetch", Args: json.RawMessage("{\"url\":\"\xff\"}"), Rule: "x"}},
-		Check:        &coordinator.CheckResult{Command: "make test", ExitCode: 0, Source: "flag", Tree: "worktree"}, Tasks: coordinator.TaskCount{Done: 1, Open: 2},
+		Denials:      []result.Denial{{Tool: "shell", Args: json.RawMessage(`{"command":`), Rule: "no"}, {Tool: "fetch", Args: json.RawMessage("{\"url\":\"\xff\"}"), Rule: "x"}},
+		Check:        &result.Check{Command: "make test", ExitCode: 0, Source: "flag", Tree: "worktree"}, Tasks: result.TaskCount{Done: 1, Open: 2},
 		Warnings: []string{"careful"}, StateFiles: []string{"RALPH_TASKS.md"}, LogFile: ".ralph/sessions/x/journal.jsonl", SessionID: "session-001-x",
 	}
 }
 
 func TestResultDocument(t *testing.T) {
 	b := newBench(t)
-	b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome { return full() }
+	b.fake.work = func(context.Context, coordinator.Job) result.Outcome { return full() }
 	if code := b.run("--json", "--session", "new", "do it"); code != 0 {
 		t.Fatalf("exit %d: %s", code, b.err.String())
 	}
@@ -69,22 +70,22 @@ func TestResultDocument(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
-		status coordinator.Status
+		status result.Status
 		signal int
 		code   int
 	}{
-		{coordinator.StatusCompleted, 0, 0}, {coordinator.StatusFailed, 0, 1}, {coordinator.StatusUsage, 0, 2}, {coordinator.StatusConfigError, 0, 3},
-		{coordinator.StatusProviderError, 0, 4}, {coordinator.StatusNeedsInput, 0, 5}, {coordinator.StatusDenied, 0, 5}, {coordinator.StatusLimit, 0, 6},
-		{coordinator.StatusSchemaMismatch, 0, 7}, {coordinator.StatusLocked, 0, 8}, {coordinator.StatusRetryLater, 0, 75}, {coordinator.StatusTimeout, 0, 124},
-		{coordinator.StatusInterrupted, 1, 129}, {coordinator.StatusInterrupted, 2, 130}, {coordinator.StatusInterrupted, 15, 143}, {coordinator.StatusInterrupted, 0, 130},
+		{result.Completed, 0, 0}, {result.Failed, 0, 1}, {result.Usage, 0, 2}, {result.ConfigError, 0, 3},
+		{result.ProviderError, 0, 4}, {result.NeedsInput, 0, 5}, {result.Denied, 0, 5}, {result.Limit, 0, 6},
+		{result.SchemaMismatch, 0, 7}, {result.Locked, 0, 8}, {result.RetryLater, 0, 75}, {result.Timeout, 0, 124},
+		{result.Interrupted, 1, 129}, {result.Interrupted, 2, 130}, {result.Interrupted, 15, 143}, {result.Interrupted, 0, 130},
 		{"odd", 0, 1},
 	} {
 		for _, form := range []string{"text", "json", "jsonl"} {
 			b := newBench(t)
-			b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
-				o := coordinator.Outcome{Status: c.status, Signal: c.signal, Answer: "so far", Reason: "because"}
-				if c.status != coordinator.StatusCompleted {
-					o.Failure = &coordinator.Failure{Kind: "k", Message: "it broke", Hint: "mend it", Retryable: true, HTTPStatus: 503, RetryAfter: 1500 * time.Millisecond}
+			b.fake.work = func(context.Context, coordinator.Job) result.Outcome {
+				o := result.Outcome{Status: c.status, Signal: c.signal, Answer: "so far", Reason: "because"}
+				if c.status != result.Completed {
+					o.Failure = &result.Failure{Kind: "k", Message: "it broke", Hint: "mend it", Retryable: true, HTTPStatus: 503, RetryAfter: 1500 * time.Millisecond}
 				}
 				return o
 			}
@@ -116,14 +117,14 @@ func TestExitCodes(t *testing.T) {
 
 // TestErrorsHaveAWayOut checks that no error comes without a hint.
 func TestErrorsHaveAWayOut(t *testing.T) {
-	for _, s := range []coordinator.Status{
-		coordinator.StatusFailed, coordinator.StatusConfigError, coordinator.StatusProviderError, coordinator.StatusNeedsInput, coordinator.StatusLimit,
-		coordinator.StatusSchemaMismatch, coordinator.StatusLocked, coordinator.StatusRetryLater, coordinator.StatusTimeout, coordinator.StatusInterrupted,
+	for _, s := range []result.Status{
+		result.Failed, result.ConfigError, result.ProviderError, result.NeedsInput, result.Limit,
+		result.SchemaMismatch, result.Locked, result.RetryLater, result.Timeout, result.Interrupted,
 	} {
 		for _, kind := range []string{"internal", "server", "rejected", "incomplete", "io"} {
 			b := newBench(t)
-			b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
-				return coordinator.Outcome{Status: s, Failure: &coordinator.Failure{Kind: kind, Message: "it broke"}}
+			b.fake.work = func(context.Context, coordinator.Job) result.Outcome {
+				return result.Outcome{Status: s, Failure: &result.Failure{Kind: kind, Message: "it broke"}}
 			}
 			b.run("--json", "x")
 			b.wantErr("ralph: hint: ")
@@ -136,7 +137,7 @@ func TestErrorsHaveAWayOut(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	b := newBench(t)
-	b.fake.openErr = &coordinator.Error{Op: "open state", Path: "x", Err: errors.New("held"), Hint: "wait", Status: coordinator.StatusLocked}
+	b.fake.openErr = &result.Error{Op: "open state", Path: "x", Err: errors.New("held"), Hint: "wait", Status: result.Locked}
 	if code := b.run("--output", "jsonl", "do it"); code != 8 {
 		t.Errorf("exit %d", code)
 	}
@@ -244,7 +245,7 @@ func TestResultFileOnEveryPath(t *testing.T) {
 	} {
 		b := newBench(t)
 		t.Setenv("TMPDIR", t.TempDir()) // for the stack
-		b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome { panic("boom") }
+		b.fake.work = func(context.Context, coordinator.Job) result.Outcome { panic("boom") }
 		b.run(args...)
 		data, err := os.ReadFile(filepath.Join(b.dir, "r.json"))
 		if err != nil {
@@ -277,9 +278,9 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 		}
 	}
 	// What comes up later fails the run.
-	gone := func(b *bench, o coordinator.Outcome) {
+	gone := func(b *bench, o result.Outcome) {
 		b.file("out/x", "")
-		b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
+		b.fake.work = func(context.Context, coordinator.Job) result.Outcome {
 			if err := os.RemoveAll(filepath.Join(b.dir, "out")); err != nil {
 				t.Error(err)
 			}
@@ -288,7 +289,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	}
 	for _, flag := range []string{"--result-file", "--last-message"} {
 		b := newBench(t)
-		gone(b, coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "done"})
+		gone(b, result.Outcome{Status: result.Completed, Answer: "done"})
 		if code := b.run("--json", flag, "out/f", "x"); code != 1 {
 			t.Errorf("%s: exit %d", flag, code)
 		}
@@ -299,7 +300,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 		b.wantErr("ralph: error: write ", "out/f\": no such file or directory\n")
 	}
 	b := newBench(t)
-	gone(b, coordinator.Outcome{Status: coordinator.StatusLimit, Failure: &coordinator.Failure{Kind: "limit", Message: "used up"}})
+	gone(b, result.Outcome{Status: result.Limit, Failure: &result.Failure{Kind: "limit", Message: "used up"}})
 	if code := b.run("--json", "--result-file", "out/f", "x"); code != 6 {
 		t.Errorf("what went wrong first keeps its code: exit %d", code)
 	}
@@ -338,7 +339,7 @@ func TestResultGoesToAPipe(t *testing.T) {
 func TestPanic(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome { panic("boom") }
+	b.fake.work = func(context.Context, coordinator.Job) result.Outcome { panic("boom") }
 	if code := b.run("--output", "jsonl", "x"); code != 1 {
 		t.Errorf("exit %d", code)
 	}
@@ -373,10 +374,10 @@ func TestSignals(t *testing.T) {
 		b := newBench(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(&interrupts.Stop{Signal: sig})
-		b.fake.work = func(ctx context.Context, _ coordinator.Job) coordinator.Outcome {
+		b.fake.work = func(ctx context.Context, _ coordinator.Job) result.Outcome {
 			<-ctx.Done()
 			status, failure := coordinator.Fail(context.Cause(ctx))
-			return coordinator.Outcome{Status: status, Signal: int(sig), Failure: failure, Answer: "half"}
+			return result.Outcome{Status: status, Signal: int(sig), Failure: failure, Answer: "half"}
 		}
 		if got := b.runCtx(ctx, "--json", "x"); got != code {
 			t.Errorf("%s: exit %d, want %d", sig, got, code)
@@ -395,10 +396,10 @@ func TestSignals(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	b := newBench(t)
-	b.fake.work = func(ctx context.Context, _ coordinator.Job) coordinator.Outcome {
+	b.fake.work = func(ctx context.Context, _ coordinator.Job) result.Outcome {
 		<-ctx.Done()
 		status, failure := coordinator.Fail(context.Cause(ctx))
-		return coordinator.Outcome{Status: status, Failure: failure}
+		return result.Outcome{Status: status, Failure: failure}
 	}
 	if code := b.run("--timeout", "20ms", "--json", "x"); code != 124 {
 		t.Errorf("exit %d", code)
@@ -429,7 +430,7 @@ func (p *brokenPipe) Write(b []byte) (int, error) {
 func TestBrokenOutput(t *testing.T) {
 	b := newBench(t)
 	b.stdout = &brokenPipe{left: 400, err: syscall.EPIPE}
-	b.fake.work = func(ctx context.Context, _ coordinator.Job) coordinator.Outcome {
+	b.fake.work = func(ctx context.Context, _ coordinator.Job) result.Outcome {
 		b.fake.emit(agent.Event{Type: agent.EventStart})
 		for range 100 {
 			b.fake.emit(agent.Event{Type: agent.EventWarning, Text: "more"})
@@ -439,7 +440,7 @@ func TestBrokenOutput(t *testing.T) {
 		if !errors.As(context.Cause(ctx), &stop) {
 			t.Fatal("the work was not ended")
 		}
-		return coordinator.Outcome{Status: status, Signal: int(stop.Signal), Failure: failure}
+		return result.Outcome{Status: status, Signal: int(stop.Signal), Failure: failure}
 	}
 	if code := b.run("--output", "jsonl", "--result-file", "r.json", "x"); code != 128+13 {
 		t.Errorf("exit %d", code)
@@ -465,11 +466,11 @@ func TestBrokenOutput(t *testing.T) {
 	// Nor is it in a stream of events, where it ends the work.
 	b = newBench(t)
 	b.stdout = &brokenPipe{left: 100, err: syscall.ENOSPC}
-	b.fake.work = func(ctx context.Context, _ coordinator.Job) coordinator.Outcome {
+	b.fake.work = func(ctx context.Context, _ coordinator.Job) result.Outcome {
 		b.fake.emit(agent.Event{Type: agent.EventStart})
 		b.fake.emit(agent.Event{Type: agent.EventWarning, Text: strings.Repeat("x", 100)})
 		status, failure := coordinator.Fail(context.Cause(ctx))
-		return coordinator.Outcome{Status: status, Failure: failure}
+		return result.Outcome{Status: status, Failure: failure}
 	}
 	if code := b.run("--output", "jsonl", "--result-file", "r.json", "x"); code != 1 {
 		t.Errorf("full disk, events: exit %d", code)
@@ -505,8 +506,8 @@ func TestTextAnswer(t *testing.T) {
 		{"Here you are: {\"a\":1}", `{"a":1}`, "{\"a\":1}\n"},
 	} {
 		b := newBench(t)
-		b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
-			return coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: c.answer, Structured: json.RawMessage(c.structured)}
+		b.fake.work = func(context.Context, coordinator.Job) result.Outcome {
+			return result.Outcome{Status: result.Completed, Answer: c.answer, Structured: json.RawMessage(c.structured)}
 		}
 		b.run("x")
 		if b.out.String() != c.want {
@@ -517,7 +518,7 @@ func TestTextAnswer(t *testing.T) {
 
 func TestEventStream(t *testing.T) {
 	b := newBench(t)
-	b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
+	b.fake.work = func(context.Context, coordinator.Job) result.Outcome {
 		yes, no, ms, code := true, false, int64(1200), 1
 		f := b.fake
 		f.emit(agent.Event{Type: agent.EventStart, Model: "m-1", Root: b.dir, Sandbox: "off"})
@@ -573,9 +574,9 @@ func TestProgress(t *testing.T) {
 			"ralph: check make test: ok\nralph: check make slow: timed out\nralph: denied shell: git push (push)\nralph: completed · 0.0s · 1 turn\n",
 	} {
 		b := newBench(t)
-		b.fake.work = func(context.Context, coordinator.Job) coordinator.Outcome {
+		b.fake.work = func(context.Context, coordinator.Job) result.Outcome {
 			work(b)
-			return coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "ok", Turns: 1}
+			return result.Outcome{Status: result.Completed, Answer: "ok", Turns: 1}
 		}
 		b.run(flag, "x")
 		if got := strings.ReplaceAll(b.err.String(), b.fake.opts.RunID, "RUN"); got != want {

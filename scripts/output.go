@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/durable"
-
 	"ralph/memory/visible"
 )
 
@@ -161,7 +160,7 @@ func (inv *invocation) finish() int {
 		inv.demote(err)
 		inv.keepResult()
 	}
-	if r.Error != nil && !(o.left() && r.Status == coordinator.StatusInterrupted) {
+	if r.Error != nil && !(o.left() && r.Status == result.Interrupted) {
 		hint := ""
 		if r.Error.Hint != nil {
 			hint = *r.Error.Hint
@@ -326,7 +325,7 @@ func noTarget(path string) string {
 // demote turns a result into a failed one. What went wrong before keeps its
 // word; the new trouble becomes a warning then.
 func (inv *invocation) demote(err error) {
-	if inv.result.Status != coordinator.StatusCompleted {
+	if inv.result.Status != result.Completed {
 		inv.warning(err.Error())
 		return
 	}

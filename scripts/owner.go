@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"ralph/coordinator/ownership"
 	"ralph/coordinator/permission"
-
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/identity"
 )
@@ -45,7 +45,7 @@ func (inv *invocation) ownState(ctx context.Context, old bool) error {
 
 // settleState sets aside what is not the user's, or takes it over.
 func (inv *invocation) settleState(ctx context.Context) error {
-	told, err := coordinator.SettleState(ctx, coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Holder: "settle", Getenv: inv.Getenv, Now: inv.Now})
+	told, err := ownership.Project{Root: inv.root, Getenv: inv.Getenv, Adopt: inv.cfg.AdoptState}.Settle(ctx, inv.result.RunID, inv.Now)
 	for _, text := range told {
 		inv.warning(text)
 	}
@@ -56,7 +56,7 @@ func (inv *invocation) settleState(ctx context.Context) error {
 // cannot be looked at.
 func (inv *invocation) adoptOrNot(ctx context.Context, found identity.Found, bad error, old bool) error {
 	if found.Standing == identity.Unknown {
-		return &fault{status: coordinator.StatusNeedsInput, kind: "unknown_state", text: "your own state directory cannot be used, so that nothing is gone on with: " + bad.Error(),
+		return &fault{status: result.NeedsInput, kind: "unknown_state", text: "your own state directory cannot be used, so that nothing is gone on with: " + bad.Error(),
 			hint: "--state-dir DIR names another; without --continue, --session or resume the work begins anew"}
 	}
 	if inv.cfg.AdoptState {
@@ -77,7 +77,7 @@ func (inv *invocation) adoptOrNot(ctx context.Context, found identity.Found, bad
 		return nil
 	}
 	if old {
-		return &fault{status: coordinator.StatusNeedsInput, kind: "foreign_state", text: what + ": nothing of it is gone on with",
+		return &fault{status: result.NeedsInput, kind: "foreign_state", text: what + ": nothing of it is gone on with",
 			hint: "--adopt-state takes over its texts (tasks, history, learnings) and grants nothing"}
 	}
 	return nil
@@ -85,7 +85,7 @@ func (inv *invocation) adoptOrNot(ctx context.Context, found identity.Found, bad
 
 // stateOf says whose the state of the project is.
 func (inv *invocation) stateOf() (identity.Found, error) {
-	return coordinator.StateOf(inv.Getenv, inv.root)
+	return ownership.Project{Root: inv.root, Getenv: inv.Getenv}.Examine()
 }
 
 // unlinked refuses to read state through a link, which would show what is elsewhere as
@@ -95,7 +95,7 @@ func (inv *invocation) unlinked() error {
 	if err == nil {
 		return nil
 	}
-	return &fault{status: coordinator.StatusFailed, kind: "foreign_state", text: "the state in .ralph is not read: " + err.Error(),
+	return &fault{status: result.Failed, kind: "foreign_state", text: "the state in .ralph is not read: " + err.Error(),
 		hint: "Ralph follows no link there; remove it, or put the directory itself in its place"}
 }
 
@@ -155,7 +155,7 @@ func (inv *invocation) checkStateDir() error {
 		return nil
 	}
 	if _, err := identity.Outside(dir, inv.root); errors.Is(err, identity.ErrInside) {
-		return &fault{status: coordinator.StatusConfigError, kind: "config", text: "state directory " + err.Error() + " " + inv.root + ", where agents could change what Ralph trusts",
+		return &fault{status: result.ConfigError, kind: "config", text: "state directory " + err.Error() + " " + inv.root + ", where agents could change what Ralph trusts",
 			hint: "name another with --state-dir or RALPH_STATE_DIR, outside of the project"}
 	}
 	return nil

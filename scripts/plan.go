@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ralph/coordinator"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt/work"
+	"ralph/coordinator/result"
 )
 
 const planHelp = "ralph plan --help"
@@ -205,7 +205,7 @@ func planFault(err error) error {
 	case errors.Is(err, plan.ErrEmpty):
 		hint = "write its tasks down, or make them of a PRD: ralph plan convert"
 	}
-	return &fault{status: coordinator.StatusConfigError, kind: "plan", text: err.Error(), hint: hint}
+	return &fault{status: result.ConfigError, kind: "plan", text: err.Error(), hint: hint}
 }
 
 // promptFault is the error of a template that cannot be used.
@@ -214,7 +214,7 @@ func promptFault(err error) error {
 	if !errors.As(err, &t) {
 		return broken("internal", "", err, "make the prompt")
 	}
-	return &fault{status: coordinator.StatusConfigError, kind: "prompt", text: t.Error(), hint: t.Hint}
+	return &fault{status: result.ConfigError, kind: "prompt", text: t.Error(), hint: t.Hint}
 }
 
 // problemLines are problems a line each.

@@ -10,7 +10,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory/session/folder"
 	"ralph/memory/visible"
 	"ralph/workers/agent"
@@ -25,40 +25,40 @@ const ResultSchema = "ralph.result/1"
 // relative to ProjectRoot, durations are milliseconds, times RFC 3339 in UTC.
 // It is a plain value; `ralph schema result` prints its JSON Schema.
 type Result struct {
-	Type        string                   `json:"type"`
-	Schema      string                   `json:"schema"`
-	OK          bool                     `json:"ok"`
-	Verified    bool                     `json:"verified"`
-	Status      coordinator.Status       `json:"status"`
-	ExitCode    int                      `json:"exit_code"`
-	Reason      string                   `json:"reason"`
-	Result      *string                  `json:"result"`
-	Structured  json.RawMessage          `json:"structured"`
-	RunID       string                   `json:"run_id"`
-	SessionID   *string                  `json:"session_id"`
-	ProjectRoot *string                  `json:"project_root"`
-	StateFiles  []string                 `json:"state_files"`
-	Model       *string                  `json:"model"`
-	Provider    *string                  `json:"provider"`
-	StartedAt   time.Time                `json:"started_at"`
-	DurationMS  int64                    `json:"duration_ms"`
-	APIMS       int64                    `json:"api_ms"`
-	Turns       int                      `json:"turns"`
-	Usage       agent.Usage              `json:"usage"`
-	CostUSD     *float64                 `json:"cost_usd"`
-	ToolCalls   coordinator.ToolCount    `json:"tool_calls"`
-	Files       []FileChange             `json:"files_changed"`
-	Commands    []Command                `json:"commands"`
-	Commits     []string                 `json:"commits"`
-	Denials     []coordinator.Denial     `json:"denials"`
-	Children    []Child                  `json:"children"`
-	Messages    []Message                `json:"messages"`
-	Check       *coordinator.CheckResult `json:"check"`
-	Tasks       coordinator.TaskCount    `json:"tasks"`
-	Error       *Failure                 `json:"error"`
-	Warnings    []string                 `json:"warnings"`
-	LogFile     *string                  `json:"log_file"`
-	Script      *scriptResult            `json:"script,omitempty"` // of ralph script alone
+	Type        string           `json:"type"`
+	Schema      string           `json:"schema"`
+	OK          bool             `json:"ok"`
+	Verified    bool             `json:"verified"`
+	Status      result.Status    `json:"status"`
+	ExitCode    int              `json:"exit_code"`
+	Reason      string           `json:"reason"`
+	Result      *string          `json:"result"`
+	Structured  json.RawMessage  `json:"structured"`
+	RunID       string           `json:"run_id"`
+	SessionID   *string          `json:"session_id"`
+	ProjectRoot *string          `json:"project_root"`
+	StateFiles  []string         `json:"state_files"`
+	Model       *string          `json:"model"`
+	Provider    *string          `json:"provider"`
+	StartedAt   time.Time        `json:"started_at"`
+	DurationMS  int64            `json:"duration_ms"`
+	APIMS       int64            `json:"api_ms"`
+	Turns       int              `json:"turns"`
+	Usage       agent.Usage      `json:"usage"`
+	CostUSD     *float64         `json:"cost_usd"`
+	ToolCalls   result.ToolCount `json:"tool_calls"`
+	Files       []FileChange     `json:"files_changed"`
+	Commands    []Command        `json:"commands"`
+	Commits     []string         `json:"commits"`
+	Denials     []result.Denial  `json:"denials"`
+	Children    []Child          `json:"children"`
+	Messages    []Message        `json:"messages"`
+	Check       *result.Check    `json:"check"`
+	Tasks       result.TaskCount `json:"tasks"`
+	Error       *Failure         `json:"error"`
+	Warnings    []string         `json:"warnings"`
+	LogFile     *string          `json:"log_file"`
+	Script      *scriptResult    `json:"script,omitempty"` // of ralph script alone
 }
 
 // FileChange is one file that a run changed. Added and Removed count lines; -1
@@ -113,13 +113,13 @@ type Failure struct {
 func newResult(runID string, started time.Time) *Result {
 	return &Result{
 		Type: string(agent.EventResult), Schema: ResultSchema,
-		Status: coordinator.StatusFailed, ExitCode: 1,
+		Status: result.Failed, ExitCode: 1,
 		RunID: runID, StartedAt: started.UTC(),
 	}
 }
 
 // fill takes over what the coordinator reports.
-func (r *Result) fill(o coordinator.Outcome) {
+func (r *Result) fill(o result.Outcome) {
 	r.Verified = o.Verified
 	r.Reason = o.Reason
 	r.Result = optional(o.Answer)
@@ -154,7 +154,7 @@ func (r *Result) fill(o coordinator.Outcome) {
 
 // addOutcome adds what one of several turns came to; what is said once is that of
 // the last.
-func (r *Result) addOutcome(o coordinator.Outcome) {
+func (r *Result) addOutcome(o result.Outcome) {
 	was := *r
 	r.Commands = nil
 	r.fill(o)
@@ -210,15 +210,15 @@ func addFiles(have, more []FileChange) []FileChange {
 }
 
 // end sets how the run ended.
-func (r *Result) end(s coordinator.Status, signal int, f *coordinator.Failure) {
-	r.Status, r.ExitCode, r.OK = s, exitCode(s, signal), s == coordinator.StatusCompleted
+func (r *Result) end(s result.Status, signal int, f *result.Failure) {
+	r.Status, r.ExitCode, r.OK = s, exitCode(s, signal), s == result.Completed
 	r.Error = nil
 	switch {
 	case f != nil:
 	case r.OK:
 		return
 	default:
-		f = &coordinator.Failure{Kind: string(s), Message: r.Reason}
+		f = &result.Failure{Kind: string(s), Message: r.Reason}
 	}
 	if r.Reason == "" {
 		r.Reason = f.Message
@@ -258,7 +258,7 @@ func (r *Result) encode() ([]byte, error) {
 		d.Check = &check
 	}
 	d.Structured = validJSON(d.Structured)
-	denials := make([]coordinator.Denial, len(d.Denials))
+	denials := make([]result.Denial, len(d.Denials))
 	for i, x := range d.Denials {
 		x.Args = validJSON(x.Args)
 		denials[i] = x

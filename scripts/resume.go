@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
+	"ralph/coordinator/sessions"
 	"ralph/memory/config"
 	"ralph/memory/durable"
 	"ralph/memory/feature"
@@ -88,7 +90,7 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 	}
 	if s.Verdict == verdictRefused {
 		if !force {
-			return &fault{status: coordinator.StatusLocked, kind: "locked", text: s.Why,
+			return &fault{status: result.Locked, kind: "locked", text: s.Why,
 				hint: "wait until it has ended, or take over from it: ralph resume --force"}
 		}
 		s = coordinator.Situation{} // how it ends is still to come
@@ -165,7 +167,7 @@ func needsWord(s coordinator.Situation, inv *invocation, hint, format string, ar
 	for _, line := range s.Lines(inv.Now()) {
 		inv.note(line)
 	}
-	return &fault{status: coordinator.StatusNeedsInput, kind: "needs_input", text: fmt.Sprintf(format, args...), hint: hint}
+	return &fault{status: result.NeedsInput, kind: "needs_input", text: fmt.Sprintf(format, args...), hint: hint}
 }
 
 // goOn is what the model is told when interrupted work goes on without a person.
@@ -236,7 +238,7 @@ func (inv *invocation) converse(ctx context.Context, o ChatOptions, known *coord
 	o.Version, o.Root, o.Dir, o.Config, o.RunID = inv.Version, inv.root, inv.dir, inv.cfg, inv.result.RunID
 	o.Stdin, o.Stdout, o.Stderr, o.Getenv, o.Environ = inv.Stdin, inv.Stdout, inv.Stderr, inv.Getenv, inv.Environ
 	// What is to be warned of stands in what it returns; the terminal is the chat's.
-	o.Past = coordinator.OpenSessions(coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, func(string) {})
+	o.Past = sessions.Open(sessions.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, func(string) {})
 	o.Begin = func(ctx context.Context, picked string) (coordinator.Options, error) {
 		return inv.begin(ctx, asked, picked, known)
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/memory/session"
 )
@@ -80,7 +80,7 @@ func (inv *invocation) answersHere() bool { return isTerminal(inv.Stdin) && inv.
 
 // waits is the fault of a command that needs an answer which nobody here can give.
 func waits(hint, format string, args ...any) error {
-	return &fault{status: coordinator.StatusNeedsInput, kind: "needs_input", text: fmt.Sprintf(format, args...), hint: hint}
+	return &fault{status: result.NeedsInput, kind: "needs_input", text: fmt.Sprintf(format, args...), hint: hint}
 }
 
 // runGoesOn refuses what resume does not go on with: a run that ended, and without a

@@ -8,12 +8,12 @@ import (
 	"os"
 	"slices"
 
-	"ralph/coordinator/permission"
-
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/config"
 	"ralph/memory/durable"
@@ -147,7 +147,7 @@ func (inv *invocation) elsewhere(what string) error {
 	if holder.Kind == "chat" {
 		hint = "/run in that chat works through a plan there; ralph status shows what it does"
 	}
-	return &fault{status: coordinator.StatusLocked, kind: "locked", err: &memory.LockedError{Holder: holder}, text: what, hint: hint}
+	return &fault{status: result.Locked, kind: "locked", err: &memory.LockedError{Holder: holder}, text: what, hint: hint}
 }
 
 // features is where the snapshots of runs are.
@@ -209,7 +209,7 @@ func (inv *invocation) resumeOrNew(ctx context.Context, before *feature.Listed) 
 	}
 	ask := inv.newAsker(func() func() { return func() {} })
 	if ask == nil {
-		return false, &fault{status: coordinator.StatusNeedsInput, kind: "needs_input",
+		return false, &fault{status: result.NeedsInput, kind: "needs_input",
 			text: fmt.Sprintf("the run %q was %s, and without a terminal it is not guessed whether it goes on", before.Name, howEnded(before.Snapshot)),
 			hint: "ralph run --continue goes on with it, ralph run --new begins another"}
 	}
@@ -224,7 +224,7 @@ func (inv *invocation) resumeOrNew(ctx context.Context, before *feature.Listed) 
 // command line or in the environment now count before those.
 func (inv *invocation) goOnRun(ctx context.Context, before feature.Listed) error {
 	if before.Live && !inv.force {
-		return &fault{status: coordinator.StatusLocked, kind: "locked", text: fmt.Sprintf("the run %q is being worked by another Ralph", before.Name),
+		return &fault{status: result.Locked, kind: "locked", text: fmt.Sprintf("the run %q is being worked by another Ralph", before.Name),
 			hint: "ralph status shows what it does; ralph stop ends it"}
 	}
 	s, err := inv.restored(before.Snapshot)
@@ -236,7 +236,7 @@ func (inv *invocation) goOnRun(ctx context.Context, before feature.Listed) error
 		inv.warning("how the last Ralph ended is not known: " + err.Error())
 	}
 	if found.Verdict == verdictRefused && !inv.force {
-		return &fault{status: coordinator.StatusLocked, kind: "locked", text: found.Why, hint: "ralph status shows what it does"}
+		return &fault{status: result.Locked, kind: "locked", text: found.Why, hint: "ralph status shows what it does"}
 	}
 	inv.taking = situation(found)
 	if inv.cfg.Session = before.SessionID; !inv.hasSession(before.SessionID) {
@@ -301,9 +301,9 @@ func (inv *invocation) performRun(ctx context.Context, s loop.Settings) error {
 
 // previewed makes an order that is only shown readable: the coordinator gives its
 // steps as JSON.
-func (inv *invocation) previewed(o *coordinator.Outcome) {
+func (inv *invocation) previewed(o *result.Outcome) {
 	var steps []loop.Step
-	if o.Status != coordinator.StatusCompleted || json.Unmarshal(o.Structured, &steps) != nil {
+	if o.Status != result.Completed || json.Unmarshal(o.Structured, &steps) != nil {
 		return
 	}
 	o.Answer = orderText(steps, inv.out.columns())

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/ownership"
 	"ralph/memory/feature"
 )
 
@@ -236,7 +236,7 @@ func orderText(steps []loop.Step, columns int) string {
 // where they are on record on the user's side, else what its snapshot can give
 // back, and the defaults of today.
 func (inv *invocation) restored(before feature.Snapshot) (loop.Settings, error) {
-	granted, err := coordinator.GrantedTo(inv.Getenv, inv.root, before)
+	granted, err := ownership.Project{Root: inv.root, Getenv: inv.Getenv}.Granted(before)
 	if err != nil {
 		inv.warning(err.Error())
 	}

@@ -17,6 +17,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/memory/identity"
 	"ralph/memory/session"
@@ -351,16 +352,16 @@ func TestForeignSnapshot(t *testing.T) {
 }
 
 func TestRunOutcomes(t *testing.T) {
-	for status, want := range map[coordinator.Status]int{coordinator.StatusCompleted: 0, coordinator.StatusFailed: 1, coordinator.StatusConfigError: 3, coordinator.StatusNeedsInput: 5,
-		coordinator.StatusLimit: 6, coordinator.StatusRetryLater: 75, coordinator.StatusTimeout: 124, coordinator.StatusInterrupted: 130} {
+	for status, want := range map[result.Status]int{result.Completed: 0, result.Failed: 1, result.ConfigError: 3, result.NeedsInput: 5,
+		result.Limit: 6, result.RetryLater: 75, result.Timeout: 124, result.Interrupted: 130} {
 		for _, form := range []string{"text", "json", "jsonl"} {
 			b := planBench(t)
 			took := int64(1500)
-			b.fake.work = func(_ context.Context, j coordinator.Job) coordinator.Outcome {
+			b.fake.work = func(_ context.Context, j coordinator.Job) result.Outcome {
 				b.fake.emit(agent.Event{Type: agent.EventStart, Root: b.dir})
 				b.fake.emit(agent.Event{Type: agent.EventTaskStart, TaskID: "T-1", Text: "one"})
 				b.fake.emit(agent.Event{Type: agent.EventTaskEnd, TaskID: "T-1", Status: "done", Text: "one", Output: "merged 01234567, check passed", DurationMS: &took})
-				return coordinator.Outcome{Status: status, Reason: "2 tasks remain", Answer: "2 tasks remain\nopen (2): T-2, T-3", Tasks: coordinator.TaskCount{Done: 1, Open: 2}, SessionID: "001"}
+				return result.Outcome{Status: status, Reason: "2 tasks remain", Answer: "2 tasks remain\nopen (2): T-2, T-3", Tasks: result.TaskCount{Done: 1, Open: 2}, SessionID: "001"}
 			}
 			if code := b.run("run", "--output", form); code != want {
 				t.Errorf("%s %s: exit %d, want %d\n%s", status, form, code, want, b.err.String())
@@ -390,12 +391,12 @@ func TestRunDryRun(t *testing.T) {
 	b := planBench(t)
 	steps := []loop.Step{{Order: 1, Layer: 1, ID: "T-1", Title: "Lay the ground", Phase: "planning", Reasons: []string{"on the critical path", "priority 0"}, Unblocks: []string{"T-2", "T-3"}},
 		{Order: 2, Layer: 2, ID: "T-2", Title: "Build 日本語\x1b[31m", After: []string{"T-1"}, Reasons: []string{"priority 2"}}, {ID: "T-9", Title: "Old", Left: "it needs T-8, which failed"}}
-	b.fake.work = func(_ context.Context, j coordinator.Job) coordinator.Outcome {
+	b.fake.work = func(_ context.Context, j coordinator.Job) result.Outcome {
 		raw, err := json.Marshal(steps)
 		if err != nil {
 			t.Error(err)
 		}
-		return coordinator.Outcome{Status: coordinator.StatusCompleted, Structured: raw}
+		return result.Outcome{Status: result.Completed, Structured: raw}
 	}
 	if code := b.run("run", "--dry-run"); code != 0 || !b.job().DryRun || !b.job().Loop.DryRun || b.fake.opts.Session != "" {
 		t.Fatalf("exit %d, %+v", code, b.fake.jobs)

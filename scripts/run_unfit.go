@@ -5,9 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"ralph/coordinator"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt/work"
+	"ralph/coordinator/result"
 	"ralph/workers/external"
 )
 
@@ -69,7 +69,7 @@ func (inv *invocation) unknownAgent() error {
 		}
 	}
 	if err != nil {
-		return &fault{status: coordinator.StatusConfigError, kind: "config_error", text: "run: " + err.Error(),
+		return &fault{status: result.ConfigError, kind: "config_error", text: "run: " + err.Error(),
 			hint: "ralph doctor --agents lists those that are there; `agents:` in the user's config adds others"}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 )
 
@@ -92,7 +93,7 @@ func jsonNames(v reflect.Type) []string {
 }
 
 func TestSchemasNameEveryField(t *testing.T) {
-	var result struct {
+	var document struct {
 		Properties map[string]struct {
 			Items      *struct{ Properties map[string]any }
 			AnyOf      []struct{ Properties map[string]any }
@@ -100,7 +101,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 		}
 		Required []string
 	}
-	if err := json.Unmarshal([]byte(schemaOf("result")), &result); err != nil {
+	if err := json.Unmarshal([]byte(schemaOf("result")), &document); err != nil {
 		t.Fatal(err)
 	}
 	same := func(what string, goNames []string, schema []string) {
@@ -111,14 +112,14 @@ func TestSchemasNameEveryField(t *testing.T) {
 			t.Errorf("%s: Go has %q, the schema %q", what, goNames, schema)
 		}
 	}
-	same("result", jsonNames(reflect.TypeFor[Result]()), keysOf(result.Properties))
-	same("required", slices.DeleteFunc(jsonNames(reflect.TypeFor[Result]()), func(n string) bool { return n == "script" }), result.Required)
-	same("script", jsonNames(reflect.TypeFor[scriptResult]()), keysOf(result.Properties["script"].Properties))
-	same("files_changed", jsonNames(reflect.TypeFor[FileChange]()), keysOf(result.Properties["files_changed"].Items.Properties))
-	same("commands", jsonNames(reflect.TypeFor[Command]()), keysOf(result.Properties["commands"].Items.Properties))
-	same("children", jsonNames(reflect.TypeFor[Child]()), keysOf(result.Properties["children"].Items.Properties))
-	same("messages", jsonNames(reflect.TypeFor[Message]()), keysOf(result.Properties["messages"].Items.Properties))
-	same("error", jsonNames(reflect.TypeFor[Failure]()), keysOf(result.Properties["error"].AnyOf[1].Properties))
+	same("result", jsonNames(reflect.TypeFor[Result]()), keysOf(document.Properties))
+	same("required", slices.DeleteFunc(jsonNames(reflect.TypeFor[Result]()), func(n string) bool { return n == "script" }), document.Required)
+	same("script", jsonNames(reflect.TypeFor[scriptResult]()), keysOf(document.Properties["script"].Properties))
+	same("files_changed", jsonNames(reflect.TypeFor[FileChange]()), keysOf(document.Properties["files_changed"].Items.Properties))
+	same("commands", jsonNames(reflect.TypeFor[Command]()), keysOf(document.Properties["commands"].Items.Properties))
+	same("children", jsonNames(reflect.TypeFor[Child]()), keysOf(document.Properties["children"].Items.Properties))
+	same("messages", jsonNames(reflect.TypeFor[Message]()), keysOf(document.Properties["messages"].Items.Properties))
+	same("error", jsonNames(reflect.TypeFor[Failure]()), keysOf(document.Properties["error"].AnyOf[1].Properties))
 
 	var status struct {
 		Properties map[string]struct {
@@ -139,7 +140,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 	same("agents", jsonNames(reflect.TypeFor[crew.Agent]()), keysOf(status.Properties["agents"].Items.Properties))
 	same("background", jsonNames(reflect.TypeFor[coordinator.Background]()), keysOf(status.Properties["background"].Items.Properties))
 	same("queue", jsonNames(reflect.TypeFor[coordinator.Waiting]()), keysOf(status.Properties["queue"].Items.Properties))
-	same("tasks", jsonNames(reflect.TypeFor[coordinator.TaskCount]()), keysOf(status.Properties["tasks"].Properties))
+	same("tasks", jsonNames(reflect.TypeFor[result.TaskCount]()), keysOf(status.Properties["tasks"].Properties))
 
 	var events struct {
 		Properties map[string]struct{ Enum []string }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 )
 
@@ -23,7 +24,7 @@ type ChatScript struct {
 	Out   io.Writer
 	Play  func(ctx context.Context, stage Stage) (code int)
 	Eyes  func(agent.Event)
-	Ended func(coordinator.Outcome)
+	Ended func(result.Outcome)
 }
 
 // Stage is the chat as a script sees it, from one goroutine; an error is the cause
@@ -116,7 +117,7 @@ func (inv *invocation) readScript(ctx context.Context, name string) (string, err
 	const hint = "ralph script takes a text file with chat lines"
 	if name == "-" {
 		text, err := inv.readStdin(ctx, true, maxScriptBytes)
-		if f := (*fault)(nil); errors.As(err, &f) && f.status == coordinator.StatusUsage {
+		if f := (*fault)(nil); errors.As(err, &f) && f.status == result.Usage {
 			f.hint = hint // that of a task is about tasks
 		}
 		return text, err
@@ -140,7 +141,7 @@ func (inv *invocation) readScript(ctx context.Context, name string) (string, err
 func (inv *invocation) onlyChecked(p *player) error {
 	r := inv.result
 	r.Reason = "nothing is wrong with " + p.name + ": " + p.counted(p.list)
-	r.end(coordinator.StatusCompleted, 0, nil)
+	r.end(result.Completed, 0, nil)
 	if inv.form == outputText {
 		r.Result = optional(r.Reason)
 	}
@@ -199,19 +200,19 @@ func (p *player) mistakes(bad []lineError) string {
 }
 
 // verdict is how the script ended, when the chat was left with that code.
-func (p *player) verdict(code int) (coordinator.Status, int, *coordinator.Failure) {
+func (p *player) verdict(code int) (result.Status, int, *result.Failure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.failure != nil:
 		return p.status, p.signal, p.failure
 	case code > 128:
-		return coordinator.StatusInterrupted, code - 128, &coordinator.Failure{Kind: "interrupted", Message: "the chat was left before the script had ended"}
+		return result.Interrupted, code - 128, &result.Failure{Kind: "interrupted", Message: "the chat was left before the script had ended"}
 	case !p.finished:
 		status, signal, failure := ending(errors.New("the chat ended before the script"))
 		return status, signal, failure
 	}
 	p.inv.result.Reason = p.counted(p.list)
 	p.inv.result.Verified = p.inv.result.Verified || p.doc.Expectations > 0
-	return coordinator.StatusCompleted, 0, nil
+	return result.Completed, 0, nil
 }

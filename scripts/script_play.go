@@ -13,6 +13,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/memory/session/folder"
 	"ralph/memory/visible"
 	"ralph/workers/agent"
@@ -57,19 +58,19 @@ type player struct {
 	declined string     // what was asked in the turn that runs, and nobody answered
 	finished bool
 	at       int // the line that was typed last
-	status   coordinator.Status
+	status   result.Status
 	signal   int
-	failure  *coordinator.Failure // why the script ended early
+	failure  *result.Failure // why the script ended early
 }
 
 // ended takes the outcome of a turn.
-func (p *player) ended(o coordinator.Outcome) {
+func (p *player) ended(o result.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.declined != "" && o.Status == coordinator.StatusCompleted {
+	if p.declined != "" && o.Status == result.Completed {
 		// Nobody could give an answer that was needed: that ends a task too.
-		o.Status, o.Reason = coordinator.StatusNeedsInput, "nobody answered: "+oneRow(p.declined)
-		o.Failure = &coordinator.Failure{Kind: "needs_input", Message: o.Reason, Hint: "the line behind the one that asks is the answer; --allow RULE and --on-ask deny leave nothing to ask"}
+		o.Status, o.Reason = result.NeedsInput, "nobody answered: "+oneRow(p.declined)
+		o.Failure = &result.Failure{Kind: "needs_input", Message: o.Reason, Hint: "the line behind the one that asks is the answer; --allow RULE and --on-ask deny leave nothing to ask"}
 	}
 	p.declined = ""
 	r := newResult(p.inv.result.RunID, o.StartedAt)
@@ -77,7 +78,7 @@ func (p *player) ended(o coordinator.Outcome) {
 	r.fill(o)
 	r.DurationMS = o.Duration.Milliseconds()
 	p.last, p.broken = r, nil
-	if !r.OK && !(p.stops && o.Status == coordinator.StatusInterrupted && o.Signal == 0) {
+	if !r.OK && !(p.stops && o.Status == result.Interrupted && o.Signal == 0) {
 		p.broken = r
 	}
 	p.stops = false
@@ -327,7 +328,7 @@ func (p *player) unmet(s statement, how string, trouble error, broken *Result, e
 			hint = *broken.Error.Hint
 		}
 	}
-	return &fault{status: coordinator.StatusFailed, kind: "expectation", text: text, hint: hint}
+	return &fault{status: result.Failed, kind: "expectation", text: text, hint: hint}
 }
 
 // env is what an expression sees.
@@ -377,9 +378,9 @@ type turnError struct {
 func (e *turnError) Error() string { return e.text }
 
 // ending is that of the turn, and says at which line.
-func (e *turnError) ending() (coordinator.Status, int, *coordinator.Failure) {
+func (e *turnError) ending() (result.Status, int, *result.Failure) {
 	r, f := e.result, e.result.Error
-	out := &coordinator.Failure{Kind: f.Kind, Message: e.text, Retryable: f.Retryable}
+	out := &result.Failure{Kind: f.Kind, Message: e.text, Retryable: f.Retryable}
 	if f.Hint != nil {
 		out.Hint = *f.Hint
 	}
@@ -390,7 +391,7 @@ func (e *turnError) ending() (coordinator.Status, int, *coordinator.Failure) {
 		out.RetryAfter = time.Duration(*f.RetryAfter * float64(time.Second))
 	}
 	signal := 0
-	if r.Status == coordinator.StatusInterrupted {
+	if r.Status == result.Interrupted {
 		signal = r.ExitCode - 128
 	}
 	return r.Status, signal, out

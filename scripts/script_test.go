@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -78,9 +78,9 @@ func whole() Result {
 	return Result{
 		Type: "result", Schema: ResultSchema, Status: "failed", ExitCode: 1, Reason: "why", Result: &text, Structured: json.RawMessage(`{"a":[1]}`), RunID: "r",
 		SessionID: &text, ProjectRoot: &text, StateFiles: []string{"a"}, Model: &text, Provider: &text, StartedAt: time.Unix(1, 0), DurationMS: 7, APIMS: 3, Turns: 2,
-		Usage: agent.Usage{Total: 12, Estimated: true}, CostUSD: &cost, ToolCalls: coordinator.ToolCount{Total: 1}, Files: []FileChange{{"a.go", "added", 1, -1}},
-		Commands: []Command{{"ls", 0, 5, false}}, Commits: []string{"c"}, Denials: []coordinator.Denial{{Tool: "shell", Args: json.RawMessage(`{"x":1}`), Rule: "r"}},
-		Children: []Child{{ID: "fix", Result: &text}}, Messages: []Message{{"m-1", "steer", "delivered"}}, Check: &coordinator.CheckResult{Command: "make", ExitCode: 2, Source: "flag", Tree: "worktree"},
+		Usage: agent.Usage{Total: 12, Estimated: true}, CostUSD: &cost, ToolCalls: result.ToolCount{Total: 1}, Files: []FileChange{{"a.go", "added", 1, -1}},
+		Commands: []Command{{"ls", 0, 5, false}}, Commits: []string{"c"}, Denials: []result.Denial{{Tool: "shell", Args: json.RawMessage(`{"x":1}`), Rule: "r"}},
+		Children: []Child{{ID: "fix", Result: &text}}, Messages: []Message{{"m-1", "steer", "delivered"}}, Check: &result.Check{Command: "make", ExitCode: 2, Source: "flag", Tree: "worktree"},
 		Error: &Failure{Kind: "io", Message: "m", HTTPStatus: &code, RetryAfter: &after}, Warnings: []string{"w"}, LogFile: &text,
 	}
 }
@@ -221,22 +221,22 @@ func TestAddOutcome(t *testing.T) {
 	t.Parallel()
 	cost := func(c float64) *float64 { return &c }
 	r := newResult("r", time.Now())
-	r.addOutcome(coordinator.Outcome{Status: coordinator.StatusCompleted, Answer: "one", Turns: 2, Usage: agent.Usage{Total: 10}, CostUSD: cost(0.5),
+	r.addOutcome(result.Outcome{Status: result.Completed, Answer: "one", Turns: 2, Usage: agent.Usage{Total: 10}, CostUSD: cost(0.5),
 		FilesChanged: []git.FileChange{{Path: "a", Kind: git.Added, Added: 3}, {Path: "b", Kind: git.Deleted, Removed: 1}, {Path: "bin", Kind: git.Modified, Added: -1, Removed: -1}},
-		Commands:     []agent.CommandRun{{Command: "x"}}, Commits: []string{"1"}, StateFiles: []string{"s"}, ToolCalls: coordinator.ToolCount{Total: 2, Failed: 1}})
-	r.addOutcome(coordinator.Outcome{Status: coordinator.StatusFailed, Reason: "no", Turns: 1, Usage: agent.Usage{Total: 5}, CostUSD: cost(0.25),
+		Commands:     []agent.CommandRun{{Command: "x"}}, Commits: []string{"1"}, StateFiles: []string{"s"}, ToolCalls: result.ToolCount{Total: 2, Failed: 1}})
+	r.addOutcome(result.Outcome{Status: result.Failed, Reason: "no", Turns: 1, Usage: agent.Usage{Total: 5}, CostUSD: cost(0.25),
 		FilesChanged: []git.FileChange{{Path: "a", Kind: git.Modified, Added: 1, Removed: 1}, {Path: "b", Kind: git.Added, Added: 2}, {Path: "bin", Kind: git.Modified, Added: 4}},
-		Commands:     []agent.CommandRun{{Command: "y"}}, StateFiles: []string{"s", "t"}, ToolCalls: coordinator.ToolCount{Total: 1}})
+		Commands:     []agent.CommandRun{{Command: "y"}}, StateFiles: []string{"s", "t"}, ToolCalls: result.ToolCount{Total: 1}})
 	want := []FileChange{{"a", "added", 4, 1}, {"b", "modified", 2, 1}, {"bin", "modified", -1, -1}}
 	if r.Turns != 3 || r.Usage.Total != 15 || r.CostUSD == nil || *r.CostUSD != 0.75 || !slices.Equal(r.Files, want) || len(r.Commands) != 2 || r.ToolCalls.Total != 3 ||
-		!slices.Equal(r.StateFiles, []string{"s", "t"}) || r.Status != coordinator.StatusFailed || r.Result != nil || !slices.Equal(r.Commits, []string{"1"}) {
+		!slices.Equal(r.StateFiles, []string{"s", "t"}) || r.Status != result.Failed || r.Result != nil || !slices.Equal(r.Commits, []string{"1"}) {
 		t.Errorf("%+v", r)
 	}
-	r.addOutcome(coordinator.Outcome{Status: coordinator.StatusCompleted, Usage: agent.Usage{Total: 1}})
+	r.addOutcome(result.Outcome{Status: result.Completed, Usage: agent.Usage{Total: 1}})
 	if r.CostUSD != nil || r.Usage.Total != 16 || !r.OK || r.Error != nil {
 		t.Errorf("a cost that is not known is told as %v; %+v", r.CostUSD, r)
 	}
-	r.addOutcome(coordinator.Outcome{Status: coordinator.StatusCompleted, Usage: agent.Usage{Total: 1}, CostUSD: cost(1)})
+	r.addOutcome(result.Outcome{Status: result.Completed, Usage: agent.Usage{Total: 1}, CostUSD: cost(1)})
 	if r.CostUSD != nil {
 		t.Errorf("a part of the cost passes for all of it: %v", *r.CostUSD)
 	}

@@ -18,6 +18,8 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/result"
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/interrupts/control"
@@ -196,7 +198,7 @@ func (inv *invocation) unanswered(ctx context.Context, got receipt, err error) e
 	case ctx.Err() == nil:
 		return broken("no_answer", "ralph status shows what waits", refused(err), "%s was accepted, but no answer came", got.ID)
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) && got.ID != "":
-		return &fault{status: coordinator.StatusTimeout, kind: "timeout", text: fmt.Sprintf("%s was accepted, but not answered within %s", got.ID, inv.cfg.Timeout),
+		return &fault{status: result.Timeout, kind: "timeout", text: fmt.Sprintf("%s was accepted, but not answered within %s", got.ID, inv.cfg.Timeout),
 			hint: "it is answered nevertheless: ralph attach shows it; raise --timeout to wait longer"}
 	}
 	return context.Cause(ctx)
@@ -261,7 +263,7 @@ func (inv *invocation) store(ctx context.Context, r control.Request) error {
 	if err := inv.settle(ctx); err != nil {
 		return err
 	}
-	o := coordinator.QueueOf(inv.Getenv, durable.Disk(), inv.root)
+	o := ownership.Project{FS: durable.Disk(), Root: inv.root, Getenv: inv.Getenv}.Queue()
 	if o.UserDir == "" {
 		return broken("io", "--state-dir DIR names another directory; a running Ralph takes messages without one", nil, "the message cannot be kept: your own state directory cannot be used")
 	}

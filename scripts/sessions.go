@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ralph/coordinator"
+	"ralph/coordinator/sessions"
 	"ralph/memory/exchange"
 	"ralph/memory/registry"
 	"ralph/memory/retention"
@@ -145,7 +145,7 @@ func (inv *invocation) orderSessions(f *sessionsFlags) []*cobra.Command {
 			"One that can be resumed is only moved when it is named, one that is worked in never. Numbers are not given again.\n" +
 			"Example: ralph sessions archive --dry-run\nExample: ralph sessions archive 3 4",
 		RunE: func(c *cobra.Command, args []string) error {
-			return inv.changeSessions(c, func(ctx context.Context, s *coordinator.Sessions, dry bool) ([]retention.Action, []registry.Listed, error) {
+			return inv.changeSessions(c, func(ctx context.Context, s *sessions.Sessions, dry bool) ([]retention.Action, []registry.Listed, error) {
 				done, err := s.Archive(ctx, args, dry)
 				return done, nil, err
 			})
@@ -160,7 +160,7 @@ func (inv *invocation) orderSessions(f *sessionsFlags) []*cobra.Command {
 			"Example: ralph sessions prune --dry-run",
 		Args: wordCount(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return inv.changeSessions(c, func(ctx context.Context, s *coordinator.Sessions, dry bool) ([]retention.Action, []registry.Listed, error) {
+			return inv.changeSessions(c, func(ctx context.Context, s *sessions.Sessions, dry bool) ([]retention.Action, []registry.Listed, error) {
 				return s.Prune(ctx, f.all, dry)
 			})
 		},
@@ -173,7 +173,7 @@ func (inv *invocation) orderSessions(f *sessionsFlags) []*cobra.Command {
 			"Your own text in these files stays; nothing is written when nothing changed.\nExample: ralph sessions summarize --dry-run",
 		Args: wordCount(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return inv.changeSessions(c, func(ctx context.Context, s *coordinator.Sessions, dry bool) ([]retention.Action, []registry.Listed, error) {
+			return inv.changeSessions(c, func(ctx context.Context, s *sessions.Sessions, dry bool) ([]retention.Action, []registry.Listed, error) {
 				done, err := s.Summarize(ctx, dry)
 				return done, nil, err
 			})
@@ -190,7 +190,7 @@ func (inv *invocation) joinSessions(f *sessionsFlags) []*cobra.Command {
 			"Task states are joined by id: the newer counts, and each difference is told.\nExample: ralph sessions handoff 3 5",
 		Args: wordCount(2, 2, "two sessions"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return inv.carry(c, func(ctx context.Context, s *coordinator.Sessions, dry bool) (any, string, error) {
+			return inv.carry(c, func(ctx context.Context, s *sessions.Sessions, dry bool) (any, string, error) {
 				h, err := s.Handoff(ctx, args[0], args[1], dry)
 				return h, handedText(h, dry), err
 			})
@@ -203,7 +203,7 @@ func (inv *invocation) joinSessions(f *sessionsFlags) []*cobra.Command {
 			"The two stay as they are.\nExample: ralph sessions merge 3 5 --name \"both halves\"",
 		Args: wordCount(2, 2, "two sessions"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return inv.carry(c, func(ctx context.Context, s *coordinator.Sessions, dry bool) (any, string, error) {
+			return inv.carry(c, func(ctx context.Context, s *sessions.Sessions, dry bool) (any, string, error) {
 				m, err := s.Merge(ctx, args[0], args[1], f.name, dry)
 				return m, mergedText(m, dry), err
 			})
@@ -223,7 +223,7 @@ func (inv *invocation) carrySessions(f *sessionsFlags) []*cobra.Command {
 			"Forms: " + forms + "; without --format the source says.\nExample: ralph sessions import ../old/.ralph-tui/session.json --name old-plan",
 		Args: wordCount(1, 1, "the path of a source"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return inv.carry(c, func(ctx context.Context, s *coordinator.Sessions, dry bool) (any, string, error) {
+			return inv.carry(c, func(ctx context.Context, s *sessions.Sessions, dry bool) (any, string, error) {
 				form, err := formOf(f.format, "")
 				if err != nil {
 					return nil, "", err
@@ -242,7 +242,7 @@ func (inv *invocation) carrySessions(f *sessionsFlags) []*cobra.Command {
 			"What was imported in the same form comes out with every field that went in.\nForms: " + forms + " (ralph without --format).\nExample: ralph sessions export 7 /tmp/session.json --format ralph-tui",
 		Args: wordCount(1, 2, "the ID of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return inv.carry(c, func(_ context.Context, s *coordinator.Sessions, dry bool) (any, string, error) {
+			return inv.carry(c, func(_ context.Context, s *sessions.Sessions, dry bool) (any, string, error) {
 				form, err := formOf(f.format, exchange.Ralph)
 				if err != nil {
 					return nil, "", err
@@ -279,7 +279,7 @@ func formOf(name string, otherwise exchange.Format) (exchange.Format, error) {
 }
 
 // ownName is where an export goes that has no place of its own.
-func ownName(s *coordinator.Sessions, which string, form exchange.Format) (string, error) {
+func ownName(s *sessions.Sessions, which string, form exchange.Format) (string, error) {
 	row, _, err := s.Show(which)
 	name := "session-" + row.ID + "-" + string(form)
 	if form == exchange.TUI {

@@ -13,7 +13,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
-	"ralph/coordinator"
+	"ralph/coordinator/sessions"
 	"ralph/memory/exchange"
 	"ralph/memory/registry"
 	"ralph/memory/retention"
@@ -39,7 +39,7 @@ type sessionDocument struct {
 
 // sessions opens the hand on the project's sessions; nothing was worked on, so
 // a result file is not for these commands.
-func (inv *invocation) sessions(c *cobra.Command) (*coordinator.Sessions, error) {
+func (inv *invocation) sessions(c *cobra.Command) (*sessions.Sessions, error) {
 	if err := inv.load(c); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (inv *invocation) sessions(c *cobra.Command) (*coordinator.Sessions, error)
 		return nil, err
 	}
 	debug.SetMemoryLimit(leanBytes)
-	return coordinator.OpenSessions(coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, inv.warning), nil
+	return sessions.Open(sessions.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, inv.warning), nil
 }
 
 func (inv *invocation) listSessions(ctx context.Context, c *cobra.Command, f *sessionsFlags) error {
@@ -238,7 +238,7 @@ func sessionText(r retention.Row, d exchange.Details, differences []string) stri
 }
 
 // changeSessions runs a command that follows the retention policy.
-func (inv *invocation) changeSessions(c *cobra.Command, do func(context.Context, *coordinator.Sessions, bool) ([]retention.Action, []registry.Listed, error)) error {
+func (inv *invocation) changeSessions(c *cobra.Command, do func(context.Context, *sessions.Sessions, bool) ([]retention.Action, []registry.Listed, error)) error {
 	s, err := inv.sessions(c)
 	if err != nil {
 		return err
@@ -291,7 +291,7 @@ func actionText(a retention.Action, dry bool) string {
 }
 
 // carry runs a command that brings sessions from one place to another.
-func (inv *invocation) carry(c *cobra.Command, do func(context.Context, *coordinator.Sessions, bool) (any, string, error)) error {
+func (inv *invocation) carry(c *cobra.Command, do func(context.Context, *sessions.Sessions, bool) (any, string, error)) error {
 	s, err := inv.sessions(c)
 	if err != nil {
 		return err

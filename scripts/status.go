@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
@@ -51,7 +52,7 @@ type statusDocument struct {
 	Agents     []crew.Agent             `json:"agents"`
 	Background []coordinator.Background `json:"background"`
 	Queue      []coordinator.Waiting    `json:"queue"`
-	Tasks      coordinator.TaskCount    `json:"tasks"`
+	Tasks      result.TaskCount         `json:"tasks"`
 	// Usage is null where the files of a session do not tell it.
 	Usage   *agent.Usage `json:"usage"`
 	CostUSD *float64     `json:"cost_usd"`
@@ -265,7 +266,7 @@ func instant(t time.Time) *time.Time {
 
 // waiting reads what waits in the queue.
 func (inv *invocation) waiting(d *statusDocument) {
-	entries, err := queue.Peek(coordinator.QueueOf(inv.Getenv, nil, inv.root))
+	entries, err := queue.Peek(ownership.Project{Root: inv.root, Getenv: inv.Getenv}.Queue())
 	if err != nil {
 		inv.warning("the queue cannot be read: " + err.Error())
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"ralph/coordinator"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 )
 
@@ -75,12 +75,12 @@ func (inv *invocation) ranLast(d *statusDocument, l feature.Listed, alive bool) 
 	}
 	d.Model = optional(s.Agent.Model)
 	d.Task = optional("work through the plan " + orWord(s.Tracker.PlanPath, s.Tracker.Plugin))
-	d.Tasks = coordinator.TaskCount(countsOnly(d.Run.Counts))
+	d.Tasks = result.TaskCount(countsOnly(d.Run.Counts))
 }
 
 // countsOnly leaves out the sum.
-func countsOnly(c loop.Counts) coordinator.TaskCount {
-	return coordinator.TaskCount{Done: c.Done, Failed: c.Failed, Skipped: c.Skipped, Open: c.Open}
+func countsOnly(c loop.Counts) result.TaskCount {
+	return result.TaskCount{Done: c.Done, Failed: c.Failed, Skipped: c.Skipped, Open: c.Open}
 }
 
 // lostText says what of a run that was cut off is not kept: the work of an attempt

@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
+	"ralph/coordinator/result"
 	"ralph/memory/durable"
 	"ralph/memory/feature"
 	"ralph/memory/retention"
@@ -133,12 +134,12 @@ func (inv *invocation) fillSession(d *statusDocument, w watched, data folder.Dat
 	about.tasks = sees.tasks(data.Progress.Tasks)
 	d.About = about
 	if v := about.tasks; v != nil {
-		d.Tasks = coordinator.TaskCount(countsOnly(v.Counts))
+		d.Tasks = result.TaskCount(countsOnly(v.Counts))
 		if len(v.Active) > 0 {
 			d.Task = optional(oneLine(v.Active[0].ID+" "+v.Active[0].Title, 200))
 		}
 	} else {
-		d.Tasks = coordinator.TaskCount{Done: w.Done, Open: max(0, w.Total-w.Done)}
+		d.Tasks = result.TaskCount{Done: w.Done, Open: max(0, w.Total-w.Done)}
 	}
 	end := w.End
 	if end.IsZero() {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"ralph/coordinator/permission"
-
 	"ralph/coordinator"
+	"ralph/coordinator/permission"
+	"ralph/coordinator/result"
 )
 
 // shownItems bounds the agents, calls and messages that the text of a status
@@ -68,7 +68,7 @@ func statusReport(d statusDocument, now time.Time) string {
 		m := d.Queue[i]
 		return fmt.Sprintf("%s %s (%s) %s", oneLine(m.ID, 40), oneLine(m.Class, 20), ago(m.At, now), oneLine(m.Text, 80))
 	})
-	if t := d.Tasks; t != (coordinator.TaskCount{}) {
+	if t := d.Tasks; t != (result.TaskCount{}) {
 		add("tasks", "%d open, %d done, %d failed, %d skipped", t.Open, t.Done, t.Failed, t.Skipped)
 	}
 	if d.Run != nil {

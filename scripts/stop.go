@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/interrupts/control"
 	"ralph/memory/visible"
 )
@@ -184,7 +184,7 @@ func (inv *invocation) tellControl(op string, r control.Request, running bool, g
 		}
 	}
 	if !rest {
-		inv.code = exitCode(coordinator.StatusFailed, 0)
+		inv.code = exitCode(result.Failed, 0)
 	}
 	if inv.form != outputText {
 		return inv.out.printJSON(controlDocument{Type: op, Schema: "ralph.control/1", OK: rest, Root: inv.root, Running: running, State: got.State,

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/redact"
@@ -348,7 +348,7 @@ func (inv *invocation) compare(c *cobra.Command, args []string, f *tellFlags) er
 		list = append(list, s)
 	}
 	if len(errs) > 0 {
-		var e *coordinator.Error
+		var e *result.Error
 		if words := strings.Join(args, ""); len(errs) == len(args) && errors.As(errs[0], &e) && !strings.ContainsAny(words, "0123456789/-") {
 			e.Hint += asTask(c, args)
 		}

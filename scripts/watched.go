@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ralph/coordinator"
+	"ralph/coordinator/sessions"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/retention"
@@ -103,8 +103,8 @@ func (w *watched) fromFiles() {
 
 // quietSessions is the hand on the sessions of a project, with the settings that a
 // light command has.
-func (inv *invocation) quietSessions(root string) *coordinator.Sessions {
-	return coordinator.OpenSessions(coordinator.Options{Root: root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, inv.warning)
+func (inv *invocation) quietSessions(root string) *sessions.Sessions {
+	return sessions.Open(sessions.Options{Root: root, Config: inv.cfg, RunID: inv.result.RunID, Getenv: inv.Getenv, Now: inv.Now}, inv.warning)
 }
 
 // projectOf is the root of the project in whose `.ralph` a directory lies, "" for

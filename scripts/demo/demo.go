@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/result"
 	"ralph/workers/exec"
 )
 
@@ -120,7 +121,7 @@ type stage struct {
 	// rubbish is a directory that a go which is killed leaves behind.
 	rubbish string
 	// acts are what came of each piece of work, totals what came of all.
-	acts   []coordinator.Outcome
+	acts   []result.Outcome
 	totals coordinator.Totals
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/config"
 	"ralph/workers/agent"
@@ -96,10 +97,10 @@ func (s *stage) sideBySide(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	s.screen.say("you", task)
-	ended := make(chan coordinator.Outcome, 1)
+	ended := make(chan result.Outcome, 1)
 	go func() {
 		out := s.co.Run(ctx, coordinator.Job{Task: task, Chat: true})
-		if out.Status != coordinator.StatusInterrupted {
+		if out.Status != result.Interrupted {
 			s.cues.fail(fmt.Errorf("the work ended before it was stopped, as %s: %s", out.Status, out.Reason))
 		}
 		ended <- out
@@ -134,7 +135,7 @@ func (s *stage) sideBySide(parent context.Context) error {
 		}
 	}
 	switch {
-	case out.Status != coordinator.StatusInterrupted:
+	case out.Status != result.Interrupted:
 		return fmt.Errorf("the stop left the work as %s: %s", out.Status, out.Reason)
 	case len(left) > 0:
 		return fmt.Errorf("the stop left running: %s", names(left))
@@ -239,10 +240,10 @@ func (s *stage) end(ctx context.Context) error {
 }
 
 // work is a piece of work that must come to its own end.
-func (s *stage) work(ctx context.Context, j coordinator.Job) (coordinator.Outcome, error) {
+func (s *stage) work(ctx context.Context, j coordinator.Job) (result.Outcome, error) {
 	out := s.co.Run(ctx, j)
 	s.acts = append(s.acts, out)
-	if out.Status != coordinator.StatusCompleted {
+	if out.Status != result.Completed {
 		return out, errors.Join(fmt.Errorf("the demonstration ended as %s: %s", out.Status, out.Reason), s.cues.trouble())
 	}
 	return out, nil

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/workers/exec/supervise"
 )
@@ -134,7 +134,7 @@ func (s *stage) proveHeard(context.Context) error {
 	if i := slices.IndexFunc(first.Children, func(a crew.Agent) bool { return a.ID == wrap }); i < 0 || first.Children[i].State != crew.Interrupted {
 		return fmt.Errorf("after the stop %s was not told to be interrupted: %+v", wrap, first.Children)
 	}
-	if last := s.acts[len(s.acts)-1]; last.Tasks != (coordinator.TaskCount{Done: 3}) {
+	if last := s.acts[len(s.acts)-1]; last.Tasks != (result.TaskCount{Done: 3}) {
 		return fmt.Errorf("not all tasks are done: %+v", last.Tasks)
 	}
 	return nil

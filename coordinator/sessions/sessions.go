@@ -1,4 +1,5 @@
-package coordinator
+// Package sessions lists, finds, checks, archives and joins the closed sessions of a project.
+package sessions
 
 import (
 	"context"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/result"
 	"ralph/memory"
+	"ralph/memory/config"
 	"ralph/memory/durable"
 	"ralph/memory/exchange"
 	"ralph/memory/markdown"
@@ -31,13 +35,16 @@ const holderSessions = "sessions"
 // command over sessions takes moments.
 const orderWait = 500 * time.Millisecond
 
+// maxTasksBytes bounds the project's task file.
+const maxTasksBytes = 1 << 20
+
 // maxListedBytes bounds the journals that a list adds up.
 const maxListedBytes = 128 << 20
 
-// Sessions is the hand on a project's sessions as a whole. Nothing is open
-// between calls: reading takes no lock, and what writes takes the project's for
-// its time. A project that has no state is left without. It is used from one
-// goroutine; Fail explains its errors.
+// Sessions lists, checks and changes the sessions of a project. Nothing is open between calls: reading
+// takes no lock, and what writes takes the project's for its time. A project that has no state is
+// left without. It is used from one goroutine; its errors are of type *result.Error where there is a
+// way out.
 type Sessions struct {
 	o        Options
 	policy   retention.Policy
@@ -46,10 +53,24 @@ type Sessions struct {
 	warn     func(string)
 }
 
-// OpenSessions returns a hand on a project's sessions; it touches nothing. Of
-// the options Root, FS, Config, RunID, Getenv and Now count. warn takes whole
-// sentences, on the caller's goroutine.
-func OpenSessions(o Options, warn func(string)) *Sessions {
+// sessionOptions is what Sessions are made of.
+type Options struct {
+	// FS holds the state; nil means the real one.
+	FS afero.Fs
+	// Root is the project's root, absolute.
+	Root   string
+	Config *config.Config
+	// RunID names this process's work.
+	RunID string
+	// Getenv reads the user's environment; nil is for a caller that answers for the state.
+	Getenv func(string) string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// OpenSessions returns the sessions of a project; it touches nothing. warn takes whole sentences, on
+// the caller's goroutine.
+func Open(o Options, warn func(string)) *Sessions {
 	if o.FS == nil {
 		o.FS = durable.Disk()
 	}
@@ -66,10 +87,14 @@ func OpenSessions(o Options, warn func(string)) *Sessions {
 		registry: registry.New(registry.Options{FS: o.FS, Path: registry.Path(getenv), Now: o.Now})}
 }
 
+func (o Options) owned() ownership.Project {
+	return ownership.Project{FS: o.FS, Root: o.Root, Getenv: o.Getenv, Adopt: o.Config.AdoptState}
+}
+
 func (s *Sessions) stateDir() string { return filepath.Join(s.o.Root, ".ralph") }
 
 func (s *Sessions) exchange() exchange.Options {
-	return exchange.Options{FS: s.o.FS, StateDir: s.stateDir(), Now: s.o.Now, Redact: s.redact, Key: s.o.key()}
+	return exchange.Options{FS: s.o.FS, StateDir: s.stateDir(), Now: s.o.Now, Redact: s.redact, Key: s.o.owned().Key()}
 }
 
 // scan looks at the sessions as they stand now. held says that we hold the
@@ -77,7 +102,7 @@ func (s *Sessions) exchange() exchange.Options {
 func (s *Sessions) scan(held bool) (retention.State, error) {
 	st, err := scanProject(s.o.FS, s.o.Root, held)
 	if err != nil {
-		return st, &Error{Op: "list sessions", Err: err, Status: StatusFailed, Hint: "ralph doctor looks at the state directory"}
+		return st, &result.Error{Op: "list sessions", Err: err, Status: result.Failed, Hint: "ralph doctor looks at the state directory"}
 	}
 	return st, nil
 }
@@ -186,7 +211,7 @@ func (s *Sessions) Show(which string) (retention.Row, exchange.Details, error) {
 	row := x.Row(s.o.FS, s.stateDir(), &left)
 	d, err := exchange.Look(s.exchange(), x)
 	if err != nil {
-		return row, d, &Error{Op: "show session", Path: x.ID, Err: err, Status: StatusFailed, Hint: "ralph doctor looks at the state directory"}
+		return row, d, &result.Error{Op: "show session", Path: x.ID, Err: err, Status: result.Failed, Hint: "ralph doctor looks at the state directory"}
 	}
 	for _, w := range d.Warnings {
 		s.warn(w)
@@ -213,7 +238,7 @@ func find(sessions []retention.Session, which string) (retention.Session, error)
 		case len(found) == 1:
 			return found[0], nil
 		case len(found) > 1:
-			return retention.Session{}, &Error{Op: "find session", Path: which, Status: StatusUsage, Hint: "ralph sessions list shows their numbers",
+			return retention.Session{}, &result.Error{Op: "find session", Path: which, Status: result.Usage, Hint: "ralph sessions list shows their numbers",
 				Err: fmt.Errorf("several fit: %s %q and %s %q", found[0].ID, found[0].Name, found[1].ID, found[1].Name)}
 		}
 	}
@@ -225,7 +250,7 @@ func find(sessions []retention.Session, which string) (retention.Session, error)
 	if best := near.Closest(word, all); best != "" {
 		hint = fmt.Sprintf("did you mean %q? ralph sessions list shows what there is", best)
 	}
-	return retention.Session{}, &Error{Op: "find session", Path: which, Err: errors.New("no such session"), Status: StatusUsage, Hint: hint}
+	return retention.Session{}, &result.Error{Op: "find session", Path: which, Err: errors.New("no such session"), Status: result.Usage, Hint: hint}
 }
 
 // hold calls do with the project's lock held. dry takes none and writes
@@ -237,10 +262,10 @@ func (s *Sessions) hold(ctx context.Context, dry, begin bool, do func(st retenti
 		}
 	}
 	if !dry {
-		if err := s.o.ownState(); err != nil {
+		if err := s.o.owned().Check(); err != nil {
 			return err
 		}
-		store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact, Owner: s.o.owner()})
+		store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact, Owner: s.o.owned().Owner()})
 		if err != nil {
 			return err
 		}
@@ -249,7 +274,7 @@ func (s *Sessions) hold(ctx context.Context, dry, begin bool, do func(st retenti
 			s.warn(w)
 		}
 		if found.ReadOnly {
-			return &Error{Op: "change sessions of", Path: s.o.Root, Err: errors.New("nothing can be saved in this project"), Status: StatusFailed, Hint: "ralph doctor says why; --dry-run shows what would be done"}
+			return &result.Error{Op: "change sessions of", Path: s.o.Root, Err: errors.New("nothing can be saved in this project"), Status: result.Failed, Hint: "ralph doctor says why; --dry-run shows what would be done"}
 		}
 	}
 	st, err := s.scan(!dry)
@@ -261,7 +286,7 @@ func (s *Sessions) hold(ctx context.Context, dry, begin bool, do func(st retenti
 
 // openTasks are the project's open tasks, a line each.
 func (s *Sessions) openTasks() []string {
-	data, err := durable.ReadFile(s.o.FS, filepath.Join(s.o.Root, memory.TasksFile), maxStateBytes)
+	data, err := durable.ReadFile(s.o.FS, filepath.Join(s.o.Root, memory.TasksFile), maxTasksBytes)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.warn("the project's tasks are left out: " + err.Error())
@@ -279,7 +304,7 @@ func (s *Sessions) openTasks() []string {
 
 // register notes in the registry of all projects how a session stands; that it
 // cannot is no more than a warning.
-func register(ctx context.Context, r *registry.Registry, root, session string, pid int, status registry.Status, run *registry.Entry) (warning string) {
+func Register(ctx context.Context, r *registry.Registry, root, session string, pid int, status registry.Status, run *registry.Entry) (warning string) {
 	e := registry.Entry{AgentPlugin: "ralph", TrackerPlugin: "markdown"}
 	if run != nil {
 		e = *run

@@ -1,4 +1,4 @@
-package coordinator
+package sessions
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/retention"
@@ -36,15 +37,15 @@ func (s *Sessions) Find(which, dir string) (retention.Session, string, error) {
 	if strings.TrimSpace(which) == "" {
 		last, err := session.Last(s.o.FS, s.stateDir())
 		if errors.Is(err, session.ErrNotFound) {
-			return found, "", &Error{Op: "find session", Err: errors.New("there is none in this project yet"), Status: StatusUsage, Hint: "ralph chat begins one; ralph sessions import brings one"}
+			return found, "", &result.Error{Op: "find session", Err: errors.New("there is none in this project yet"), Status: result.Usage, Hint: "ralph chat begins one; ralph sessions import brings one"}
 		}
 		if err != nil {
-			return found, "", &Error{Op: "find session", Err: err, Status: StatusFailed, Hint: "ralph doctor looks at the state directory"}
+			return found, "", &result.Error{Op: "find session", Err: err, Status: result.Failed, Hint: "ralph doctor looks at the state directory"}
 		}
 		which = last.ID
 	}
 	if found, err = find(st.Sessions, which); err != nil {
-		var none *Error
+		var none *result.Error
 		if info, serr := s.o.FS.Stat(filepath.Join(dir, which)); serr == nil && info.IsDir() && errors.As(err, &none) {
 			none.Hint = fmt.Sprintf("the folder here is .%c%s", filepath.Separator, which)
 		}
@@ -65,10 +66,10 @@ func (s *Sessions) Learn(ctx context.Context, list []memory.Learning, dry bool) 
 		list, err = s.unknown(list)
 		return len(list), err
 	}
-	if err := s.o.ownState(); err != nil {
+	if err := s.o.owned().Check(); err != nil {
 		return 0, err
 	}
-	store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact, Owner: s.o.owner()})
+	store, found, err := memory.Open(ctx, memory.Options{FS: s.o.FS, Root: s.o.Root, Now: s.o.Now, Holder: holderSessions, SessionID: s.o.RunID, LockWait: orderWait, Redact: s.redact, Owner: s.o.owned().Owner()})
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +78,7 @@ func (s *Sessions) Learn(ctx context.Context, list []memory.Learning, dry bool) 
 		s.warn(w)
 	}
 	if found.ReadOnly {
-		return 0, &Error{Op: "add to", Path: filepath.Join(s.o.Root, memory.AgentFile), Err: errors.New("nothing can be saved in this project"), Status: StatusFailed, Hint: "ralph doctor says why"}
+		return 0, &result.Error{Op: "add to", Path: filepath.Join(s.o.Root, memory.AgentFile), Err: errors.New("nothing can be saved in this project"), Status: result.Failed, Hint: "ralph doctor says why"}
 	}
 	if list, err = s.unknown(list); err != nil {
 		return 0, err

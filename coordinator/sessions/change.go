@@ -1,4 +1,4 @@
-package coordinator
+package sessions
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ralph/coordinator/result"
 	"ralph/memory/exchange"
 	"ralph/memory/registry"
 	"ralph/memory/retention"
@@ -45,9 +46,9 @@ func (s *Sessions) toArchive(st retention.State, named []string) (actions []rete
 		a, err := retention.Named(x)
 		switch {
 		case errors.Is(err, retention.ErrElsewhere):
-			return nil, &Error{Op: "archive session", Path: x.ID, Err: retention.ErrElsewhere, Status: StatusUsage, Hint: "move its directory yourself, and remove the link in .ralph/sessions"}
+			return nil, &result.Error{Op: "archive session", Path: x.ID, Err: retention.ErrElsewhere, Status: result.Usage, Hint: "move its directory yourself, and remove the link in .ralph/sessions"}
 		case err != nil:
-			return nil, &Error{Op: "archive session", Path: x.ID, Err: retention.ErrLive, Status: StatusLocked, Hint: "end it first: ralph stop"}
+			return nil, &result.Error{Op: "archive session", Path: x.ID, Err: retention.ErrLive, Status: result.Locked, Hint: "end it first: ralph stop"}
 		}
 		if a == nil {
 			s.warn(fmt.Sprintf("session %s is in the archive already", x.ID))
@@ -114,7 +115,7 @@ func (s *Sessions) summaries(ctx context.Context, st retention.State, dry bool) 
 		s.warn(fmt.Sprintf("%s is summed up without what cannot be read: %v", what, strings.ReplaceAll(why.Error(), "\n", "; ")))
 	}
 	if err != nil {
-		return nil, unread, &Error{Op: "summarize sessions", Err: err, Status: StatusFailed, Hint: "see what stands at the place that is named"}
+		return nil, unread, &result.Error{Op: "summarize sessions", Err: err, Status: result.Failed, Hint: "see what stands at the place that is named"}
 	}
 	done, err = s.apply(ctx, actions, dry)
 	return done, unread, err
@@ -130,7 +131,7 @@ func (s *Sessions) apply(ctx context.Context, actions []retention.Action, dry bo
 			return done, context.Cause(ctx)
 		}
 		if err := retention.Apply(s.o.FS, s.stateDir(), a, s.o.Now()); err != nil {
-			return done, &Error{Op: "change sessions", Err: err, Status: StatusFailed, Hint: "see what stands at the place that is named, then run it again: what was done stays done"}
+			return done, &result.Error{Op: "change sessions", Err: err, Status: result.Failed, Hint: "see what stands at the place that is named, then run it again: what was done stays done"}
 		}
 		done = append(done, a)
 	}
@@ -146,8 +147,8 @@ func (s *Sessions) Handoff(ctx context.Context, a, b string, dry bool) (h exchan
 	return h, err
 }
 
-// handoff is Handoff in a project that this process holds, with live open in it.
-func (s *Sessions) handoff(a, b string, live *exchange.Live) (exchange.Handed, error) {
+// HandoffLive is Handoff in a project that this process holds, with live open in it.
+func (s *Sessions) HandoffLive(a, b string, live *exchange.Live) (exchange.Handed, error) {
 	st, err := s.scan(true)
 	if err != nil {
 		return exchange.Handed{}, err
@@ -161,7 +162,7 @@ func (s *Sessions) handOver(st retention.State, a, b string, live *exchange.Live
 		return exchange.Handed{}, err
 	}
 	if to.Archived {
-		return exchange.Handed{}, &Error{Op: "hand over to session", Path: to.ID, Err: errors.New("it is in the archive"), Status: StatusUsage, Hint: "name a session that goes on: ralph sessions list"}
+		return exchange.Handed{}, &result.Error{Op: "hand over to session", Path: to.ID, Err: errors.New("it is in the archive"), Status: result.Usage, Hint: "name a session that goes on: ralph sessions list"}
 	}
 	o := s.exchange()
 	o.Live = live
@@ -180,7 +181,7 @@ func pair(st retention.State, a, b string) (x, y retention.Session, err error) {
 		return x, y, err
 	}
 	if x.ID == y.ID {
-		return x, y, &Error{Op: "find session", Path: b, Err: fmt.Errorf("%q and %q are the same session", a, b), Status: StatusUsage, Hint: "name two sessions"}
+		return x, y, &result.Error{Op: "find session", Path: b, Err: fmt.Errorf("%q and %q are the same session", a, b), Status: result.Usage, Hint: "name two sessions"}
 	}
 	return x, y, nil
 }
@@ -191,11 +192,11 @@ func failed(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, exchange.ErrTaken):
-		return &Error{Op: "sessions", Err: err, Status: StatusUsage, Hint: "choose another with --name NAME, or another place"}
+		return &result.Error{Op: "sessions", Err: err, Status: result.Usage, Hint: "choose another with --name NAME, or another place"}
 	case errors.Is(err, exchange.ErrUnknownForm), errors.Is(err, fs.ErrNotExist):
-		return &Error{Op: "sessions", Err: err, Status: StatusUsage, Hint: "it takes a session.json of ralph-tui, a ralph-loop-FEATURE file of wiggum, a session folder, or what ralph sessions export wrote"}
+		return &result.Error{Op: "sessions", Err: err, Status: result.Usage, Hint: "it takes a session.json of ralph-tui, a ralph-loop-FEATURE file of wiggum, a session folder, or what ralph sessions export wrote"}
 	}
-	return &Error{Op: "sessions", Err: err, Status: StatusFailed, Hint: "nothing was changed by it; see what is named there"}
+	return &result.Error{Op: "sessions", Err: err, Status: result.Failed, Hint: "nothing was changed by it; see what is named there"}
 }
 
 // Merge makes a new session of two.
@@ -246,7 +247,7 @@ func (s *Sessions) Export(which, target string, format exchange.Format, dry bool
 		return exchange.Exported{}, err
 	}
 	if rel, err := filepath.Rel(s.stateDir(), target); err == nil && filepath.IsLocal(rel) {
-		return exchange.Exported{}, &Error{Op: "export to", Path: target, Err: errors.New("it lies in the state directory"), Status: StatusUsage, Hint: "choose a place outside of .ralph"}
+		return exchange.Exported{}, &result.Error{Op: "export to", Path: target, Err: errors.New("it lies in the state directory"), Status: result.Usage, Hint: "choose a place outside of .ralph"}
 	}
 	got, err := exchange.Export(s.exchange(), x, target, format, dry)
 	for _, w := range got.Warnings {

@@ -1,8 +1,9 @@
-package coordinator
+package sessions
 
 import (
 	"context"
 
+	"ralph/coordinator/result"
 	"ralph/memory/feature"
 	"ralph/memory/registry"
 	"ralph/memory/retention"
@@ -33,7 +34,7 @@ func (s *Sessions) Check(ctx context.Context, which []string, dir string, each f
 		}
 		found, err := check.Run(ctx, o)
 		if err != nil {
-			return &Error{Op: "check session", Path: x.ID, Err: err, Status: StatusFailed, Hint: "ralph doctor looks at the state directory"}
+			return &result.Error{Op: "check session", Path: x.ID, Err: err, Status: result.Failed, Hint: "ralph doctor looks at the state directory"}
 		}
 		if err := each(x.Session, x.dir, found); err != nil {
 			return err

@@ -1,7 +1,10 @@
-package coordinator
+// Package result declares how a piece of work ends: its Status, the Outcome from which every front
+// end makes its report, and errors with a way out. It is values only.
+package result
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"ralph/coordinator/crew"
@@ -10,35 +13,34 @@ import (
 	"ralph/workers/git"
 )
 
-// Status says how a piece of work ended. The words are a public contract; the
-// faces map them to exit codes.
+// Status is how a piece of work ended. The words are a public contract; the
+// front ends map them to exit codes.
 type Status string
 
 // How work can end.
 const (
-	StatusCompleted      Status = "completed"
-	StatusFailed         Status = "failed"
-	StatusUsage          Status = "usage"
-	StatusConfigError    Status = "config_error"
-	StatusProviderError  Status = "provider_error"
-	StatusNeedsInput     Status = "needs_input"
-	StatusDenied         Status = "denied"
-	StatusLimit          Status = "limit"
-	StatusSchemaMismatch Status = "schema_mismatch"
-	StatusLocked         Status = "locked"
-	StatusRetryLater     Status = "retry_later"
-	StatusTimeout        Status = "timeout"
-	StatusInterrupted    Status = "interrupted"
+	Completed      Status = "completed"
+	Failed         Status = "failed"
+	Usage          Status = "usage"
+	ConfigError    Status = "config_error"
+	ProviderError  Status = "provider_error"
+	NeedsInput     Status = "needs_input"
+	Denied         Status = "denied"
+	Limit          Status = "limit"
+	SchemaMismatch Status = "schema_mismatch"
+	Locked         Status = "locked"
+	RetryLater     Status = "retry_later"
+	Timeout        Status = "timeout"
+	Interrupted    Status = "interrupted"
 )
 
-// Outcome is what came of one Run: the truth from which every face makes its
-// report. It is a value and is complete on every path, also after a stop.
+// Outcome is the result of one Run. It is complete on every path, also after a stop.
 type Outcome struct {
 	Status Status
 	// Signal is the number of the signal that interrupted the work, 0 when it
 	// was not a signal.
 	Signal int
-	// Verified says that something was checked and passed: --check or --schema.
+	// Verified is set when something was checked and passed: --check or --schema.
 	Verified bool
 	// Reason is one sentence for a person: why it ended so.
 	Reason string
@@ -58,7 +60,7 @@ type Outcome struct {
 	Commits      []string
 	Denials      []Denial
 	Children     []crew.Agent // that worked for this run, in the order of a tree
-	Check        *CheckResult
+	Check        *Check
 	Tasks        TaskCount
 	Failure      *Failure // nil when Status is completed
 	Warnings     []string
@@ -76,7 +78,7 @@ type ToolCount struct {
 	Denied int `json:"denied"`
 }
 
-// TaskCount counts the project's tasks by how they stand after the run.
+// TaskCount counts the project's tasks by their state after the run.
 type TaskCount struct {
 	Done    int `json:"done"`
 	Failed  int `json:"failed"`
@@ -92,7 +94,7 @@ type Denial struct {
 }
 
 // CheckResult is what the check of the work said the last time it ran.
-type CheckResult struct {
+type Check struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
 	// Source is flag (also a variable of the environment), plan, config or detected.
@@ -116,6 +118,26 @@ type Failure struct {
 	Retryable  bool
 	HTTPStatus int
 	RetryAfter time.Duration
-	// told says that what led to it is in the session's files: it is no further error.
-	told bool
+	// told is set where what led to it is in the session's files: it is no further error.
+	Recorded bool
 }
+
+// Error is an error of the coordinator with a way out.
+type Error struct {
+	Op     string // what was tried: "open state"
+	Path   string // on what, may be empty
+	Err    error
+	Hint   string
+	Status Status
+}
+
+// Error reads `op "path": cause`.
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("%s %q: %v", e.Op, e.Path, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
