@@ -343,12 +343,13 @@ func (s *Sandbox) after(w *watch, replaced []string) Report {
 			}
 		}
 	}
-	s.checkReplaced(w.held, replaced, say)
+	s.sayReplaced(w.held, replaced, say)
 	s.checkGit(w.git, say)
 	if s.child() {
 		s.checkClone(say)
 	}
 	s.checkRepos(w.repo, false, say)
+	s.checkReplaced(replaced, say)
 	s.takeActing(w, say)
 	return rep
 }

@@ -2,7 +2,6 @@ package accesspolicy
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -160,21 +159,19 @@ func (g *guards) close() {
 	}
 }
 
-// checkReplaced looks at names that were replaced while a command ran. It makes
-// repositories harmless, since what is in them may be the command's; what moved
-// away stays as it is.
-func (s *Sandbox) checkReplaced(h *hold, replaced []string, say func(string, ...any)) {
+// sayReplaced says which names were replaced while a command ran, and keeps what moved away
+// from them as the user's.
+func (s *Sandbox) sayReplaced(h *hold, replaced []string, say func(string, ...any)) {
 	if len(replaced) == 0 {
 		return
 	}
-	n := s.nested
-	n.mu.Lock()
-	found := n.below(maxDirs)
 	own := map[mark]bool{}
 	for _, m := range h.marks {
 		own[m] = true
 	}
-	for _, path := range found {
+	n := s.nested
+	n.mu.Lock()
+	for _, path := range n.below(maxDirs) {
 		if own[markOf(path)] && !lost(path, replaced) {
 			n.users[path] = s.unsafeNames(path)
 		}
@@ -186,8 +183,18 @@ func (s *Sandbox) checkReplaced(h *hold, replaced []string, say func(string, ...
 		}
 		say("%s was replaced from outside while the command ran, which could write to it from then on and was ended: look at it before it is used", s.rel(path))
 	}
-	for _, path := range append(found, filepath.Join(s.o.Root, ".git")) {
-		if _, err := os.Lstat(path); err == nil && lost(path, replaced) {
+}
+
+// checkReplaced makes the repositories harmless that are at such names, since what is in them
+// may be the command's. What files there lead to is harmless already, by checkRepos.
+func (s *Sandbox) checkReplaced(replaced []string, say func(string, ...any)) {
+	if len(replaced) == 0 {
+		return
+	}
+	s.nested.mu.Lock()
+	defer s.nested.mu.Unlock()
+	for _, path := range append(s.nested.below(maxDirs), filepath.Join(s.o.Root, ".git")) {
+		if lost(path, replaced) {
 			s.checkRepo(path, false, say)
 		}
 	}

@@ -196,10 +196,10 @@ func newNested(root string) *nested {
 	return &nested{repositories: repositories{root: root, skip: filepath.Join(root, ".ralph")}, users: map[string][]string{}, commands: map[string]bool{}}
 }
 
-// below lists the repositories of the tree but its own; see find.
+// below lists the repositories of the tree but its own, what files lead to before them; see find.
 func (n *nested) below(depth int) []string {
 	list := slices.DeleteFunc(n.find(depth), func(p string) bool { return filepath.Dir(p) == n.root && filepath.Base(p) == ".git" })
-	slices.Sort(list)
+	slices.SortFunc(list, func(a, b string) int { return cmp.Or(cmp.Compare(fileRank(a), fileRank(b)), cmp.Compare(a, b)) })
 	return list
 }
 
@@ -288,8 +288,6 @@ func (s *Sandbox) checkRepos(own, meanwhile bool, say func(string, ...any)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	found := n.below(maxDirs)
-	// What files lead to comes before them.
-	slices.SortStableFunc(found, func(a, b string) int { return cmp.Compare(fileRank(a), fileRank(b)) })
 	for _, path := range found {
 		known, users := n.users[path]
 		if !users {
