@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"ralph/workers/accesspolicy"
@@ -41,7 +42,7 @@ func configuredFiles() map[string][2]string {
 // Files of the tree that git runs or reads by the user's configuration are neither made nor
 // changed by a command, wherever the configuration lies and however it is spelled.
 func TestProgramsOfGitsConfiguration(t *testing.T) {
-	made, tried := 0, 0
+	var made, tried atomic.Int64 // the cases run at the same time
 	for place, script := range configurations() {
 		for i, key := range slices.Sorted(maps.Keys(configuredFiles())) {
 			part := 6
@@ -69,17 +70,17 @@ func TestProgramsOfGitsConfiguration(t *testing.T) {
 					w.shell("shift; "+script, w.root, key, setting)
 					s := w.open(nil)
 					needGuard(t, w)
-					tried++
+					tried.Add(1)
 					o := w.run(s, w.root, "mkdir -p $(dirname "+file+"); echo x > "+file+"; rm -f "+file+"; echo x > new.tmp; mv new.tmp "+file, accesspolicy.Call{})
 					if got := w.shell("cat "+file+" 2>/dev/null || true", w.root); there && got != "mine" || !there && got != "" {
-						made++
+						made.Add(1)
 						t.Errorf("there %v: it has %q\n%s%q\n%s", there, got, o.out, o.rep, w.shell("git config --list --show-origin", w.root))
 					}
 				}
 			})
 		}
 	}
-	t.Cleanup(func() { t.Logf("%d of %d were made or changed", made, tried) })
+	t.Cleanup(func() { t.Logf("%d of %d were made or changed", made.Load(), tried.Load()) })
 }
 
 // What the user configures while Ralph runs counts for the next command, however the file
