@@ -27,7 +27,7 @@ const (
 	// repositories.
 	maxDirs = 200_000
 	// maxModules bounds how deep the repositories of submodules are nested.
-	maxModules = 8
+	maxModules = 64
 	// maxProtected bounds how many of the user's repositories there are in a tree, and
 	// how many names that act: each is a mount of every command.
 	maxProtected = 1000
@@ -364,28 +364,24 @@ func (s *Sandbox) takePart(gitDir string, b bad, say func(string, ...any)) {
 	}
 }
 
-// gitDirs are a directory of git's and those of its submodules and linked work
-// trees.
+// gitDirs are a directory of git's and those of its submodules and linked work trees. One that is
+// incomplete, as while it is copied or removed, is none for git either.
 func gitDirs(dir string, depth int) []string {
-	out := []string{dir}
-	if depth > maxModules {
-		return out
-	}
-	for _, name := range []string{"worktrees", "modules"} {
-		entries, _ := readDir(filepath.Join(dir, name)) // mostly there are none
-		for _, e := range entries {
-			if e.IsDir() {
-				out = append(out, gitDirs(filepath.Join(dir, name, e.Name()), depth+1)...)
-			}
-		}
-	}
-	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
-		// The name of a submodule has slashes.
-		entries, _ := readDir(dir) // as above
-		for _, e := range entries {
-			if e.IsDir() {
-				out = append(out, gitDirs(filepath.Join(dir, e.Name()), depth+1)...)
-			}
+	return append(append([]string{dir}, gitDirsBelow(filepath.Join(dir, "worktrees"), depth)...), gitDirsBelow(filepath.Join(dir, "modules"), depth)...)
+}
+
+// gitDirsBelow are those of the directories below one, as the name of a submodule has slashes.
+func gitDirsBelow(dir string, depth int) []string {
+	var out []string
+	entries, _ := readDir(dir) // mostly there is none
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		switch {
+		case !e.IsDir() || depth > maxModules:
+		case git.IsGitDir(sub):
+			out = append(out, gitDirs(sub, depth+1)...)
+		default:
+			out = append(out, gitDirsBelow(sub, depth+1)...)
 		}
 	}
 	return out
@@ -427,6 +423,9 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 			continue
 		}
 		text, err := readFile(path, maxConfigBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it is being removed
+		}
 		if err != nil {
 			add(name, "cannot be read", nil)
 			continue
@@ -447,15 +446,8 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 			add("commondir", "leads git to other configuration", nil)
 		}
 	}
-	hooks := filepath.Join(gitDir, "hooks")
-	if info, err := os.Lstat(hooks); err == nil {
-		entries, err := readDir(hooks)
-		odd := !info.IsDir() || err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-			return !strings.HasSuffix(e.Name(), ".sample")
-		})
-		if odd {
-			add("hooks", "holds programs that git would run", nil)
-		}
+	if holdsOther(filepath.Join(gitDir, "hooks"), ".sample") {
+		add("hooks", "holds programs that git would run", nil)
 	}
 	for _, name := range []string{"objects", "refs", "logs", "info", "modules", "worktrees"} {
 		if info, err := os.Lstat(filepath.Join(gitDir, name)); err == nil && !info.IsDir() {
@@ -463,11 +455,7 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 		}
 	}
 	for _, name := range []string{"remotes", "branches"} {
-		info, err := os.Lstat(filepath.Join(gitDir, name))
-		if err != nil {
-			continue
-		}
-		if entries, err := readDir(filepath.Join(gitDir, name)); !info.IsDir() || err != nil || len(entries) > 0 {
+		if holdsOther(filepath.Join(gitDir, name), "/") {
 			add(name, "leads git to other repositories", nil)
 		}
 	}
@@ -483,6 +471,16 @@ func (s *Sandbox) unsafeParts(gitDir string) []bad {
 		add("objects/info/alternates", "leads git to objects outside the tree", nil)
 	}
 	return out
+}
+
+// holdsOther reports whether a path is anything but a directory whose names all end in suffix. One
+// that is not there, or is being removed, is harmless.
+func holdsOther(path, suffix string) bool {
+	if info, err := os.Lstat(path); err == nil && !info.IsDir() {
+		return true
+	}
+	entries, err := readDir(path)
+	return err != nil && !errors.Is(err, fs.ErrNotExist) || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasSuffix(e.Name(), suffix) })
 }
 
 // borrowsInTree reports whether a list of alternates leads nowhere but into the

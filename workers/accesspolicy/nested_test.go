@@ -116,6 +116,19 @@ func TestHarmlessRepositories(t *testing.T) {
 	w.works(s, `git -C copy remote get-url origin`)
 }
 
+// TestRemovedRepositories has a command make and remove a harmless repository again and again:
+// whatever is seen of it half removed, nothing is said.
+func TestRemovedRepositories(t *testing.T) {
+	w := newWorld(t, true)
+	s := w.open(nil)
+	o := w.run(s, w.root, `set -e; mkdir -p y/kept; cd y/kept; `+strings.ReplaceAll(shapes()["submodule"], `"$1"`, "../made")+`
+mkdir -p ../made/.git/modules/a/b/remotes ../made/.git/modules/a/b/branches; cd ..
+for i in $(seq 100); do cp -r made "c$i"; rm -rf "c$i"; done`, accesspolicy.Call{})
+	if o.code != 0 || len(o.rep.Reverted) > 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
 // TestDeepRepositoriesOfTheUser has commands change repositories of the user's at
 // any depth, with git's configuration that was there and with what was not.
 func TestDeepRepositoriesOfTheUser(t *testing.T) {

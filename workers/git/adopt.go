@@ -42,7 +42,7 @@ func (c *Checkpoints) Adopt(ctx context.Context) (int, error) {
 		adopted += len(list)
 	}
 	shadow := filepath.Join(c.stateDir, "shadow.git")
-	if info, err := os.Lstat(shadow); err != nil || !info.IsDir() || !isGitDir(shadow) {
+	if info, err := os.Lstat(shadow); err != nil || !info.IsDir() || !IsGitDir(shadow) {
 		return adopted, nil
 	}
 	if err := sound(shadow, shadow); err != nil {

@@ -266,7 +266,7 @@ func (c *Checkpoints) export(ctx context.Context, cp Checkpoint, dir string) err
 
 // List gives the checkpoints, newest first.
 func (c *Checkpoints) List(ctx context.Context) ([]Checkpoint, error) {
-	if !isGitDir(c.gitDir) {
+	if !IsGitDir(c.gitDir) {
 		return nil, nil
 	}
 	out, err := c.run(ctx, call{args: []string{"for-each-ref", "--format=%(refname) %(objectname) %(tree) %(contents:subject)", checkpointRefs}})

@@ -25,14 +25,14 @@ func Find(dir string) (Location, error) {
 		return Location{}, fmt.Errorf("find repository of %q: %w", dir, err)
 	}
 	for at := abs; ; at = filepath.Dir(at) {
-		loc, ok, err := locate(at) // before isGitDir, as git does
+		loc, ok, err := locate(at) // before IsGitDir, as git does
 		if err != nil {
 			return Location{}, fmt.Errorf("find repository of %q: %w", dir, err)
 		}
 		if ok {
 			return loc, nil
 		}
-		if isGitDir(at) || at == filepath.Dir(at) {
+		if IsGitDir(at) || at == filepath.Dir(at) {
 			break
 		}
 	}
@@ -52,7 +52,7 @@ func locate(root string) (Location, bool, error) {
 	}
 	if info.IsDir() {
 		gitDir, err := filepath.EvalSymlinks(entry)
-		if err != nil || !isGitDir(gitDir) {
+		if err != nil || !IsGitDir(gitDir) {
 			return Location{}, false, err
 		}
 		return complete(root, gitDir)
@@ -66,7 +66,7 @@ func locate(root string) (Location, bool, error) {
 		return Location{}, false, nil
 	}
 	gitDir, err := filepath.EvalSymlinks(from(root, target))
-	if err != nil || !isGitDir(gitDir) {
+	if err != nil || !IsGitDir(gitDir) {
 		// The repository that it names was moved or deleted.
 		return Location{}, false, nil
 	}
@@ -105,9 +105,9 @@ func complete(root, gitDir string) (Location, bool, error) {
 	return loc, true, nil
 }
 
-// isGitDir says that dir looks like the inside of a repository, or of the part
+// IsGitDir reports whether a directory looks to git like the inside of a repository, or of the part
 // that a linked worktree has for itself.
-func isGitDir(dir string) bool {
+func IsGitDir(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
 		return false
 	}

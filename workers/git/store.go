@@ -62,7 +62,7 @@ func (c *Checkpoints) prepare(ctx context.Context) error {
 	if c.gitDir == "" {
 		return ErrNoStore
 	}
-	if !isGitDir(c.gitDir) {
+	if !IsGitDir(c.gitDir) {
 		if err := c.create(ctx); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (c *Checkpoints) create(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := os.Rename(temp, c.gitDir); err != nil && !isGitDir(c.gitDir) {
+	if err := os.Rename(temp, c.gitDir); err != nil && !IsGitDir(c.gitDir) {
 		return fmt.Errorf("make %q: %w", c.gitDir, noStore(err))
 	}
 	return nil
@@ -170,7 +170,7 @@ func (c *Checkpoints) storeOf(ctx context.Context, cp Checkpoint) (*Checkpoints,
 func (c *Checkpoints) copyInfo() error {
 	texts := map[string][]byte{"exclude": []byte(strings.Join([]string{".ralph/", "node_modules", "target/", ".env", ".env.*", ".venv/", "__pycache__/", ""}, "\n")), "attributes": nil}
 	if c.user != nil {
-		if !isGitDir(c.user.commonDir) {
+		if !IsGitDir(c.user.commonDir) {
 			return nil
 		}
 		for name := range texts {

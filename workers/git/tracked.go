@@ -117,7 +117,7 @@ func alternate(path string) string {
 // as the user has staged them. What is recorded stays so when it is ignored later: a
 // command must not take a file out of undo's reach.
 func (c *Checkpoints) tracked(ctx context.Context, x index) (d difference, seen seed, err error) {
-	if c.user == nil || !isGitDir(c.user.commonDir) {
+	if c.user == nil || !IsGitDir(c.user.commonDir) {
 		return d, c.seen, nil
 	}
 	seen = fingerprint(filepath.Join(c.user.gitDir, "index"))
