@@ -319,7 +319,7 @@ func room(pkg string) string {
 }
 
 // leaf reports whether a package imports none of Ralph's and may be imported from everywhere.
-func leaf(pkg string) bool { return pkg == "ralph/memory/redact" }
+func leaf(pkg string) bool { return pkg == "ralph/memory/text" }
 
 // mayImport says whether a package may import another one of Ralph's: down the
 // ladder main → faces → coordinator → hands, memory and interrupts, or within
@@ -445,14 +445,14 @@ func TestLadderFindsPlantedViolations(t *testing.T) {
 		{"ralph/coordinator", "ralph/repl"}, {"ralph/repl", "ralph/scripts"}, {"ralph/scripts", "ralph"}, {"ralph/memory/durable", "ralph/memory"},
 		{"ralph/workers/tools", "os/exec"}, {"ralph/coordinator", "net/http"}, {"ralph/repl/line", "github.com/charmbracelet/glamour"},
 		{"ralph/workers/exec/supervise", "ralph/workers/exec"}, {"ralph/workers/exec/sandbox", "ralph/workers/exec/supervise"},
-		{"ralph/interrupts", "golang.org/x/sys/unix"}, {"ralph/attic", "ralph/memory"}, {"ralph/memory/redact", "ralph/memory/visible"}, {"ralph/scripts", "ralph/workers/model/modeltest"},
+		{"ralph/interrupts", "golang.org/x/sys/unix"}, {"ralph/attic", "ralph/memory"}, {"ralph/memory/text", "ralph/memory/durable"}, {"ralph/scripts", "ralph/workers/model/modeltest"},
 	}
 	for _, p := range planted {
 		if v := violations([]listed{{ImportPath: p[0], Imports: []string{p[1]}}}); len(v) == 0 {
 			t.Errorf("%s → %s is not noticed", p[0], p[1])
 		}
 	}
-	fine := [][2]string{{"ralph/workers/accesspolicy", "ralph/memory/redact"}, {"ralph", "ralph/scripts"}, {"ralph/repl", "ralph/coordinator"}, {"ralph/coordinator", "ralph/interrupts"}, {"ralph/memory", "ralph/memory/durable"}}
+	fine := [][2]string{{"ralph/workers/accesspolicy", "ralph/memory/text"}, {"ralph", "ralph/scripts"}, {"ralph/repl", "ralph/coordinator"}, {"ralph/coordinator", "ralph/interrupts"}, {"ralph/memory", "ralph/memory/durable"}}
 	for _, p := range fine {
 		if v := violations([]listed{{ImportPath: p[0], Imports: []string{p[1]}}}); len(v) != 0 {
 			t.Errorf("%s → %s is refused: %v", p[0], p[1], v)

@@ -21,8 +21,8 @@ import (
 	"ralph/memory/history"
 	"ralph/memory/identity"
 	"ralph/memory/project"
-	"ralph/memory/redact"
 	"ralph/memory/session/folder"
+	"ralph/memory/text"
 	"ralph/workers"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
@@ -39,7 +39,7 @@ type Coordinator struct {
 	opt      Options
 	cfg      *config.Config
 	now      func() time.Time
-	redactor *redact.Redactor
+	redactor *text.Redactor
 
 	cassette cassette
 
@@ -140,7 +140,7 @@ func Open(ctx context.Context, o Options) (*Coordinator, error) {
 	if o.Proc != nil {
 		o.Proc.Bound(exec.Bounds{Memory: o.Config.SessionMemory, Output: o.Config.SessionOutput})
 	}
-	c := &Coordinator{own: exec.New(exec.Options{Method: method, Project: o.Root}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: redact.New(o.Config.Secrets()), stations: &stations{}, granted: &accesspolicy.Grants{}}
+	c := &Coordinator{own: exec.New(exec.Options{Method: method, Project: o.Root}), name: agentName, opt: o, cfg: o.Config, now: o.Now, running: make(chan struct{}, 1), closing: context.WithoutCancel(ctx), redactor: text.NewRedactor(o.Config.Secrets()), stations: &stations{}, granted: &accesspolicy.Grants{}}
 	c.totals.Started = o.Now()
 	c.userState = sync.OnceValue(o.owned().WritableHome)
 	c.project = sync.OnceValues(func() (project.Project, error) { return project.Detect(context.WithoutCancel(ctx), o.Root) })

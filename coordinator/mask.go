@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"ralph/coordinator/result"
-	"ralph/memory/redact"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -13,7 +13,7 @@ import (
 // back from where a secret may have begun that the next piece goes on with. It is
 // not safe for concurrent use.
 type mask struct {
-	redactor *redact.Redactor
+	redactor *text.Redactor
 	held     *agent.Event // of a stream
 }
 

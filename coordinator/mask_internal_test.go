@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ralph/coordinator/result"
-	"ralph/memory/redact"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -15,13 +15,13 @@ import (
 // across its pieces, and nothing else is lost.
 func TestEventsShowNoSecret(t *testing.T) {
 	const key, token = "PLANTED-KEY-4711", "sk-abcdefghijklmnopqrstuvwx0123"
-	text := "the key " + key + " and " + token + ", PLANTED- is no key; über\n" + key
-	want := strings.NewReplacer(key, redact.Mark, token, redact.Mark).Replace(text)
-	for size := 1; size < len(text); size++ {
+	content := "the key " + key + " and " + token + ", PLANTED- is no key; über\n" + key
+	want := strings.NewReplacer(key, text.Redacted, token, text.Redacted).Replace(content)
+	for size := 1; size < len(content); size++ {
 		var shown []agent.Event
-		m := &emitter{now: time.Now, eyes: func(e agent.Event) { shown = append(shown, e) }, mask: mask{redactor: redact.New([]string{key})}}
-		for at := 0; at < len(text); at += size {
-			m.emit(agent.Event{Type: agent.EventMessageDelta, Text: text[at:min(at+size, len(text))]})
+		m := &emitter{now: time.Now, eyes: func(e agent.Event) { shown = append(shown, e) }, mask: mask{redactor: text.NewRedactor([]string{key})}}
+		for at := 0; at < len(content); at += size {
+			m.emit(agent.Event{Type: agent.EventMessageDelta, Text: content[at:min(at+size, len(content))]})
 		}
 		m.emit(agent.Event{Type: agent.EventReasoning, Text: "because " + key})
 		m.emit(agent.Event{Type: agent.EventToolEnd, Text: key, Output: "x " + key, Reason: key, Rule: token, Args: json.RawMessage(`{"a":"` + key + `"}`)})
@@ -48,18 +48,18 @@ func TestEventsShowNoSecret(t *testing.T) {
 
 // What is no beginning of a secret does not wait for the next piece.
 func TestPlainTextIsNotHeldBack(t *testing.T) {
-	m := mask{redactor: redact.New([]string{"QQQQ-KEY-4711"})}
-	for _, text := range []string{"It beg", "日本", "a/b.go:3", "1234567890abcdef", "x="} {
-		out := m.apply(agent.Event{Type: agent.EventMessageDelta, Text: text})
-		if len(out) != 1 || out[0].Text != text {
-			t.Errorf("%q: %+v", text, out)
+	m := mask{redactor: text.NewRedactor([]string{"QQQQ-KEY-4711"})}
+	for _, content := range []string{"It beg", "日本", "a/b.go:3", "1234567890abcdef", "x="} {
+		out := m.apply(agent.Event{Type: agent.EventMessageDelta, Text: content})
+		if len(out) != 1 || out[0].Text != content {
+			t.Errorf("%q: %+v", content, out)
 		}
 	}
 }
 
 func TestOutcomesShowNoSecret(t *testing.T) {
 	const key = "PLANTED-KEY-4711"
-	c := &Coordinator{redactor: redact.New([]string{key})}
+	c := &Coordinator{redactor: text.NewRedactor([]string{key})}
 	o := result.Outcome{Reason: key, Answer: key, Structured: json.RawMessage(`{"k":"` + key + `"}`), Commands: []agent.CommandRun{{Command: key}},
 		Denials: []result.Denial{{Args: json.RawMessage(`"` + key + `"`), Rule: key}}, Check: &result.Check{Command: key}, Failure: &result.Failure{Message: key, Hint: key}}
 	shown, err := json.Marshal(c.masked(o))

@@ -193,11 +193,11 @@ func (s *Store) writeJSON(path string, top object, first ...string) error {
 func (s *Store) mergeFeature(features jsonList, f Feature) (string, jsonList) {
 	at, highest := -1, 0
 	for i, e := range features {
-		id := text(e.o["feature_id"])
+		id := textOf(e.o["feature_id"])
 		if n, err := strconv.Atoi(strings.TrimPrefix(id, "F")); err == nil {
 			highest = max(highest, n)
 		}
-		if e.o != nil && (f.ID != "" && id == f.ID || f.ID == "" && strings.EqualFold(strings.TrimSpace(text(e.o["name"])), strings.TrimSpace(f.Name))) {
+		if e.o != nil && (f.ID != "" && id == f.ID || f.ID == "" && strings.EqualFold(strings.TrimSpace(textOf(e.o["name"])), strings.TrimSpace(f.Name))) {
 			at = i
 		}
 	}
@@ -214,7 +214,7 @@ func (s *Store) mergeFeature(features jsonList, f Feature) (string, jsonList) {
 	}
 	features[at].changed = true
 	o := features[at].o
-	if text(o["feature_id"]) == "" { // another tool's has none
+	if textOf(o["feature_id"]) == "" { // another tool's has none
 		o["feature_id"] = encode(f.ID)
 	}
 	for key, value := range map[string]string{"name": f.Name, "category": f.Category, "directory": f.Directory, "purpose": f.Purpose, "status": f.Status} {
@@ -236,7 +236,7 @@ func (s *Store) mergeFeature(features jsonList, f Feature) (string, jsonList) {
 	if f.Document.Path != "" && f.Document.Status != missing {
 		o["documented"] = encode(true)
 	}
-	return text(o["feature_id"]), features
+	return textOf(o["feature_id"]), features
 }
 
 // grow adds texts to a list, each once, and returns how many it had and how many it
@@ -270,7 +270,7 @@ func (s *Store) recordDocument(dir, sessionID, id string, doc Document) error {
 	}
 	at := -1
 	for i, e := range list {
-		if e.o != nil && text(e.o["path"]) == doc.Path && text(e.o["feature_id"]) == id {
+		if e.o != nil && textOf(e.o["path"]) == doc.Path && textOf(e.o["feature_id"]) == id {
 			at = i
 		}
 	}
@@ -300,8 +300,8 @@ func statistics(features jsonList) map[string]any {
 			continue
 		}
 		total++
-		categories[text(o["category"])]++
-		statuses[text(o["status"])]++
+		categories[textOf(o["category"])]++
+		statuses[textOf(o["status"])]++
 		var is bool
 		if json.Unmarshal(o["documented"], &is) == nil && is {
 			documented++
@@ -314,7 +314,7 @@ func statistics(features jsonList) map[string]any {
 	return map[string]any{"total_features": total, "by_category": categories, "by_status": statuses, "documentation_coverage": coverage}
 }
 
-func text(raw json.RawMessage) string {
+func textOf(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
 		return ""

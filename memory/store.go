@@ -59,7 +59,7 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/identity"
 	"ralph/memory/session"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // The five files in a project's root.
@@ -241,7 +241,7 @@ func newStore(o Options) (*Store, error) {
 	if s.redact == nil {
 		s.redact = func(t string) string { return t }
 	}
-	s.words = func(t string) string { return visible.Text(s.redact(t)) }
+	s.words = func(t string) string { return text.Visible(s.redact(t)) }
 	if !filepath.IsAbs(o.Root) {
 		return nil, fmt.Errorf("open project %q: the path is not absolute", o.Root)
 	}

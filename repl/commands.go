@@ -10,7 +10,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/slash"
-	"ralph/memory/near"
+	"ralph/memory/text"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 	"ralph/workers/git"
@@ -127,7 +127,7 @@ func (s *Shell) modelNamed(name string, listed []string, err error) {
 		hint := "/model lets you pick one; ralph chat --model " + name + " takes a name that is not listed"
 		best, at := "", len(name)/2
 		for _, l := range listed {
-			if d := near.Distance(strings.ToLower(name), strings.ToLower(l)); d < at {
+			if d := text.Distance(strings.ToLower(name), strings.ToLower(l)); d < at {
 				best, at = l, d
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
-	"ralph/memory/near"
+	"ralph/memory/text"
 	"ralph/repl/render"
 )
 
@@ -116,7 +116,7 @@ func find(list []crew.Agent, id string) (crew.Agent, bool) {
 func (s *Shell) noAgent(id string, list []crew.Agent) {
 	hint := "no agent was started yet; /agents says how they come to be"
 	words := names(list)
-	if word := near.Closest(id, words); word != "" {
+	if word := text.Closest(id, words); word != "" {
 		hint = "did you mean " + word + "?"
 	} else if len(words) > 0 {
 		hint = "there are: " + strings.Join(words[:min(len(words), shownQueue)], ", ")

@@ -10,7 +10,7 @@ import (
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
-	"ralph/memory/near"
+	"ralph/memory/text"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 )
@@ -34,7 +34,7 @@ func (s *Shell) planned(args string) {
 		return
 	default:
 		hint := "/plan show, /plan next, /plan graph, /plan switch"
-		if word := near.Closest(verb, planVerbs()); word != "" {
+		if word := text.Closest(verb, planVerbs()); word != "" {
 			hint = "did you mean /plan " + word + "?"
 		}
 		s.fail(fmt.Sprintf("/plan %s: there is no such thing", verb), hint)
@@ -340,7 +340,7 @@ func (s *Shell) noTask(task string) {
 	known := slices.Clone(s.taskIDs)
 	s.mu.Unlock()
 	hint := "/plan lists the tasks; /why alone lets you pick one"
-	if best := near.Closest(task, known); best != "" {
+	if best := text.Closest(task, known); best != "" {
 		hint = "did you mean /why " + best + "?"
 	}
 	s.fail(fmt.Sprintf("there is no task %q in the plan", task), hint)

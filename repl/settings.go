@@ -8,7 +8,7 @@ import (
 
 	"ralph/coordinator/desk"
 	"ralph/memory/config"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // allSettings is the word for every setting.
@@ -81,7 +81,7 @@ func (s *Shell) settingsLike(list []desk.Setting, word string) {
 		return
 	}
 	hint := "/config all lists the settings"
-	if best := near.Closest(word, names); best != "" {
+	if best := text.Closest(word, names); best != "" {
 		hint = "did you mean " + best + "?"
 	}
 	s.fail(fmt.Sprintf("there is no setting %q", word), hint)

@@ -11,7 +11,7 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/coordinator/plan"
-	"ralph/memory/near"
+	"ralph/memory/text"
 	"ralph/repl/pick"
 )
 
@@ -231,7 +231,7 @@ func (o offer) resolve(root string, words []string) (choice, error) {
 			for _, it := range o.items {
 				values = append(values, it.Value)
 			}
-			if word := near.Closest(w, values); word != "" {
+			if word := text.Closest(w, values); word != "" {
 				return c, fmt.Errorf("there is no plan and no epic %q; did you mean %s?", w, word)
 			}
 			return c, fmt.Errorf("there is no plan and no epic %q", w)

@@ -18,7 +18,7 @@ import (
 	"ralph/coordinator/result"
 	"ralph/coordinator/sessions"
 	"ralph/memory/config"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/model"
 )
 
@@ -224,14 +224,14 @@ func (inv *invocation) panicked(p any, stack []byte) int {
 	if first, ok := p.(interface{ Stack() []byte }); ok {
 		stack = first.Stack() // it was thrown on from there
 	}
-	text := fmt.Sprintf("panic: %v\n\n%s", p, stack)
+	content := fmt.Sprintf("panic: %v\n\n%s", p, stack)
 	hint := "this is a bug in Ralph; --verbose shows the stack"
-	if name, err := keepStack(text); err == nil {
+	if name, err := keepStack(content); err == nil {
 		inv.result.LogFile = &name
 		hint = "this is a bug in Ralph; the stack is in " + name
 	}
 	if inv.cfg != nil && inv.cfg.Verbose {
-		fmt.Fprintln(inv.Stderr, visible.Text(text))
+		fmt.Fprintln(inv.Stderr, text.Visible(content))
 	}
 	if inv.done {
 		// There is one result, and it stands: only the end went wrong.

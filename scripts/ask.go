@@ -10,7 +10,7 @@ import (
 
 	"ralph/coordinator/permission"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // asker puts questions to the person at the terminal. It is used by one
@@ -63,7 +63,7 @@ func (a *asker) ask(ctx context.Context, q permission.Question) (string, error) 
 		if answer, ok := q.Answer(line); ok {
 			return answer, nil
 		}
-		fmt.Fprintf(a.out, "ralph: please answer with one of: %s\n", visible.Text(strings.Join(q.Options, ", ")))
+		fmt.Fprintf(a.out, "ralph: please answer with one of: %s\n", text.Visible(strings.Join(q.Options, ", ")))
 	}
 }
 
@@ -80,26 +80,26 @@ func (a *asker) show(q permission.Question) {
 	}
 	tell(a.out, head)
 	if q.Target != "" {
-		fmt.Fprintf(a.out, "  why: %s\n", visible.Line(q.Rule))
+		fmt.Fprintf(a.out, "  why: %s\n", text.VisibleLine(q.Rule))
 	}
 	if q.Dir != "" {
-		fmt.Fprintf(a.out, "  where: %s\n", visible.Line(q.Dir))
+		fmt.Fprintf(a.out, "  where: %s\n", text.VisibleLine(q.Dir))
 	}
 	if framed {
 		// Whole, with its end marked, so that nothing in it passes for the question.
-		rows := strings.Split(visible.Text(exact), "\n")
+		rows := strings.Split(text.Visible(exact), "\n")
 		fmt.Fprintf(a.out, "  + %s\n  | %s\n  + end of %[1]s\n", plural(len(rows), "line"), strings.Join(rows, "\n  | "))
 	}
 	for i, o := range q.Options {
-		fmt.Fprintf(a.out, "  %d. %s%s\n", i+1, visible.Text(o), meaning(q, o))
+		fmt.Fprintf(a.out, "  %d. %s%s\n", i+1, text.Visible(o), meaning(q, o))
 	}
 	switch {
 	case len(q.Options) == 0:
 		fmt.Fprint(a.out, "answer: ")
 	case q.Open:
-		fmt.Fprintf(a.out, "answer, also in your own words [%s]: ", visible.Text(q.Options[0]))
+		fmt.Fprintf(a.out, "answer, also in your own words [%s]: ", text.Visible(q.Options[0]))
 	default:
-		fmt.Fprintf(a.out, "answer [%s]: ", visible.Text(q.Options[0]))
+		fmt.Fprintf(a.out, "answer [%s]: ", text.Visible(q.Options[0]))
 	}
 }
 

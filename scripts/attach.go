@@ -12,7 +12,7 @@ import (
 
 	"ralph/interrupts"
 	"ralph/interrupts/control"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -71,7 +71,7 @@ func (c *caller) shower() (func(json.RawMessage) error, error) {
 		return events(show), inv.out.printJSON(start)
 	}
 	p := &progress{area: area{w: inv.out}, now: inv.Now, began: inv.Now(), verbose: inv.cfg.Verbose, says: true, calls: map[string]string{}, tries: map[string]int{}, done: make(chan struct{})}
-	p.warning = func(text string) { p.line("ralph: warning: %s", visible.Text(text)) }
+	p.warning = func(content string) { p.line("ralph: warning: %s", text.Visible(content)) }
 	show := func(_ json.RawMessage, e agent.Event) error {
 		p.event(e)
 		return inv.out.trouble()

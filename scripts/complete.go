@@ -21,7 +21,7 @@ import (
 	"ralph/memory/exchange"
 	"ralph/memory/feature"
 	"ralph/memory/session"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/external"
 )
 
@@ -226,7 +226,7 @@ func (inv *invocation) quietly(list choices) cobra.CompletionFunc {
 
 // choice is a word with what it is about, which both may hold anything.
 func choice(word, about string) string {
-	return strings.TrimSuffix(visible.Line(word)+"\t"+oneLine(about, 60), "\t")
+	return strings.TrimSuffix(text.VisibleLine(word)+"\t"+oneLine(about, 60), "\t")
 }
 
 func (inv *invocation) sessionIDs(c *cobra.Command, _ []string) []string {

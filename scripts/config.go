@@ -10,7 +10,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory/config"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // configDocument is what `ralph config --output json` prints.
@@ -154,7 +154,7 @@ func configTable(entries []config.Entry, terminal bool) string {
 		}
 		origin := e.Origin.String()
 		if terminal {
-			value, origin = visible.Text(value), visible.Text(origin)
+			value, origin = text.Visible(value), text.Visible(origin)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Key.Name, strings.ReplaceAll(value, "\t", " "), origin)
 	}

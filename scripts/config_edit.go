@@ -18,7 +18,7 @@ import (
 	"ralph/coordinator/result"
 	"ralph/memory/config"
 	"ralph/memory/durable"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/exec"
 )
 
@@ -213,7 +213,7 @@ func (inv *invocation) tellConfig(path string, changed bool, edits []config.Edit
 		inv.warning("no task can begin: " + first + "; " + ruleHint)
 	}
 	inv.cfg.Profiles = now.Profiles
-	var text strings.Builder
+	var content strings.Builder
 	var entries []config.Entry
 	for _, e := range now.Entries() {
 		at := slices.IndexFunc(edits, func(x config.Edit) bool { return x.Key == e.Key.Name })
@@ -222,7 +222,7 @@ func (inv *invocation) tellConfig(path string, changed bool, edits []config.Edit
 		}
 		entries = append(entries, e)
 		value := orWord(strings.ReplaceAll(e.Value, "\n", ", "), "-")
-		fmt.Fprintf(&text, "%s  %s  %s\n", e.Key.Name, visible.Text(value), visible.Text(e.Origin.String()))
+		fmt.Fprintf(&content, "%s  %s  %s\n", e.Key.Name, text.Visible(value), text.Visible(e.Origin.String()))
 		if !inv.cfg.DryRun && edits[at].Values != nil && e.Origin.File != path && !e.Key.Secret {
 			inv.warning(fmt.Sprintf("%s is set in %s, and %s counts more", e.Key.Name, path, e.Origin))
 		}
@@ -239,7 +239,7 @@ func (inv *invocation) tellConfig(path string, changed bool, edits []config.Edit
 		how = "nothing to change in "
 	}
 	inv.note(how + path)
-	return inv.out.print(text.String())
+	return inv.out.print(content.String())
 }
 
 // openConfig has the user edit a copy, which takes the file's place once it is

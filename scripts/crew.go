@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ralph/coordinator/crew"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -135,7 +135,7 @@ func (p *progress) child(e agent.Event) {
 		// its own affair
 	case agent.EventPermission:
 		if e.Status == "denied" {
-			p.line("ralph: agent %s: denied %s: %s (%s)", who, visible.Text(e.Tool), oneLine(e.Text, 120), oneLine(e.Rule, 80))
+			p.line("ralph: agent %s: denied %s: %s (%s)", who, text.Visible(e.Tool), oneLine(e.Text, 120), oneLine(e.Rule, 80))
 		}
 	case agent.EventUsage:
 		if e.Usage != nil {
@@ -158,9 +158,9 @@ func landing(status string) bool {
 
 // childText says how an agent ended, or what became of its work.
 func childText(e agent.Event) string {
-	text := orWord(visible.Line(e.Status), "ended")
-	if ref := visible.Line(e.Ref); ref != "" && landing(e.Status) {
-		text += " " + ref[:min(len(ref), 12)]
+	content := orWord(text.VisibleLine(e.Status), "ended")
+	if ref := text.VisibleLine(e.Ref); ref != "" && landing(e.Status) {
+		content += " " + ref[:min(len(ref), 12)]
 	}
 	var more []string
 	for _, s := range []string{e.Text, e.Reason} {
@@ -169,7 +169,7 @@ func childText(e agent.Event) string {
 		}
 	}
 	if len(more) > 0 {
-		text += ": " + strings.Join(more, "; ")
+		content += ": " + strings.Join(more, "; ")
 	}
-	return text
+	return content
 }

@@ -18,7 +18,7 @@ import (
 
 	"ralph/coordinator/result"
 	"ralph/memory/config"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -142,12 +142,12 @@ func (d *doctor) text() string {
 	for _, x := range d.checks {
 		detail := x.Detail
 		if d.inv.out.terminal {
-			detail = visible.Text(detail)
+			detail = text.Visible(detail)
 		}
 		// A detail of several lines stays in its column.
 		fmt.Fprintf(&b, "%-5s %-9s %s\n", x.Status, x.Name, strings.ReplaceAll(detail, "\n", "\n                "))
 		if x.Hint != nil {
-			fmt.Fprintf(&b, "      %-9s hint: %s\n", "", visible.Text(*x.Hint))
+			fmt.Fprintf(&b, "      %-9s hint: %s\n", "", text.Visible(*x.Hint))
 		}
 	}
 	return hung(b.String(), columnsOf(d.inv.out.w), 16)

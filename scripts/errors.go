@@ -10,7 +10,7 @@ import (
 	"ralph/coordinator"
 	"ralph/coordinator/result"
 	"ralph/interrupts"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // fault is an error of this face that knows how the program ends by it and the
@@ -137,8 +137,8 @@ func warn(w io.Writer, text string) {
 }
 
 // tell prints what Ralph says to a person, on a terminal in whole words.
-func tell(w io.Writer, text string) {
-	fmt.Fprint(w, hung("ralph: "+visible.Text(text)+"\n", columnsOf(w), hanging))
+func tell(w io.Writer, content string) {
+	fmt.Fprint(w, hung("ralph: "+text.Visible(content)+"\n", columnsOf(w), hanging))
 }
 
 // httpStatus returns code when it is one, else nil.

@@ -11,7 +11,7 @@ import (
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/project"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // initDocument is what `ralph init` prints.
@@ -93,7 +93,7 @@ func (inv *invocation) init(c *cobra.Command) error {
 
 // explainInit says what will be made, before it is.
 func (inv *invocation) explainInit(b *strings.Builder, d initDocument) {
-	fmt.Fprintf(b, "In %s (%s):\n", visible.Text(d.Root), strings.TrimSuffix(orWord(visible.Text(d.Project), "a directory"), "."))
+	fmt.Fprintf(b, "In %s (%s):\n", text.Visible(d.Root), strings.TrimSuffix(orWord(text.Visible(d.Project), "a directory"), "."))
 	widest := 0
 	for _, p := range d.Parts {
 		widest = max(widest, width(p.Path))
@@ -104,9 +104,9 @@ func (inv *invocation) explainInit(b *strings.Builder, d initDocument) {
 		if p.Exists {
 			does = "keep  "
 		}
-		fmt.Fprintf(b, "  %s  %s%s  %s\n", does, visible.Text(p.Path), strings.Repeat(" ", max(0, widest-width(p.Path))), p.What)
+		fmt.Fprintf(b, "  %s  %s%s  %s\n", does, text.Visible(p.Path), strings.Repeat(" ", max(0, widest-width(p.Path))), p.What)
 	}
 	if d.Check != nil {
-		fmt.Fprintf(b, "  Work is proved by `%s` here, unless you say otherwise: ralph config set --project check=…\n", visible.Line(*d.Check))
+		fmt.Fprintf(b, "  Work is proved by `%s` here, unless you say otherwise: ralph config set --project check=…\n", text.VisibleLine(*d.Check))
 	}
 }

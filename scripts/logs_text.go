@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // logSink brings events out in the form that was asked for. Its buffer is flushed
@@ -267,7 +267,7 @@ func aboutText(e folder.Event) string {
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.Details)) {
 		if value := valueText(e.Details[key]); value != "" {
-			words = append(words, visible.Line(key)+"="+value)
+			words = append(words, text.VisibleLine(key)+"="+value)
 		}
 	}
 	return strings.Join(words, " ")
@@ -284,9 +284,9 @@ func valueText(v any) string {
 			return ""
 		}
 		if strings.ContainsAny(v, " \t\n\"=,") {
-			return visible.Line(asText(v))
+			return text.VisibleLine(asText(v))
 		}
-		return visible.Line(v)
+		return text.VisibleLine(v)
 	case bool:
 		return strconv.FormatBool(v)
 	case float64:
@@ -302,9 +302,9 @@ func valueText(v any) string {
 	}
 	line, err := encode(v)
 	if err != nil {
-		return visible.Line(fmt.Sprint(v))
+		return text.VisibleLine(fmt.Sprint(v))
 	}
-	return visible.Line(string(line))
+	return text.VisibleLine(string(line))
 }
 
 // asText is a text as a JSON string, without the escapes that only HTML needs.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // guardTask refuses words that were most likely meant as a command. known are
@@ -60,7 +60,7 @@ func nearest(word string, candidates []string) string {
 		if min(len(word), len(c)) >= 6 {
 			allowed = 2
 		}
-		if d := near.Distance(word, c); d <= allowed && d < at {
+		if d := text.Distance(word, c); d <= allowed && d < at {
 			best, at = c, d
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"ralph/coordinator/permission"
 	"ralph/coordinator/result"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // longWork is how long work lasts before its end is worth a notification.
@@ -94,21 +94,21 @@ func (n *notifier) here() {
 
 // notification is what a terminal is sent. The text is foreign: nothing of it may
 // end the sequence or be a command of its own.
-func notification(form, title, text string) string {
+func notification(form, title, content string) string {
 	clean := func(s string, most int) string {
-		s = strings.NewReplacer(";", ",", "\\", "/").Replace(visible.Line(oneLine(s, most)))
+		s = strings.NewReplacer(";", ",", "\\", "/").Replace(text.VisibleLine(oneLine(s, most)))
 		return strings.ToValidUTF8(s, "")
 	}
-	title, text = clean(title, 60), clean(text, 160)
+	title, content = clean(title, 60), clean(content, 160)
 	switch form {
 	case "osc9":
 		// Some terminals take a number at the beginning as a command of theirs.
-		return "\x1b]9;" + title + ": " + text + "\x1b\\"
+		return "\x1b]9;" + title + ": " + content + "\x1b\\"
 	case "osc777":
-		return "\x1b]777;notify;" + title + ";" + text + "\x1b\\"
+		return "\x1b]777;notify;" + title + ";" + content + "\x1b\\"
 	case "osc99":
 		enc := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-		return fmt.Sprintf("\x1b]99;i=ralph:d=0:e=1:p=title;%s\x1b\\\x1b]99;i=ralph:d=1:e=1:p=body;%s\x1b\\", enc(title), enc(text))
+		return fmt.Sprintf("\x1b]99;i=ralph:d=0:e=1:p=title;%s\x1b\\\x1b]99;i=ralph:d=1:e=1:p=body;%s\x1b\\", enc(title), enc(content))
 	}
 	return "\a"
 }

@@ -8,22 +8,22 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // oneLine returns the first line of text that says something, made safe and
 // cut to max runes.
 // Joined emoji stand apart: how wide a joined one is depends on the terminal.
-func oneLine(text string, max int) string {
-	if len(text) <= max && plainASCII(text) {
-		return strings.TrimSpace(text)
+func oneLine(content string, max int) string {
+	if len(content) <= max && plainASCII(content) {
+		return strings.TrimSpace(content)
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(content) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
-		line = strings.NewReplacer("\t", " ", joiner, "").Replace(visible.Text(line))
+		line = strings.NewReplacer("\t", " ", joiner, "").Replace(text.Visible(line))
 		if utf8.RuneCountInString(line) > max {
 			line = string([]rune(line)[:max-1]) + "…"
 		}

@@ -17,7 +17,7 @@ import (
 	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/durable"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // The forms of output.
@@ -195,20 +195,20 @@ func (inv *invocation) deliver() error {
 		if o.told {
 			break
 		}
-		text := r.answer()
+		content := r.answer()
 		if r.Error != nil && o.terminal && isTerminal(inv.Stderr) {
-			text = untold(text, r.Error.Message)
+			content = untold(content, r.Error.Message)
 		}
-		if text == "" {
+		if content == "" {
 			break
 		}
 		if o.terminal {
-			text = visible.Text(text)
+			content = text.Visible(content)
 		}
-		if !strings.HasSuffix(text, "\n") {
-			text += "\n"
+		if !strings.HasSuffix(content, "\n") {
+			content += "\n"
 		}
-		return o.print(text)
+		return o.print(content)
 	}
 	return o.trouble()
 }

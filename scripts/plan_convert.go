@@ -18,7 +18,7 @@ import (
 	"ralph/coordinator/plan/beads"
 	"ralph/coordinator/plan/prd"
 	"ralph/memory/durable"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 const (
@@ -117,7 +117,7 @@ func (x *conversion) read(source string) error {
 }
 
 func (x *conversion) bytes(source string) ([]byte, error) {
-	x.source = visible.Line(source)
+	x.source = text.VisibleLine(source)
 	if source == "-" {
 		x.source = "standard input"
 		if x.inv.Stdin == nil || isTerminal(x.inv.Stdin) {
@@ -195,7 +195,7 @@ func (x *conversion) aim() {
 	default:
 		x.out = filepath.Join(x.inv.root, "prd.json")
 	}
-	x.shown = visible.Line(x.inv.fromRoot(x.out))
+	x.shown = text.VisibleLine(x.inv.fromRoot(x.out))
 }
 
 // present reads what is at the target; nil when nothing is.
@@ -283,7 +283,7 @@ func (x *conversion) makeIssues(ctx context.Context) error {
 	if err != nil {
 		return beadsFault(err)
 	}
-	x.shown = visible.Line(x.inv.fromRoot(client.Dir()))
+	x.shown = text.VisibleLine(x.inv.fromRoot(client.Dir()))
 	issues := x.doc.Issues()
 	if x.inv.cfg.DryRun {
 		x.content = []byte(prd.Script(issues))
@@ -344,11 +344,11 @@ func (x *conversion) print() error {
 		return inv.out.printJSON(d)
 	}
 	if x.flags.out == "-" {
-		text := string(x.content)
+		body := string(x.content)
 		if inv.out.terminal {
-			text = visible.Text(text)
+			body = text.Visible(body)
 		}
-		return inv.out.print(text)
+		return inv.out.print(body)
 	}
 	if x.issues != nil {
 		return inv.out.print(x.made())
@@ -390,7 +390,7 @@ func storiesText(n int) string {
 func (x *conversion) made() string {
 	s := x.inv.newSheet()
 	for _, i := range x.issues {
-		s.line(fmt.Sprintf("%s  %s  %s", pad(i.State, 5), visible.Line(i.ID), visible.Line(i.Story)))
+		s.line(fmt.Sprintf("%s  %s  %s", pad(i.State, 5), text.VisibleLine(i.ID), text.VisibleLine(i.Story)))
 	}
 	return s.b.String()
 }

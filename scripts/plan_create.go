@@ -10,7 +10,7 @@ import (
 	"ralph/coordinator/prompt/work"
 	"ralph/memory/durable"
 	"ralph/memory/project"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // createPlan talks a PRD into being: the chat opens with an instruction, and what
@@ -24,7 +24,7 @@ func (inv *invocation) createPlan(ctx context.Context, c *cobra.Command, f *plan
 		name = "prd.md"
 	}
 	if !isTerminal(inv.Stdin) || inv.form != outputText {
-		return usage("run it on a terminal; or write "+visible.Line(name)+" yourself (ralph plan convert --help says how) and convert it",
+		return usage("run it on a terminal; or write "+text.VisibleLine(name)+" yourself (ralph plan convert --help says how) and convert it",
 			"ralph plan create asks before it writes, and there is no terminal to ask on")
 	}
 	full := inv.fromHere(name)
@@ -46,7 +46,7 @@ func (inv *invocation) createPlan(ctx context.Context, c *cobra.Command, f *plan
 	if err := inv.converse(ctx, ChatOptions{Session: "new", Opening: opening}, nil); err != nil {
 		return err
 	}
-	return inv.created(full, visible.Line(target))
+	return inv.created(full, text.VisibleLine(target))
 }
 
 // created reads what the conversation wrote, and says what a conversion would.

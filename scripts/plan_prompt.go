@@ -13,8 +13,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt/work"
 	"ralph/memory/durable"
-	"ralph/memory/near"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // promptOf shows what the agent of a task would be told.
@@ -45,19 +44,19 @@ func (inv *invocation) promptOf(c *cobra.Command, id string) error {
 	if path != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(inv.root, path)
 	}
-	text, err := work.Render(w, path)
+	content, err := work.Render(w, path)
 	if err != nil {
 		return promptFault(err)
 	}
 	if inv.form != outputText {
 		d := inv.planDocument("prompt", v)
-		d.Prompt = &planPrompt{Task: t.ID, Template: optional(path), Bytes: len(text), Text: text}
+		d.Prompt = &planPrompt{Task: t.ID, Template: optional(path), Bytes: len(content), Text: content}
 		return inv.out.printJSON(d)
 	}
 	if inv.out.terminal {
-		text = visible.Text(text)
+		content = text.Visible(content)
 	}
-	return inv.out.print(text + "\n")
+	return inv.out.print(content + "\n")
 }
 
 // taskOf finds a task by its id, in any case.
@@ -73,7 +72,7 @@ func (inv *invocation) taskOf(v *planView, id string) (*plan.Task, error) {
 		names = append(names, v.Tasks[i].ID)
 	}
 	hint := "ralph plan show lists the tasks"
-	if best := near.Closest(id, names); best != "" {
+	if best := text.Closest(id, names); best != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", best, hint)
 	}
 	return nil, usage(hint, "%s has no task %q", v.Path, id)

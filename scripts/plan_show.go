@@ -10,7 +10,7 @@ import (
 
 	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt/work"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 func (inv *invocation) showPlan(c *cobra.Command) error {
@@ -33,7 +33,7 @@ func (inv *invocation) showPlan(c *cobra.Command) error {
 	s.head(v)
 	for _, g := range v.groups() {
 		if g.title != "" {
-			s.title(visible.Line(g.title))
+			s.title(text.VisibleLine(g.title))
 		} else {
 			s.line("")
 		}
@@ -42,13 +42,13 @@ func (inv *invocation) showPlan(c *cobra.Command) error {
 	if len(v.Gates) > 0 {
 		s.title("Quality gates")
 		for _, g := range v.Gates {
-			text := g.Name
+			content := g.Name
 			for _, x := range nonEmpty(g.Condition, g.Check) {
-				if !strings.Contains(text, x) {
-					text += "; " + x
+				if !strings.Contains(content, x) {
+					content += "; " + x
 				}
 			}
-			s.prose(plainPaint, text, 2, 2)
+			s.prose(plainPaint, content, 2, 2)
 		}
 	}
 	if len(v.Milestones) > 0 {
@@ -72,8 +72,8 @@ func nonEmpty(list ...string) []string {
 
 // head tells which plan it is and how far it is.
 func (s *sheet) head(v *planView) {
-	name := visible.Line(v.Name)
-	where := visible.Line(v.Path) + " (" + v.Tracker + ")"
+	name := text.VisibleLine(v.Name)
+	where := text.VisibleLine(v.Path) + " (" + v.Tracker + ")"
 	if name == "" {
 		s.line(s.in(boldPaint, where))
 	} else {
@@ -154,7 +154,7 @@ func (s *sheet) tasks(v *planView, list []*plan.Task) {
 	var words, names []string
 	for _, t := range list {
 		words = append(words, v.standing(t))
-		names = append(names, visible.Line(t.ID))
+		names = append(names, text.VisibleLine(t.ID))
 	}
 	w0, w1 := widest(words, 12), widest(names, 20)
 	for i, t := range list {
@@ -164,9 +164,9 @@ func (s *sheet) tasks(v *planView, list []*plan.Task) {
 		if r := v.ranks[t.ID]; len(r.BlockedBy) > 0 && t.Status.Open() {
 			after = "← " + ids(r.BlockedBy, 3)
 		} else if t.Status == plan.InProgress && t.Assignee != "" {
-			after = "by " + visible.Line(t.Assignee)
+			after = "by " + text.VisibleLine(t.Assignee)
 		}
-		title := visible.Line(strings.Join(strings.Fields(t.Title), " "))
+		title := text.VisibleLine(strings.Join(strings.Fields(t.Title), " "))
 		if after == "" {
 			s.line(head + runewidth.Truncate(title, room, "…"))
 			continue
@@ -235,7 +235,7 @@ func (inv *invocation) nextInPlan(c *cobra.Command) error {
 		s.line(why)
 		return inv.out.print(s.b.String())
 	}
-	s.line(s.in(boldPaint, visible.Line(next.ID)) + "  " + runewidth.Truncate(visible.Line(strings.Join(strings.Fields(next.Title), " ")), max(20, s.columns-runewidth.StringWidth(visible.Line(next.ID))-2), "…"))
+	s.line(s.in(boldPaint, text.VisibleLine(next.ID)) + "  " + runewidth.Truncate(text.VisibleLine(strings.Join(strings.Fields(next.Title), " ")), max(20, s.columns-runewidth.StringWidth(text.VisibleLine(next.ID))-2), "…"))
 	s.prose(dimPaint, next.Description, 2, 4)
 	for _, x := range next.Criteria {
 		box := "[ ] "
@@ -308,7 +308,7 @@ func (inv *invocation) graphPlan(c *cobra.Command) error {
 func (s *sheet) weights(v *planView) {
 	var names []string
 	for _, r := range v.order {
-		names = append(names, visible.Line(r.ID))
+		names = append(names, text.VisibleLine(r.ID))
 	}
 	if len(names) == 0 {
 		s.line("")
@@ -387,17 +387,17 @@ func (inv *invocation) checkPlan(c *cobra.Command) error {
 func (inv *invocation) checked(v *planView, faults []plan.Problem) string {
 	s := inv.newSheet()
 	for _, l := range problemLines(faults) {
-		s.b.WriteString(s.in(red, visible.Line(l)) + "\n")
+		s.b.WriteString(s.in(red, text.VisibleLine(l)) + "\n")
 	}
 	if v == nil {
 		return s.b.String()
 	}
 	for _, l := range problemLines(v.Warnings) {
-		s.b.WriteString(s.in(yellow, "warning: "+visible.Line(l)) + "\n")
+		s.b.WriteString(s.in(yellow, "warning: "+text.VisibleLine(l)) + "\n")
 	}
 	if len(faults) == 0 {
 		n := v.counts()
-		s.line(s.in(green, "ok") + fmt.Sprintf(": %s (%s), %s, %d done, %d ready", visible.Line(v.Path), v.Tracker, plural(n.Total, "task"), n.Done, n.Ready))
+		s.line(s.in(green, "ok") + fmt.Sprintf(": %s (%s), %s, %d done, %d ready", text.VisibleLine(v.Path), v.Tracker, plural(n.Total, "task"), n.Done, n.Ready))
 	}
 	return s.b.String()
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // The columns that a text for people never goes beyond, however wide the
@@ -52,9 +52,9 @@ func (s *sheet) line(text string) {
 }
 
 // prose writes foreign text, wrapped, of which at most so many lines.
-func (s *sheet) prose(p paint, text string, indent, most int) {
+func (s *sheet) prose(p paint, content string, indent, most int) {
 	var b strings.Builder
-	wrapped(&b, visible.Line(strings.Join(strings.Fields(text), " ")), indent, s.columns)
+	wrapped(&b, text.VisibleLine(strings.Join(strings.Fields(content), " ")), indent, s.columns)
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 	for i, l := range lines {
 		if i == most-1 && len(lines) > most {
@@ -101,7 +101,7 @@ func ids(list []string, most int) string {
 			out = append(out, "… "+plural(len(list)-most, "more"))
 			break
 		}
-		out = append(out, visible.Line(id))
+		out = append(out, text.VisibleLine(id))
 	}
 	return strings.ReplaceAll(strings.Join(out, ", "), "mores", "more")
 }

@@ -13,7 +13,7 @@ import (
 	"ralph/coordinator/loop"
 	"ralph/workers/agent"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // progress tells a person on standard error what is going on: a line for each
@@ -175,11 +175,11 @@ func (p *progress) line(format string, args ...any) {
 func (p *progress) event(e agent.Event) {
 	if e.Type == agent.EventWarning {
 		resume := p.suspend()
-		text := e.Text
+		content := e.Text
 		if e.Agent != "" && e.Agent != mainAgent {
-			text = e.Agent + ": " + text
+			content = e.Agent + ": " + content
 		}
-		p.warning(text)
+		p.warning(content)
 		resume()
 		return
 	}
@@ -195,7 +195,7 @@ func (p *progress) event(e agent.Event) {
 	switch e.Type {
 	case agent.EventStart:
 		if p.verbose {
-			p.line("ralph: model %s, sandbox %s, run %s", visible.Text(e.Model), visible.Text(e.Sandbox), visible.Text(e.RunID))
+			p.line("ralph: model %s, sandbox %s, run %s", text.Visible(e.Model), text.Visible(e.Sandbox), text.Visible(e.RunID))
 		}
 	case agent.EventTurnStart:
 		p.doing = "thinking"
@@ -230,7 +230,7 @@ func (p *progress) rare(e agent.Event) {
 	switch e.Type {
 	case agent.EventPermission:
 		if e.Status == "denied" {
-			p.line("ralph: denied %s: %s (%s)", visible.Text(e.Tool), oneLine(e.Text, 120), oneLine(e.Rule, 80))
+			p.line("ralph: denied %s: %s (%s)", text.Visible(e.Tool), oneLine(e.Text, 120), oneLine(e.Rule, 80))
 		}
 	case agent.EventAsk:
 		if !p.asks {
@@ -271,15 +271,15 @@ func (p *progress) rare(e agent.Event) {
 
 // inboxText says what became of a message of the human.
 func inboxText(e agent.Event) string {
-	words := []string{visible.Line(e.Ref), visible.Line(e.Status)}
+	words := []string{text.VisibleLine(e.Ref), text.VisibleLine(e.Status)}
 	if e.Class != "" {
-		words = append(words, "("+visible.Line(e.Class)+")")
+		words = append(words, "("+text.VisibleLine(e.Class)+")")
 	}
-	text := strings.TrimSpace(strings.Join(words, " "))
+	content := strings.TrimSpace(strings.Join(words, " "))
 	if said := oneLine(orWord(e.Output, e.Text), 120); said != "" {
-		text += ": " + said
+		content += ": " + said
 	}
-	return text
+	return content
 }
 
 // interruptText says what a stop, a pause or an urgent message did.
@@ -304,12 +304,12 @@ func (p *progress) toolEnd(e agent.Event) {
 	if !p.verbose || e.Output == "" {
 		return
 	}
-	for i, text := range strings.Split(strings.TrimRight(visible.Text(e.Output), "\n"), "\n") {
+	for i, content := range strings.Split(strings.TrimRight(text.Visible(e.Output), "\n"), "\n") {
 		if i == 8 {
 			p.line("    …")
 			break
 		}
-		p.line("    %s", text)
+		p.line("    %s", content)
 	}
 }
 
@@ -345,7 +345,7 @@ func (p *progress) verdict(e agent.Event) string {
 func (p *progress) flushReasoning() {
 	if p.verbose && p.reasoning.Len() > 0 {
 		for line := range strings.Lines(strings.TrimSpace(p.reasoning.String())) {
-			p.line("  | %s", strings.TrimRight(visible.Text(line), "\n"))
+			p.line("  | %s", strings.TrimRight(text.Visible(line), "\n"))
 		}
 	}
 	p.reasoning.Reset()

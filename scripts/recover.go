@@ -14,7 +14,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/memory"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/exec"
 )
 
@@ -158,11 +158,11 @@ func (inv *invocation) recoverDocument(files []memory.FileState, done []string, 
 }
 
 func recoverText(d recoverDocument, terminal bool) string {
-	shown := func(text string) string {
+	shown := func(content string) string {
 		if terminal {
-			return visible.Line(text)
+			return text.VisibleLine(content)
 		}
-		return text
+		return content
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -189,11 +189,11 @@ func recoverText(d recoverDocument, terminal bool) string {
 			fmt.Fprintf(&b, "%s: what stood there is in %s\n", f.Name, shown(*f.Quarantined))
 		}
 	}
-	for _, text := range d.Done {
-		fmt.Fprintf(&b, "%s\n", shown(text))
+	for _, content := range d.Done {
+		fmt.Fprintf(&b, "%s\n", shown(content))
 	}
-	for _, text := range d.Problems {
-		fmt.Fprintf(&b, "problem: %s\n", shown(text))
+	for _, content := range d.Problems {
+		fmt.Fprintf(&b, "problem: %s\n", shown(content))
 	}
 	return b.String()
 }

@@ -12,7 +12,7 @@ import (
 
 	"ralph/coordinator/result"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -318,7 +318,7 @@ func encode(v any) ([]byte, error) {
 // (C1 controls, bidirectional and zero-width ones, which encoding/json leaves)
 // as \u escapes. They can only stand within strings.
 func escapeHidden(line []byte) []byte {
-	hidden := func(r rune) bool { return r >= 0x7f && !visible.Harmless(r) }
+	hidden := func(r rune) bool { return r >= 0x7f && !text.Harmless(r) }
 	if bytes.IndexFunc(line, hidden) < 0 {
 		return line
 	}

@@ -22,7 +22,7 @@ import (
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
 	"ralph/coordinator/policy/condition"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 const (
@@ -196,20 +196,20 @@ func exprFault(source string, err error, names types.Map) error {
 	if f.Line == 0 {
 		f = f.Bind(file.NewSource(source))
 	}
-	text := f.Message
+	content := f.Message
 	known := slices.Concat(slices.Collect(maps.Keys(names)), []string{"file", "exists"})
 	slices.Sort(known)
-	if name, ok := strings.CutPrefix(text, "unknown name "); ok {
-		if best := near.Closest(name, known); best != "" {
-			text += "; did you mean " + best + "?"
+	if name, ok := strings.CutPrefix(content, "unknown name "); ok {
+		if best := text.Closest(name, known); best != "" {
+			content += "; did you mean " + best + "?"
 		} else {
-			text += "; known are " + strings.Join(known, ", ")
+			content += "; known are " + strings.Join(known, ", ")
 		}
 	}
-	if strings.Contains(text, quotient) {
-		text = "only numbers can be divided"
+	if strings.Contains(content, quotient) {
+		content = "only numbers can be divided"
 	}
-	return fmt.Errorf("column %d: %s", f.Column+1, text)
+	return fmt.Errorf("column %d: %s", f.Column+1, content)
 }
 
 // holds says whether the expression is true of env. An error says why it has no

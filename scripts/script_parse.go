@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"ralph/coordinator/slash"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // maxScriptBytes bounds a script file.
@@ -195,7 +195,7 @@ func (p *scriptParser) check(s statement, word, source string) {
 // misspelt is the directive that a word nearly is. Only what stands in front of an
 // expression that compiles is taken for one: text for Ralph hardly does.
 func (p *scriptParser) misspelt(word, rest string) string {
-	meant := near.Closest(strings.TrimRight(word, ":"), []string{string(verbExpect), string(verbWait)})
+	meant := text.Closest(strings.TrimRight(word, ":"), []string{string(verbExpect), string(verbWait)})
 	if meant == "" {
 		return ""
 	}

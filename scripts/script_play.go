@@ -15,7 +15,7 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/coordinator/result"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -410,8 +410,8 @@ func (t *transcript) begin(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = nil
-	text := "\n> " + strings.ReplaceAll(visible.Text(line), "\n", "\n  ") + "\n"
-	_, _ = io.WriteString(t.w, text) // its owner notices that it takes nothing
+	content := "\n> " + strings.ReplaceAll(text.Visible(line), "\n", "\n  ") + "\n"
+	_, _ = io.WriteString(t.w, content) // its owner notices that it takes nothing
 }
 
 // Write shows what the chat says.

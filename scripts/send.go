@@ -28,7 +28,7 @@ import (
 	"ralph/memory/identity"
 	"ralph/memory/queue"
 	"ralph/memory/session"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // maxMessageBytes bounds one message; what is longer belongs in a file.
@@ -220,13 +220,13 @@ func (inv *invocation) tellSent(r control.Request, got receipt) error {
 	if inv.form != outputText {
 		return inv.out.printJSON(inv.sendDocument(r, got))
 	}
-	text := receiptText(r.Class, got)
+	content := receiptText(r.Class, got)
 	if answered {
-		if text = got.Answer; inv.out.terminal {
-			text = visible.Text(text)
+		if content = got.Answer; inv.out.terminal {
+			content = text.Visible(content)
 		}
 	}
-	return inv.out.print(strings.TrimSuffix(text, "\n") + "\n")
+	return inv.out.print(strings.TrimSuffix(content, "\n") + "\n")
 }
 
 func (inv *invocation) sendDocument(r control.Request, got receipt) sendDocument {

@@ -9,7 +9,7 @@ import (
 	"ralph/memory/retention"
 	"ralph/memory/session/check"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // checkDocument is what `ralph sessions check --json` prints.
@@ -107,7 +107,7 @@ func checkedText(x retention.Session, found check.Report) string {
 	}
 	fmt.Fprintf(&b, "%s: %s (%s)\n", strings.TrimSpace(x.ID+" "+cell(x.Name, 60)), says, strings.Join(what, ", "))
 	for _, d := range found.Differences {
-		fmt.Fprintf(&b, "  %s", visible.Line(d.String()))
+		fmt.Fprintf(&b, "  %s", text.VisibleLine(d.String()))
 		if len(d.IDs) > 0 {
 			fmt.Fprintf(&b, " (%s)", strings.Join(d.IDs, ", "))
 		}
@@ -117,7 +117,7 @@ func checkedText(x retention.Session, found check.Report) string {
 		fmt.Fprintf(&b, "  and %d more\n", found.Omitted)
 	}
 	for _, note := range found.Notes {
-		fmt.Fprintf(&b, "  note: %s\n", visible.Line(note))
+		fmt.Fprintf(&b, "  note: %s\n", text.VisibleLine(note))
 	}
 	return b.String()
 }

@@ -18,7 +18,7 @@ import (
 	"ralph/memory/registry"
 	"ralph/memory/retention"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // sessionDocument is what `ralph sessions show --json` prints.
@@ -101,12 +101,12 @@ func sessionTable(rows []retention.Row, all bool) string {
 }
 
 // cell makes a text fit for a table.
-func cell(text string, most int) string {
-	text = visible.Line(strings.Join(strings.Fields(text), " "))
-	if text == "" {
+func cell(content string, most int) string {
+	content = text.VisibleLine(strings.Join(strings.Fields(content), " "))
+	if content == "" {
 		return "-"
 	}
-	return runewidth.Truncate(text, most, "…")
+	return runewidth.Truncate(content, most, "…")
 }
 
 func statusText(r retention.Row) string {
@@ -181,7 +181,7 @@ func (inv *invocation) showSession(c *cobra.Command, which string) error {
 		differences = append(differences, x.String())
 	}
 	if inv.form == outputText {
-		return inv.out.print(visible.Text(sessionText(row, d, differences)))
+		return inv.out.print(text.Visible(sessionText(row, d, differences)))
 	}
 	return inv.out.printJSON(sessionDocument{Type: "session", Schema: "ralph.session/1", Foreign: foreign, Session: row, Phase: d.Session.Phase, Tasks: emptyList(d.Data.Progress.Tasks),
 		Decisions: emptyList(d.Data.Decisions), Errors: emptyList(d.Data.Failures), Files: orEmpty(d.Files), Messages: emptyList(d.Messages),
@@ -258,7 +258,7 @@ func (inv *invocation) changeSessions(c *cobra.Command, do func(context.Context,
 	}
 	for _, g := range gone {
 		doc.Dropped = append(doc.Dropped, g.SessionID)
-		fmt.Fprintf(&b, "%s %s from the registry: %s is gone\n", would(dry, "drop", "dropped"), visible.Line(g.SessionID), visible.Line(g.Cwd))
+		fmt.Fprintf(&b, "%s %s from the registry: %s is gone\n", would(dry, "drop", "dropped"), text.VisibleLine(g.SessionID), text.VisibleLine(g.Cwd))
 	}
 	if inv.form != outputText {
 		return inv.out.printJSON(doc)
@@ -278,10 +278,10 @@ func would(dry bool, word, done string) string {
 }
 
 func actionText(a retention.Action, dry bool) string {
-	path := visible.Line(a.Path)
+	path := text.VisibleLine(a.Path)
 	switch a.Kind {
 	case retention.Archive:
-		return fmt.Sprintf("%s %s to %s (%s)", would(dry, "move", "moved"), path, visible.Line(a.To), a.Why)
+		return fmt.Sprintf("%s %s to %s (%s)", would(dry, "move", "moved"), path, text.VisibleLine(a.To), a.Why)
 	case retention.Prune:
 		return fmt.Sprintf("%s in %s: %s, %s (%s)", would(dry, "delete", "deleted"), path, strings.Join(a.Files, ", "), sizeText(a.Bytes), a.Why)
 	case retention.PruneRun:
@@ -296,12 +296,12 @@ func (inv *invocation) carry(c *cobra.Command, do func(context.Context, *session
 	if err != nil {
 		return err
 	}
-	result, text, err := do(c.Context(), s, inv.cfg.DryRun)
+	result, content, err := do(c.Context(), s, inv.cfg.DryRun)
 	if err != nil {
 		return err
 	}
 	if inv.form == outputText {
-		return inv.out.print(visible.Text(text))
+		return inv.out.print(text.Visible(content))
 	}
 	return inv.out.printJSON(exchangeDocument{Type: "sessions_" + c.Name(), Schema: "ralph.sessions." + c.Name() + "/1", Command: c.Name(), DryRun: inv.cfg.DryRun,
 		Root: inv.root, Result: result, Warnings: orEmpty(inv.result.Warnings)})

@@ -10,7 +10,7 @@ import (
 
 	"ralph/coordinator/result"
 	"ralph/interrupts/control"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // restWithin bounds the wait for the report of a stop.
@@ -190,19 +190,19 @@ func (inv *invocation) tellControl(op string, r control.Request, running bool, g
 		return inv.out.printJSON(controlDocument{Type: op, Schema: "ralph.control/1", OK: rest, Root: inv.root, Running: running, State: got.State,
 			Agent: optional(r.To), Stopped: orEmpty(got.Stopped), Report: optional(got.Report), Survivors: orEmpty(got.Survivors)})
 	}
-	text := got.State
+	content := got.State
 	switch {
 	case !running:
-		text = "nothing is running here"
+		content = "nothing is running here"
 	case op == "stop":
-		text = "stopped: " + orWord(got.Report, "nothing was running")
+		content = "stopped: " + orWord(got.Report, "nothing was running")
 	case op == "pause" && got.State == "pausing":
-		text = "pausing: the work pauses before its next request; ralph resume goes on"
+		content = "pausing: the work pauses before its next request; ralph resume goes on"
 		if got.run {
-			text = "pausing: the run pauses when the tasks at work have ended; ralph resume goes on, ralph stop ends them at once"
+			content = "pausing: the run pauses when the tasks at work have ended; ralph resume goes on, ralph stop ends them at once"
 		}
 	case op == "resume":
-		text = "resumed"
+		content = "resumed"
 	}
-	return inv.out.print(visible.Text(text) + "\n")
+	return inv.out.print(text.Visible(content) + "\n")
 }

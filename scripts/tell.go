@@ -16,8 +16,8 @@ import (
 	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
-	"ralph/memory/redact"
 	"ralph/memory/session/folder"
+	"ralph/memory/text"
 	"ralph/scripts/report"
 	"ralph/scripts/report/insights"
 )
@@ -179,8 +179,8 @@ func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) err
 		return err
 	}
 	fsys := durable.Disk()
-	o := folder.ReportOptions{Lessons: s.Lessons(), Redact: redact.New(inv.cfg.Secrets()).String}
-	text := o.Of(s.Data)
+	o := folder.ReportOptions{Lessons: s.Lessons(), Redact: text.NewRedactor(inv.cfg.Secrets()).String}
+	content := o.Of(s.Data)
 	own := w.root == inv.root && w.root != "" && !w.foreign
 	written, html := "", ""
 	switch {
@@ -192,7 +192,7 @@ func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) err
 		inv.note("not written: " + w.dir + " is no session of this project")
 	default:
 		o.Quarantine = filepath.Join(inv.stateDir(), "quarantine")
-		if err := o.Put(fsys, w.dir, text); err != nil {
+		if err := o.Put(fsys, w.dir, content); err != nil {
 			inv.warning("the report could not be written: " + err.Error())
 			inv.code = 1
 		} else {
@@ -208,7 +208,7 @@ func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) err
 		return inv.out.trouble()
 	}
 	if inv.form != outputText {
-		return inv.out.printJSON(report.NewReportDocument(s, string(text), written, html, orEmpty(inv.result.Warnings)))
+		return inv.out.printJSON(report.NewReportDocument(s, string(content), written, html, orEmpty(inv.result.Warnings)))
 	}
 	if written != "" {
 		inv.note("written to " + inv.shown(written))
@@ -216,7 +216,7 @@ func (inv *invocation) report(c *cobra.Command, args []string, f *tellFlags) err
 	if html != "" {
 		return inv.out.print(html + "\n")
 	}
-	return inv.printPage(string(text))
+	return inv.printPage(string(content))
 }
 
 // shown is a path as a person names it from here.
@@ -265,7 +265,7 @@ func (inv *invocation) drawPage(w io.Writer, s *report.Session) error {
 	if err := s.WritePage(&b, inv.Now()); err != nil {
 		return broken("internal", "", err, "draw the page")
 	}
-	_, err := io.WriteString(w, redact.New(inv.cfg.Secrets()).String(b.String()))
+	_, err := io.WriteString(w, text.NewRedactor(inv.cfg.Secrets()).String(b.String()))
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/prompt"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
@@ -69,16 +69,16 @@ func (c *Crew) save(ctx context.Context, m *member) {
 // message is the message of a commit of an agent's work. Nothing that a plan or a
 // model wrote reaches the terminal of whoever reads the history as more than text.
 func message(a Agent, note string) string {
-	subject := visible.Line(a.Label)
+	subject := text.VisibleLine(a.Label)
 	if note != "" {
 		subject += " (" + note + ")"
 	}
 	body := ""
-	if text := strings.TrimSpace(a.Result); text != "" && text != a.Label && note == "" {
-		if r := []rune(text); len(r) > 2000 {
-			text = string(r[:2000]) + "…"
+	if content := strings.TrimSpace(a.Result); content != "" && content != a.Label && note == "" {
+		if r := []rune(content); len(r) > 2000 {
+			content = string(r[:2000]) + "…"
 		}
-		body = "\n\n" + visible.Text(text)
+		body = "\n\n" + text.Visible(content)
 	}
 	return subject + body
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"ralph/coordinator/plan/tree"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // check notes what is wrong between the tasks of a plan: ids twice, unknown
@@ -178,7 +178,7 @@ func (r *reader) meant(p *Plan, dep string, folded map[string]int) string {
 	}
 	// Ids are near each other by nature: only one that differs in more than a
 	// digit is a slip of the finger.
-	if guess := near.Closest(dep, ids); len(dep) > 3 && guess != "" && strings.Trim(guess, "0123456789") != strings.Trim(dep, "0123456789") {
+	if guess := text.Closest(dep, ids); len(dep) > 3 && guess != "" && strings.Trim(guess, "0123456789") != strings.Trim(dep, "0123456789") {
 		return fmt.Sprintf(" (was %q meant?)", guess)
 	}
 	return ""

@@ -15,7 +15,7 @@ import (
 	"ralph/coordinator/plan/tree"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // The places where plans are looked for, in this order.
@@ -33,7 +33,7 @@ func trackers() []string { return []string{"markdown", "json", "yaml", "beads", 
 func detect(o Options) (tracker, path, why string, err error) {
 	if o.Tracker != "" && !slices.Contains(trackers(), o.Tracker) {
 		e := &Problems{Op: "open tracker " + fmt.Sprintf("%q", clip(o.Tracker)), Err: errors.New("there is none"), Hint: "the trackers are " + strings.Join(trackers(), ", ")}
-		if guess := near.Closest(o.Tracker, trackers()); guess != "" {
+		if guess := text.Closest(o.Tracker, trackers()); guess != "" {
 			e.Hint = fmt.Sprintf("did you mean %q? ", guess) + e.Hint
 		}
 		return "", "", "", e

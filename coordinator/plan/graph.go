@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ralph/coordinator/plan/graph"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // Graph returns the tasks with what they wait for. Beads-bv ranks by structure,
@@ -206,7 +206,7 @@ func (p *Plan) noEpic(epic string, known []string) error {
 		e.Hint = "this plan has no epics: leave out --epic"
 	default:
 		e.Hint = "the epics are " + strings.Join(known[:min(n, 20)], ", ")
-		if guess := near.Closest(epic, known); guess != "" {
+		if guess := text.Closest(epic, known); guess != "" {
 			e.Hint = fmt.Sprintf("did you mean %q? ", guess) + e.Hint
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/plan/tree"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // milestones reads the milestones, names or objects.
@@ -295,11 +295,11 @@ func (l *loopRead) decisions(n *tree.Node) {
 				l.seen = map[string]bool{}
 			}
 			l.seen[p.Key] = true
-			text := ""
-			if guess := near.Closest(p.Key, known); guess != "" {
-				text = fmt.Sprintf("; was %q meant?", guess)
+			content := ""
+			if guess := text.Closest(p.Key, known); guess != "" {
+				content = fmt.Sprintf("; was %q meant?", guess)
 			}
-			l.warn(p.Line, "", "decision_engine: the key %q is not used%s (it has %s)", clip(p.Key), text, strings.Join(known, ", "))
+			l.warn(p.Line, "", "decision_engine: the key %q is not used%s (it has %s)", clip(p.Key), content, strings.Join(known, ", "))
 		}
 	}
 	o := l.object(n, "decision_engine", func(key string) string {

@@ -11,7 +11,7 @@ import (
 
 	"ralph/coordinator/plan/tree"
 	"ralph/memory/markdown"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // reader reads the values of a plan out of a tree and notes what is wrong with
@@ -122,7 +122,7 @@ func (r *reader) strange(p *tree.Pair, who string, known []string) {
 		r.seen = map[string]bool{}
 	}
 	r.seen[p.Key] = true
-	if guess := near.Closest(p.Key, known); guess != "" && guess != p.Key {
+	if guess := text.Closest(p.Key, known); guess != "" && guess != p.Key {
 		r.warn(p.Line, "", "%s: the key %q is not used; was %q meant?", who, clip(p.Key), guess)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/exchange"
 	"ralph/memory/markdown"
-	"ralph/memory/near"
-	"ralph/memory/redact"
+	"ralph/memory/text"
+
 	"ralph/memory/registry"
 	"ralph/memory/retention"
 	"ralph/memory/session"
@@ -82,7 +82,7 @@ func Open(o Options, warn func(string)) *Sessions {
 		getenv = func(string) string { return "" }
 	}
 	r := o.Config.Retention
-	return &Sessions{o: o, warn: warn, redact: redact.New(o.Config.Secrets()).String,
+	return &Sessions{o: o, warn: warn, redact: text.NewRedactor(o.Config.Secrets()).String,
 		policy:   retention.Policy{ArchiveAfter: r.ArchiveAfter, DeleteRawAfter: r.DeleteRawAfter, Summaries: r.Summarize == "quarterly"},
 		registry: registry.New(registry.Options{FS: o.FS, Path: registry.Path(getenv), Now: o.Now})}
 }
@@ -247,7 +247,7 @@ func find(sessions []retention.Session, which string) (retention.Session, error)
 	for _, x := range sessions {
 		all = append(all, names(x)...)
 	}
-	if best := near.Closest(word, all); best != "" {
+	if best := text.Closest(word, all); best != "" {
 		hint = fmt.Sprintf("did you mean %q? ralph sessions list shows what there is", best)
 	}
 	return retention.Session{}, &result.Error{Op: "find session", Path: which, Err: errors.New("no such session"), Status: result.Usage, Hint: hint}

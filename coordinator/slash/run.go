@@ -8,7 +8,7 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/memory/config"
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // ErrFlags is matched by every error of RunFlags.
@@ -118,7 +118,7 @@ func flagOf(word string) (k config.Key, value string, has bool, err error) {
 		}
 	}
 	hint := howToRun
-	if best := near.Closest(strings.ReplaceAll(name, "_", "-"), names); best != "" {
+	if best := text.Closest(strings.ReplaceAll(name, "_", "-"), names); best != "" {
 		hint = "did you mean --" + best + "?"
 	}
 	return k, "", false, wrong(hint, "/run: there is no flag %s", wordOf(word))

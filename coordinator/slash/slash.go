@@ -11,7 +11,7 @@ import (
 
 	"github.com/sahilm/fuzzy"
 
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // Command describes one slash command, or a topic of help. It is a value.
@@ -45,7 +45,7 @@ func Find(name string) (cmd Command, suggestions []string, ok bool) {
 		}
 		names = append(names, c.Name)
 	}
-	if word := near.Closest(name, names); word != "" {
+	if word := text.Closest(name, names); word != "" {
 		suggestions = append(suggestions, word)
 	}
 	if name == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/afero"
 	yaml "go.yaml.in/yaml/v4"
 
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // maxFileBytes bounds a configuration file; nobody writes one this long.
@@ -343,7 +343,7 @@ func place(path string, line int) string {
 }
 
 func didYouMean(name string, candidates []string) string {
-	if word := near.Closest(name, candidates); word != "" {
+	if word := text.Closest(name, candidates); word != "" {
 		return fmt.Sprintf("; did you mean %q?", word)
 	}
 	return ""

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // parse sets *ptr, a pointer that k.field gave, from values as a user wrote
@@ -37,17 +37,17 @@ func parse(k Key, ptr any, values []string) error {
 	return parseNumber(k, ptr, strings.TrimSpace(text))
 }
 
-func parseText(k Key, p *string, text string) error {
-	if k.Kind == KindEnum && text != k.Default && !slices.Contains(k.Values, text) {
-		if word := near.Closest(text, k.Values); word != "" {
-			return fmt.Errorf("%q is not one of %s; did you mean %q?", text, strings.Join(k.Values, ", "), word)
+func parseText(k Key, p *string, content string) error {
+	if k.Kind == KindEnum && content != k.Default && !slices.Contains(k.Values, content) {
+		if word := text.Closest(content, k.Values); word != "" {
+			return fmt.Errorf("%q is not one of %s; did you mean %q?", content, strings.Join(k.Values, ", "), word)
 		}
-		return fmt.Errorf("%q is not one of %s", text, strings.Join(k.Values, ", "))
+		return fmt.Errorf("%q is not one of %s", content, strings.Join(k.Values, ", "))
 	}
-	if strings.ContainsRune(text, 0) {
+	if strings.ContainsRune(content, 0) {
 		return errors.New("holds a NUL byte")
 	}
-	*p = text
+	*p = content
 	return nil
 }
 

@@ -38,7 +38,7 @@ import (
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // ErrTaken is matched when a name or a place is taken already.
@@ -158,7 +158,7 @@ type Imported struct {
 // with ErrTaken. An empty name means the source's own. It writes nothing.
 func (s *Source) Check(o Options, name string) (string, error) {
 	o = o.withDefaults()
-	if name = visible.Line(strings.Join(strings.Fields(o.Redact(name)), " ")); name == "" {
+	if name = text.VisibleLine(strings.Join(strings.Fields(o.Redact(name)), " ")); name == "" {
 		name = s.Name
 	}
 	st, err := retention.Scan(o.FS, o.StateDir)

@@ -15,7 +15,7 @@ import (
 	"ralph/memory/retention"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // RecordHandoff is the kind of the journal record by which a session gets the
@@ -103,7 +103,7 @@ func handRecord(o Options, dir string, h Handed) error {
 	if err == nil {
 		var b strings.Builder
 		fmt.Fprintf(&b, "## %s handoff from session %s\n\n", o.Now().UTC().Format("2006-01-02 15:04:05"), h.From)
-		for line := range strings.SplitSeq(strings.TrimSpace(visible.Text(h.Text)), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSpace(text.Visible(h.Text)), "\n") {
 			b.WriteString(strings.TrimRight("> "+line, " ") + "\n")
 		}
 		err = durable.AppendText(o.FS, filepath.Join(dir, session.ConversationFile), b.String()+"\n", 0o600)
@@ -268,7 +268,7 @@ func handText(d Details, open []string, to string) string {
 	return b.String()
 }
 
-func line(s string) string { return cut(visible.Line(strings.Join(strings.Fields(s), " ")), 200) }
+func line(s string) string { return cut(text.VisibleLine(strings.Join(strings.Fields(s), " ")), 200) }
 
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

@@ -16,7 +16,7 @@ import (
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
 	"ralph/memory/session/keep"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // Merged says what Merge made. Paths are relative to the project's root.
@@ -50,7 +50,7 @@ func Merge(o Options, a, b retention.Session, name string, dry bool) (Merged, er
 	if err != nil {
 		return fail(err)
 	}
-	if m.Name = visible.Line(strings.Join(strings.Fields(o.Redact(name)), " ")); m.Name == "" {
+	if m.Name = text.VisibleLine(strings.Join(strings.Fields(o.Redact(name)), " ")); m.Name == "" {
 		m.Name = a.Name + " and " + b.Name
 	}
 	tasks, conflicts, _ := joinTasks(va.data.Progress.Tasks, vb.data.Progress.Tasks, a.ID, b.ID)

@@ -9,7 +9,7 @@ import (
 
 	"ralph/memory/feature"
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // exportTUI gives a session in the form of ralph-tui. What was imported from
@@ -269,12 +269,12 @@ func (v *view) leftOut(form Format) {
 			them = "it"
 		}
 		if n > 0 {
-			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place for %s: %s", form, them, strings.Join(append([]string{wording.Count(n, noun)}, of...), " ")))
+			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place for %s: %s", form, them, strings.Join(append([]string{text.Count(n, noun)}, of...), " ")))
 		}
 	}
 	sayNumber := func(n int, noun string) {
 		if n > 0 {
-			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place but for their number: %s", form, wording.Count(n, noun)))
+			v.notes = append(v.notes, fmt.Sprintf("left out, %s has no place but for their number: %s", form, text.Count(n, noun)))
 		}
 	}
 	tasks, artifacts := 0, 0

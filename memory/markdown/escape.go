@@ -5,14 +5,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // Escape makes foreign text a part of a line, of at most that many characters:
 // what is invisible is shown, white space is one space, and what Markdown would
 // obey is escaped.
 func Escape(s string, most int) string {
-	s = shortened(visible.Line(strings.Join(strings.Fields(shortened(s, 8*most)), " ")), most)
+	s = shortened(text.VisibleLine(strings.Join(strings.Fields(shortened(s, 8*most)), " ")), most)
 	var b strings.Builder
 	for i, r := range s {
 		switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // ledger is what the user's side knows of a queue: which numbers were given, and
@@ -64,7 +64,7 @@ func quoted(lines [][]byte) string {
 	for _, line := range lines {
 		var r struct{ Text string }
 		if json.Unmarshal(line, &r) == nil && r.Text != "" && len(texts) < most {
-			texts = append(texts, strconv.Quote(visible.Line(strings.ToValidUTF8(r.Text[:min(len(r.Text), bytes)], ""))))
+			texts = append(texts, strconv.Quote(text.VisibleLine(strings.ToValidUTF8(r.Text[:min(len(r.Text), bytes)], ""))))
 		}
 	}
 	if len(texts) == 0 {

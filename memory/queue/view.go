@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"ralph/memory/durable"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // The delays of queue.md: it is written soon after a change, and never takes more
@@ -146,7 +146,7 @@ func render(waiting []record) []byte {
 // text".
 func (r record) show(b *bytes.Buffer, limit int) {
 	about := r.At.Local().Format("2006-01-02 15:04")
-	if from := visible.Line(r.From); from != "" {
+	if from := text.VisibleLine(r.From); from != "" {
 		if runes := []rune(from); len(runes) > maxFromRunes {
 			from = string(runes[:maxFromRunes]) + "…"
 		}
@@ -155,12 +155,12 @@ func (r record) show(b *bytes.Buffer, limit int) {
 	if r.Rev > 0 {
 		about += ", edited"
 	}
-	text := r.Text
-	if cut := cutAt(text, limit); cut < len(text) {
-		text = fmt.Sprintf("%s\n[… %d more bytes]", text[:cut], len(text)-cut)
+	content := r.Text
+	if cut := cutAt(content, limit); cut < len(content) {
+		content = fmt.Sprintf("%s\n[… %d more bytes]", content[:cut], len(content)-cut)
 	}
-	fmt.Fprintf(b, "- %s %s (%s):", r.ID, visible.Line(r.Class), about)
-	for i, line := range strings.Split(visible.Text(strings.ReplaceAll(text, "\r\n", "\n")), "\n") {
+	fmt.Fprintf(b, "- %s %s (%s):", r.ID, text.VisibleLine(r.Class), about)
+	for i, line := range strings.Split(text.Visible(strings.ReplaceAll(content, "\r\n", "\n")), "\n") {
 		switch {
 		case line == "":
 		case i == 0:

@@ -12,7 +12,7 @@ import (
 
 	"ralph/memory/durable"
 	"ralph/memory/session"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // Row is one line of a list of sessions. Of one in a project that is gone only
@@ -116,8 +116,8 @@ func firstWords(fsys afero.Fs, name string) string {
 			said = strings.HasSuffix(who, " user") || strings.HasSuffix(who, " you")
 			continue
 		}
-		if text, ok := strings.CutPrefix(line, ">"); ok && said && strings.TrimSpace(text) != "" {
-			return visible.Line(strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " "))
+		if content, ok := strings.CutPrefix(line, ">"); ok && said && strings.TrimSpace(content) != "" {
+			return text.VisibleLine(strings.Join(strings.Fields(strings.ToValidUTF8(content, "�")), " "))
 		}
 	}
 	return ""

@@ -287,20 +287,20 @@ func (s *Session) readMeta(fsys afero.Fs, name string) error {
 	if err := yaml.Load(data, &m); err != nil {
 		return fmt.Errorf("read %q: %w", name, err)
 	}
-	s.Status, s.Name = session.Status(text(m["status"])), text(m["session_name"])
-	s.Phase, s.ExitReason = text(m["phase_name"]), text(m["exit_reason"])
+	s.Status, s.Name = session.Status(textOf(m["status"])), textOf(m["session_name"])
+	s.Phase, s.ExitReason = textOf(m["phase_name"]), textOf(m["exit_reason"])
 	s.Start, s.End, s.Deleted = when(m["start_time"]), when(m["end_time"]), when(m[deletedKey])
 	s.Done, s.Total = int(amount(m["tasks_completed"])), int(amount(m["tasks_total"]))
 	if p, ok := m["performance_metrics"].(map[string]any); ok {
 		s.Stated = time.Duration(amount(p["total_duration_seconds"]) * float64(time.Second))
 	}
-	if k := text(m["kind"]); k != "" {
+	if k := textOf(m["kind"]); k != "" {
 		s.Kind = k
 	}
 	return nil
 }
 
-func text(v any) string {
+func textOf(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v

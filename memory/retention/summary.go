@@ -19,8 +19,7 @@ import (
 
 	"ralph/memory/durable"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 const (
@@ -219,7 +218,7 @@ func section(fsys afero.Fs, stateDir string, s Session) (string, error) {
 	fmt.Fprintf(&b, "## %s %s\n\n", s.ID, words(s.Name))
 	line := fmt.Sprintf("- %s: %s", s.Start.Format("2006-01-02 15:04"), s.Status)
 	if d := s.Duration(); d > 0 {
-		line += " after " + wording.Length(d.Round(time.Second).Seconds())
+		line += " after " + text.Length(d.Round(time.Second).Seconds())
 	}
 	if reason := words(s.ExitReason); reason != "" {
 		line += " (" + reason + ")"
@@ -272,7 +271,7 @@ func outcomes(b *strings.Builder, data folder.Data) {
 
 // words makes somebody's text one short line that no mark of ours can hide in.
 func words(s string) string {
-	s = visible.Line(strings.Join(strings.Fields(s), " "))
+	s = text.VisibleLine(strings.Join(strings.Fields(s), " "))
 	s = strings.NewReplacer("<!--", "<! --", "-->", "-- >").Replace(s)
 	if r := []rune(s); len(r) > maxWords {
 		s = string(r[:maxWords-1]) + "…"

@@ -31,7 +31,7 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/identity"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // ErrNotFound is matched when no session fits.
@@ -103,7 +103,7 @@ const maxName = 200
 // cleaned is a name as it is kept: on one line, without secrets, and not too
 // long.
 func (o Options) cleaned(name string) string {
-	name = strings.TrimSpace(visible.Line(o.Redact(name)))
+	name = strings.TrimSpace(text.VisibleLine(o.Redact(name)))
 	if r := []rune(name); len(r) > maxName {
 		name = strings.TrimSpace(string(r[:maxName]))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // maxUnsaid bounds the text that waits for a disk that does not take it.
@@ -23,15 +23,15 @@ const maxUnsaid = 1 << 20
 // text stands in a quotation that it cannot end. The transcript only repeats
 // what the journal holds: it is synced by Close, and what cannot be written
 // waits for the next text; Close reports it.
-func (s *Session) Say(who, text string) {
-	who = strings.Join(strings.Fields(visible.Line(s.o.Redact(who))), " ")
-	text = strings.TrimRight(visible.Text(s.o.Redact(text)), "\n \t")
-	if text == "" {
+func (s *Session) Say(who, content string) {
+	who = strings.Join(strings.Fields(text.VisibleLine(s.o.Redact(who))), " ")
+	content = strings.TrimRight(text.Visible(s.o.Redact(content)), "\n \t")
+	if content == "" {
 		return
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s %s\n\n", s.o.Now().UTC().Format("2006-01-02 15:04:05"), who)
-	for line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(content, "\n") {
 		b.WriteString(strings.TrimRight("> "+line, " ") + "\n")
 	}
 	b.WriteString("\n")
@@ -48,7 +48,7 @@ func (s *Session) Say(who, text string) {
 // "decision: retry with backoff". It may hold Markdown: foreign text in it is
 // the caller's to quote. Errors are as with Say.
 func (s *Session) Note(line string) {
-	line = strings.TrimSpace(visible.Line(s.o.Redact(line)))
+	line = strings.TrimSpace(text.VisibleLine(s.o.Redact(line)))
 	if line == "" {
 		return
 	}
@@ -74,9 +74,9 @@ func (s *Session) NoteChange(path, how string) {
 }
 
 // escaped keeps foreign text from being read as Markdown.
-func escaped(text string) string {
+func escaped(content string) string {
 	var b strings.Builder
-	for _, r := range visible.Line(text) {
+	for _, r := range text.VisibleLine(content) {
 		if strings.ContainsRune("\\`*_[]<>#!~&|", r) {
 			b.WriteByte('\\')
 		}

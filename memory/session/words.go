@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // HandedOn is the exit reason of a session whose conversation goes on in another
@@ -34,7 +34,7 @@ func (m Metadata) Standing() string {
 // Reason is an exit reason as a person knows it: by the key that was pressed, and
 // not by the number of a signal.
 func Reason(why string) string {
-	why = visible.Line(why)
+	why = text.VisibleLine(why)
 	for _, as := range [][2]string{
 		{"interrupted by SIGINT", "Ctrl-C"}, {"interrupted by SIGHUP", "its terminal was closed"}, {"ended by SIGHUP", "its terminal was closed"},
 		{"interrupted by SIGPIPE", "its output was closed"}, {"interrupted by signal 13", "its output was closed"}, {"ended by SIGPIPE", "its output was closed"},

@@ -3,29 +3,29 @@ package render
 import (
 	"strings"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // Safe makes text from a model, a tool, a file or a name harmless to a
-// terminal, as visible.Text does, but for the joiners that a picture or a script
+// terminal, as text.Visible does, but for the joiners that a picture or a script
 // needs. The stand-ins of this package are shown too, so that foreign text cannot
 // bring them along.
-func Safe(text string) string {
-	if strings.Contains(text, standIns) {
-		text = strings.NewReplacer(string(ampersand), `\uf8f0`, string(lessThan), `\uf8f1`, string(itemMark), `\uf8f2`,
-			string(joinMark), `\uf8f3`, string(apartMark), `\uf8f4`).Replace(text)
+func Safe(content string) string {
+	if strings.Contains(content, standIns) {
+		content = strings.NewReplacer(string(ampersand), `\uf8f0`, string(lessThan), `\uf8f1`, string(itemMark), `\uf8f2`,
+			string(joinMark), `\uf8f3`, string(apartMark), `\uf8f4`).Replace(content)
 	}
-	kept := keepJoiners(text)
-	if text = visible.Text(kept); kept != text || strings.Contains(kept, standIns) {
-		text = strings.ReplaceAll(text, string(joinMark), string(joiner))
-		text = strings.ReplaceAll(text, string(apartMark), string(nonJoiner))
+	kept := keepJoiners(content)
+	if content = text.Visible(kept); kept != content || strings.Contains(kept, standIns) {
+		content = strings.ReplaceAll(content, string(joinMark), string(joiner))
+		content = strings.ReplaceAll(content, string(apartMark), string(nonJoiner))
 	}
-	return text
+	return content
 }
 
 // SafeLine is Safe for text that must stay on one row: line breaks become ␊ and
 // tabs become spaces.
-func SafeLine(text string) string { return visible.Line(Safe(text)) }
+func SafeLine(content string) string { return text.VisibleLine(Safe(content)) }
 
 // These stand for & and < while Markdown is rendered: so that no character
 // reference (&#27;) can bring back what Safe took out, and no text that looks

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ralph/memory/wording"
+	"ralph/memory/text"
 	"ralph/scripts/report/analysis"
 )
 
@@ -18,7 +18,7 @@ const maxRows = 10
 // AnalysisText is the analysis of a session as Markdown that reads well as it
 // is, within 80 columns.
 func AnalysisText(s *Session) string {
-	a, t := s.Analysis, &text{}
+	a, t := s.Analysis, &markdownText{}
 	t.line("# Analysis of %s\n", titleOf(a.Session))
 	t.line("%s\n", strings.Join(head(a), " · "))
 	t.line("%s", strings.Join(verdict(a), " · "))
@@ -91,9 +91,9 @@ func head(a analysis.Analysis) []string {
 func verdict(a analysis.Analysis) []string {
 	words := []string{}
 	if a.Tasks.Total > 0 {
-		w := fmt.Sprintf("**%s of %s done**", wording.Grouped(a.Tasks.Done), wording.Count(a.Tasks.Total, "task"))
+		w := fmt.Sprintf("**%s of %s done**", text.Grouped(a.Tasks.Done), text.Count(a.Tasks.Total, "task"))
 		if a.Tasks.Failed > 0 {
-			w += fmt.Sprintf(", %s failed", wording.Grouped(a.Tasks.Failed))
+			w += fmt.Sprintf(", %s failed", text.Grouped(a.Tasks.Failed))
 		}
 		words = append(words, w)
 	} else {
@@ -105,11 +105,11 @@ func verdict(a analysis.Analysis) []string {
 	if a.Tokens.Cost != nil {
 		words = append(words, money(a.Tokens.Cost))
 	}
-	words = append(words, wording.Count(a.Errors.N, "error"), wording.Count(a.Retries.N, "retry"), wording.Count(a.Interrupts.N, "interrupt"))
+	words = append(words, text.Count(a.Errors.N, "error"), text.Count(a.Retries.N, "retry"), text.Count(a.Interrupts.N, "interrupt"))
 	return words
 }
 
-func writeTime(t *text, x analysis.Time) {
+func writeTime(t *markdownText, x analysis.Time) {
 	if x.Total == nil {
 		t.line("No event has a time.")
 		return
@@ -121,7 +121,7 @@ func writeTime(t *text, x analysis.Time) {
 		if s.Wall == nil {
 			return unknown
 		}
-		return wording.Count(s.N, what)
+		return text.Count(s.N, what)
 	}
 	rows := [][]string{row("the model", x.Model, often(x.Model, "request")), row("tools", x.Tools, often(x.Tools, "call")),
 		row("checks", x.Checks, often(x.Checks, "run")), row("waiting for you", x.Human, often(x.Human, "wait"))}
@@ -135,7 +135,7 @@ func writeTime(t *text, x analysis.Time) {
 	if len(x.ByTool) > 0 {
 		rows = nil
 		for _, r := range x.ByTool[:min(len(x.ByTool), maxRows)] {
-			rows = append(rows, []string{cell(r.Name, 30), wording.Grouped(r.N), wording.Grouped(r.Failed), length(&r.Seconds)})
+			rows = append(rows, []string{cell(r.Name, 30), text.Grouped(r.N), text.Grouped(r.Failed), length(&r.Seconds)})
 		}
 		t.line("")
 		t.table([]string{"tool", "calls", "failed", "time"}, 1, rows)
@@ -144,9 +144,9 @@ func writeTime(t *text, x analysis.Time) {
 }
 
 // rest says what a table left out.
-func (t *text) rest(n int) {
+func (t *markdownText) rest(n int) {
 	if n > maxRows {
-		t.line("… and %s more; `--output json` has them.", wording.Grouped(n-maxRows))
+		t.line("… and %s more; `--output json` has them.", text.Grouped(n-maxRows))
 	}
 }
 
@@ -158,7 +158,7 @@ func share(part, of *float64) string {
 	return percent(&r)
 }
 
-func writeTasks(t *text, x analysis.Tasks) {
+func writeTasks(t *markdownText, x analysis.Tasks) {
 	if x.Total == 0 {
 		t.line("No tasks were recorded.")
 		return
@@ -172,7 +172,7 @@ func writeTasks(t *text, x analysis.Tasks) {
 	if len(x.ByKind) > 0 {
 		rows := [][]string{}
 		for _, k := range x.ByKind[:min(len(x.ByKind), maxRows)] {
-			rows = append(rows, []string{cell(k.Kind, 24), wording.Grouped(k.N), wording.Grouped(k.Done), wording.Grouped(k.Failed), percent(k.SuccessRate), length(k.Median)})
+			rows = append(rows, []string{cell(k.Kind, 24), text.Grouped(k.N), text.Grouped(k.Done), text.Grouped(k.Failed), percent(k.SuccessRate), length(k.Median)})
 		}
 		t.line("")
 		t.table([]string{"kind", "tasks", "done", "failed", "success", "median"}, 1, rows)
@@ -181,7 +181,7 @@ func writeTasks(t *text, x analysis.Tasks) {
 	if len(x.Slowest) > 0 {
 		rows := [][]string{}
 		for _, s := range x.Slowest {
-			rows = append(rows, []string{cell(s.ID, 14), cell(s.Name, 28), cell(strings.ReplaceAll(s.Status, "_", " "), 11), length(&s.Seconds), wording.Grouped(s.Attempts)})
+			rows = append(rows, []string{cell(s.ID, 14), cell(s.Name, 28), cell(strings.ReplaceAll(s.Status, "_", " "), 11), length(&s.Seconds), text.Grouped(s.Attempts)})
 		}
 		t.table([]string{"slowest", "title", "status", "time", "tries"}, 3, rows)
 	}
@@ -200,12 +200,12 @@ func counted(by map[string]int, blank string) string {
 		if blank != "" {
 			word = strings.ReplaceAll(k, blank, " ")
 		}
-		parts = append(parts, inline(word)+" ("+wording.Grouped(by[k])+")")
+		parts = append(parts, inline(word)+" ("+text.Grouped(by[k])+")")
 	}
 	return strings.Join(parts, ", ")
 }
 
-func writeTokens(t *text, a analysis.Analysis) {
+func writeTokens(t *markdownText, a analysis.Analysis) {
 	x := a.Tokens
 	if x.Source == nil {
 		t.line("No file tells what was used.")
@@ -223,11 +223,11 @@ func writeTokens(t *text, a analysis.Analysis) {
 	t.table([]string{"", "input", "cached", "output", "total", "cost"}, 1, rows)
 	facts := []string{}
 	if x.Requests != nil {
-		facts = append(facts, wording.Count(*x.Requests, "request"))
+		facts = append(facts, text.Count(*x.Requests, "request"))
 	}
 	if x.PerDoneTask != nil {
 		per := int64(*x.PerDoneTask + 0.5)
-		facts = append(facts, wording.Grouped(per)+" tokens for each task that is done")
+		facts = append(facts, text.Grouped(per)+" tokens for each task that is done")
 	}
 	if x.CostPerDone != nil {
 		facts = append(facts, money(x.CostPerDone)+" for each")
@@ -242,7 +242,7 @@ func writeTokens(t *text, a analysis.Analysis) {
 	if len(a.Time.Agents) > 0 {
 		rows = nil
 		for _, g := range a.Time.Agents[:min(len(a.Time.Agents), maxRows)] {
-			rows = append(rows, []string{cell(g.ID, 24), wording.Grouped(g.Turns), wording.Grouped(g.ToolCalls), tokens(g.Tokens), money(g.Cost), length(g.Seconds)})
+			rows = append(rows, []string{cell(g.ID, 24), text.Grouped(g.Turns), text.Grouped(g.ToolCalls), tokens(g.Tokens), money(g.Cost), length(g.Seconds)})
 		}
 		t.line("")
 		t.table([]string{"agent", "turns", "calls", "tokens", "cost", "time"}, 1, rows)
@@ -266,14 +266,14 @@ func ratio(part, of *int64) *float64 {
 	return &r
 }
 
-func writeConfidence(t *text, a analysis.Analysis) {
+func writeConfidence(t *markdownText, a analysis.Analysis) {
 	x := a.Confidence
 	if x.Decisions.N == 0 && x.Agents.N == 0 {
 		t.line("Nothing with a confidence has an outcome.")
 		return
 	}
 	row := func(name string, c analysis.Calibration) []string {
-		return []string{name, wording.Grouped(c.N), percent(c.MeanConfidence), percent(c.SuccessRate), score(c.Brier), percent(c.ECE)}
+		return []string{name, text.Grouped(c.N), percent(c.MeanConfidence), percent(c.SuccessRate), score(c.Brier), percent(c.ECE)}
 	}
 	t.table([]string{"", "cases", "claimed", "came true", "Brier", "off by"}, 1,
 		[][]string{row("decisions", x.Decisions), row("agents", x.Agents)})
@@ -283,7 +283,7 @@ func writeConfidence(t *text, a analysis.Analysis) {
 		if b.N == 0 && g.N == 0 {
 			continue
 		}
-		rows = append(rows, []string{fmt.Sprintf("%.0f%% to %.0f%%", b.From*100, b.To*100), wording.Grouped(b.N), percent(b.SuccessRate), wording.Grouped(g.N), percent(g.SuccessRate)})
+		rows = append(rows, []string{fmt.Sprintf("%.0f%% to %.0f%%", b.From*100, b.To*100), text.Grouped(b.N), percent(b.SuccessRate), text.Grouped(g.N), percent(g.SuccessRate)})
 	}
 	t.table([]string{"claimed", "decisions", "came true", "agents", "came true"}, 1, rows)
 	t.items([]string{
@@ -293,14 +293,14 @@ func writeConfidence(t *text, a analysis.Analysis) {
 	})
 }
 
-func writeTrouble(t *text, a analysis.Analysis) {
+func writeTrouble(t *markdownText, a analysis.Analysis) {
 	items := []string{}
 	if e := a.Errors; e.N == 0 {
 		items = append(items, "No errors.")
 	} else {
-		item := wording.Count(e.N, "error") + ": " + counted(e.ByType, "")
+		item := text.Count(e.N, "error") + ": " + counted(e.ByType, "")
 		if e.Unresolved != nil {
-			item += fmt.Sprintf("; %s resolved, %s not", wording.Grouped(*e.Resolved), wording.Grouped(*e.Unresolved))
+			item += fmt.Sprintf("; %s resolved, %s not", text.Grouped(*e.Resolved), text.Grouped(*e.Unresolved))
 		}
 		if d := e.Resolution; d.N > 0 {
 			item += "; solved within " + length(d.Median) + " (median)"
@@ -308,17 +308,17 @@ func writeTrouble(t *text, a analysis.Analysis) {
 		items = append(items, item+".", "Severity: "+counted(e.BySeverity, "")+".")
 	}
 	if r := a.Retries; r.N > 0 {
-		item := wording.Count(r.N, "retry") + ": " + counted(r.ByType, "")
+		item := text.Count(r.N, "retry") + ": " + counted(r.ByType, "")
 		if len(r.ByTask) > 0 {
 			item += "; by task: " + counted(r.ByTask, "")
 		}
 		items = append(items, item+".")
 	}
 	if a.Trips > 0 {
-		items = append(items, "The circuit breaker tripped "+wording.Times(a.Trips)+".")
+		items = append(items, "The circuit breaker tripped "+text.Times(a.Trips)+".")
 	}
 	if x := a.Interrupts; x.N > 0 {
-		item := wording.Count(x.N, "interrupt") + ": " + counted(x.ByReason, "")
+		item := text.Count(x.N, "interrupt") + ": " + counted(x.ByReason, "")
 		if d := x.Latency; d.N == 1 {
 			item += "; from the key to rest: " + length(d.Max)
 		} else if d.N > 1 {
@@ -330,7 +330,7 @@ func writeTrouble(t *text, a analysis.Analysis) {
 	if g := a.Gates; g.N > 0 {
 		rows := [][]string{}
 		for _, r := range g.ByCheck[:min(len(g.ByCheck), maxRows)] {
-			rows = append(rows, []string{cell(r.Name, 40), wording.Grouped(r.N), wording.Grouped(r.N - r.Failed), wording.Grouped(r.Failed), length(&r.Seconds)})
+			rows = append(rows, []string{cell(r.Name, 40), text.Grouped(r.N), text.Grouped(r.N - r.Failed), text.Grouped(r.Failed), length(&r.Seconds)})
 		}
 		t.line("")
 		t.table([]string{"check", "runs", "passed", "failed", "time"}, 1, rows)
@@ -338,21 +338,21 @@ func writeTrouble(t *text, a analysis.Analysis) {
 	}
 }
 
-func writeTalk(t *text, a analysis.Analysis) {
+func writeTalk(t *markdownText, a analysis.Analysis) {
 	items := []string{}
 	if m := a.Messages; m.N > 0 {
-		items = append(items, wording.Count(m.N, "message")+": "+counted(m.ByRole, "")+".")
+		items = append(items, text.Count(m.N, "message")+": "+counted(m.ByRole, "")+".")
 	}
 	if d := a.Decisions; d.N > 0 {
-		items = append(items, wording.Count(d.N, "decision")+": "+counted(d.ByType, "_")+"; "+counted(d.ByAction, "_")+".")
+		items = append(items, text.Count(d.N, "decision")+": "+counted(d.ByType, "_")+"; "+counted(d.ByAction, "_")+".")
 	}
 	if w := a.Time.Waits; w.N > 0 {
-		items = append(items, fmt.Sprintf("Ralph waited for you %s: longest %s, median %s.", wording.Times(w.N), length(w.Max), length(w.Median)))
+		items = append(items, fmt.Sprintf("Ralph waited for you %s: longest %s, median %s.", text.Times(w.N), length(w.Max), length(w.Median)))
 	}
 	if a.Compactions > 0 {
-		items = append(items, "The conversation was compacted "+wording.Times(a.Compactions)+".")
+		items = append(items, "The conversation was compacted "+text.Times(a.Compactions)+".")
 	}
-	items = append(items, fmt.Sprintf("%s, %s of the journal%s.", wording.Count(a.Events.N, "event"), wording.Count(a.Session.Records, "record"), span(a.Events)))
+	items = append(items, fmt.Sprintf("%s, %s of the journal%s.", text.Count(a.Events.N, "event"), text.Count(a.Session.Records, "record"), span(a.Events)))
 	t.items(items)
 }
 

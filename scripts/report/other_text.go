@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"ralph/memory/markdown"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 	"ralph/scripts/report/analysis"
 	"ralph/scripts/report/insights"
 )
@@ -16,13 +16,13 @@ import (
 // InsightsText is what the rules found in a session, as Markdown. The session
 // was read with findings.
 func InsightsText(s *Session) string {
-	t := &text{}
+	t := &markdownText{}
 	t.line("# Insights into %s\n", titleOf(s.Analysis.Session))
 	n := len(insights.Rules())
 	if len(s.Findings) == 0 {
-		t.line("None of the %s found anything.", wording.Count(n, "rule"))
+		t.line("None of the %s found anything.", text.Count(n, "rule"))
 	} else {
-		t.line("%s found %s.", "The "+wording.Count(n, "rule"), wording.Count(len(s.Findings), "thing"))
+		t.line("%s found %s.", "The "+text.Count(n, "rule"), text.Count(len(s.Findings), "thing"))
 	}
 	for _, f := range s.Findings {
 		t.line("\n## %s (%s)\n", inline(f.Title), inline(string(f.Severity)))
@@ -88,7 +88,7 @@ func joined(ids []string, n int) string {
 
 // RulesText are the rules of the insights as Markdown.
 func RulesText() string {
-	t := &text{}
+	t := &markdownText{}
 	t.line("# The rules of ralph insights")
 	for _, r := range insights.Rules() {
 		t.line("\n## %s\n", inline(r.Title))
@@ -106,7 +106,7 @@ const maxColumns = 3
 // CompareText puts sessions side by side as Markdown. More than three are in
 // several tables, each with the first.
 func CompareText(sessions []*Session) string {
-	c, t := compared(sessions), &text{}
+	c, t := compared(sessions), &markdownText{}
 	names, times := make([]string, len(c.Sessions)), map[string]int{}
 	for i, s := range c.Sessions {
 		names[i] = cell(cmp.Or(s.ID, s.Dir), 14)
@@ -137,7 +137,7 @@ func CompareText(sessions []*Session) string {
 	writeChanges(t, c, names)
 	for i, o := range c.Only {
 		if o.N > 0 && len(c.Only) > 1 {
-			t.line("- Only in %s: %s: %s", names[i], wording.Count(o.N, "task"), joined(o.Tasks, o.N))
+			t.line("- Only in %s: %s: %s", names[i], text.Count(o.N, "task"), joined(o.Tasks, o.N))
 		}
 	}
 	return t.String()
@@ -145,7 +145,7 @@ func CompareText(sessions []*Session) string {
 
 // writeFigures writes the figures of the first session and some others; rows of
 // which nothing is known are left out.
-func writeFigures(t *text, c analysis.Comparison, names []string, from, to int) {
+func writeFigures(t *markdownText, c analysis.Comparison, names []string, from, to int) {
 	head := []string{"", names[0]}
 	for i := from; i < to; i++ {
 		head = append(head, names[i], "±")
@@ -182,7 +182,7 @@ func value(unit string, v *float64) string {
 	case "score":
 		return strconv.FormatFloat(math.Round(*v*1000)/1000, 'f', -1, 64)
 	}
-	return wording.Grouped(int64(math.Round(*v)))
+	return text.Grouped(int64(math.Round(*v)))
 }
 
 // change writes the difference to the first session: in percent when there is
@@ -208,7 +208,7 @@ func signed(v float64) string {
 	return "+"
 }
 
-func writeSettings(t *text, c analysis.Comparison, names []string) {
+func writeSettings(t *markdownText, c analysis.Comparison, names []string) {
 	if len(c.Config) == 0 {
 		t.line("None.")
 		return
@@ -231,13 +231,13 @@ func writeSettings(t *text, c analysis.Comparison, names []string) {
 	}
 }
 
-func writeChanges(t *text, c analysis.Comparison, names []string) {
+func writeChanges(t *markdownText, c analysis.Comparison, names []string) {
 	if len(c.Tasks) == 0 {
 		switch c.Common {
 		case 0:
 			t.line("None: they have no task in common.\n")
 		default:
-			t.line("None: %s in common, with the same outcome.\n", wording.Count(c.Common, "task"))
+			t.line("None: %s in common, with the same outcome.\n", text.Count(c.Common, "task"))
 		}
 		return
 	}
@@ -259,6 +259,6 @@ func writeChanges(t *text, c analysis.Comparison, names []string) {
 		t.table(append([]string{"task", "title"}, names[from:to]...), to-from+2, rows)
 	}
 	if c.Changed > len(listed) {
-		t.line("… and %s more; `--output json` has them.\n", wording.Grouped(c.Changed-len(listed)))
+		t.line("… and %s more; `--output json` has them.\n", text.Grouped(c.Changed-len(listed)))
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 	"ralph/scripts/report/analysis"
 	"ralph/scripts/report/insights"
 	"ralph/scripts/report/page"
@@ -92,7 +92,7 @@ func read(fsys afero.Fs, dir string, w Wants, wanted func() error) (*Session, er
 	s := &Session{Data: d, Analysis: a.Result(d), Differences: d.Differences()}
 	s.Analysis.Session.Config = config
 	if bad > 0 {
-		s.Analysis.Notes = append(s.Analysis.Notes, fmt.Sprintf("journal.jsonl: %s no whole record and left out", wording.Clause(bad, "line", "is", "are")))
+		s.Analysis.Notes = append(s.Analysis.Notes, fmt.Sprintf("journal.jsonl: %s no whole record and left out", text.Clause(bad, "line", "is", "are")))
 	}
 	if w.Findings {
 		s.Findings = list(f.Result(d))

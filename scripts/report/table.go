@@ -9,21 +9,21 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"ralph/memory/markdown"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
-// text collects Markdown that reads well as it is, within 80 columns.
-type text struct{ b strings.Builder }
+// markdownText collects Markdown that reads well as it is, within 80 columns.
+type markdownText struct{ b strings.Builder }
 
-func (t *text) line(format string, args ...any) { fmt.Fprintf(&t.b, format+"\n", args...) }
+func (t *markdownText) line(format string, args ...any) { fmt.Fprintf(&t.b, format+"\n", args...) }
 
 // String is the whole text, without blank lines in a row.
-func (t *text) String() string { return strings.ReplaceAll(t.b.String(), "\n\n\n", "\n\n") }
+func (t *markdownText) String() string { return strings.ReplaceAll(t.b.String(), "\n\n\n", "\n\n") }
 
-func (t *text) section(title string) { t.line("\n## %s\n", title) }
+func (t *markdownText) section(title string) { t.line("\n## %s\n", title) }
 
 // items writes a list.
-func (t *text) items(items []string) {
+func (t *markdownText) items(items []string) {
 	for _, i := range items {
 		t.line("- %s", i)
 	}
@@ -32,7 +32,7 @@ func (t *text) items(items []string) {
 // table writes a table whose columns are aligned as text, too. The first columns
 // are foreign or long text and go left, the other ones are numbers and go right.
 // The cells are Markdown.
-func (t *text) table(head []string, left int, rows [][]string) {
+func (t *markdownText) table(head []string, left int, rows [][]string) {
 	widths := make([]int, len(head))
 	for i, h := range head {
 		widths[i] = max(3, runewidth.StringWidth(h))
@@ -85,7 +85,7 @@ func length(s *float64) string {
 	if s == nil || math.IsNaN(*s) || *s < 0 || *s >= 1e10 {
 		return unknown
 	}
-	return wording.Length(*s)
+	return text.Length(*s)
 }
 
 // tokens writes a count that may be unknown.
@@ -93,7 +93,7 @@ func tokens(n *int64) string {
 	if n == nil {
 		return unknown
 	}
-	return wording.Grouped(*n)
+	return text.Grouped(*n)
 }
 
 // percent writes a rate.

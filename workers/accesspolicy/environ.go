@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ralph/memory/redact"
+	"ralph/memory/text"
 	"ralph/workers/buildcache"
 	"ralph/workers/exec"
 )
@@ -139,7 +139,7 @@ func harmless(name, value string) bool {
 // known kind of token, a URL with somebody's name in it, a private key, or a long
 // string of random letters.
 func secretValue(name, value string) bool {
-	if redact.New(nil).String(value) != value {
+	if text.NewRedactor(nil).String(value) != value {
 		return true
 	}
 	for word := range strings.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune(" \t\n,;|\"'=", r) }) {

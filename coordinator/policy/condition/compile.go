@@ -17,7 +17,7 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
 
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 const (
@@ -302,7 +302,7 @@ func explain(source string, err error, env any) *Error {
 	}
 	if name, ok := strings.CutPrefix(e.Text, "unknown name "); ok {
 		names := namesOf(env)
-		if word := near.Closest(name, names); word != "" {
+		if word := text.Closest(name, names); word != "" {
 			e.Hint = fmt.Sprintf("did you mean %s?", word)
 		} else {
 			e.Hint = "known are " + strings.Join(names, ", ")

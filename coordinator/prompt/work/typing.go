@@ -7,7 +7,7 @@ import (
 	"text/template"
 	"text/template/parse"
 
-	"ralph/memory/near"
+	"ralph/memory/text"
 )
 
 // typing finds the unknown variables of a template before it runs, also in the
@@ -193,7 +193,7 @@ func (t *typing) unknown(n parse.Node, of reflect.Type, names []string, i int) {
 		for j := range of.NumField() {
 			all = append(all, of.Field(j).Name)
 		}
-		if best := near.Closest(names[i], all); best != "" {
+		if best := text.Closest(names[i], all); best != "" {
 			e.Text += fmt.Sprintf("; did you mean %q?", "."+strings.Join(append(append([]string{}, names[:i]...), best), "."))
 		}
 	} else {

@@ -29,7 +29,7 @@ import (
 	"ralph/memory/feature"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // The bounds of what is kept.
@@ -267,7 +267,7 @@ func (c *checker) values() {
 	var odd, late marks
 	for i, d := range c.data.EachDecision() {
 		if v := d.Decision.Confidence; v < 0 || v > 1 {
-			odd.mark("d"+strconv.Itoa(i+1), wording.Decimal(v))
+			odd.mark("d"+strconv.Itoa(i+1), text.Decimal(v))
 		}
 	}
 	if odd.n > 0 {
@@ -279,7 +279,7 @@ func (c *checker) values() {
 			if e.Resolved {
 				say = "resolved"
 			}
-			late.mark("x"+strconv.Itoa(i+1), say+" after "+wording.Decimal(*e.ResolutionTimeSeconds)+" s")
+			late.mark("x"+strconv.Itoa(i+1), say+" after "+text.Decimal(*e.ResolutionTimeSeconds)+" s")
 		}
 	}
 	if late.n > 0 {
@@ -291,7 +291,7 @@ func (c *checker) values() {
 		value float64
 	}{{"overall_progress", p.OverallProgress}, {"phase_progress", p.PhaseProgress}} {
 		if x.value < 0 || x.value > 100 {
-			c.add(x.name, progressFile, wording.Decimal(x.value), format, "0 to 100")
+			c.add(x.name, progressFile, text.Decimal(x.value), format, "0 to 100")
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // entries tells what single entries of the files say that cannot be, or that
@@ -68,7 +68,7 @@ func (c *checker) ranges() {
 	for i, d := range c.data.EachDecision() {
 		for _, v := range []float64{d.Context.Risk.Execution, d.Context.Risk.Resource, d.Context.Risk.Dependency} {
 			if v < 0 || v > 1 {
-				risks.mark("d"+strconv.Itoa(i+1), wording.Decimal(v))
+				risks.mark("d"+strconv.Itoa(i+1), text.Decimal(v))
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func (c *checker) average() {
 		return // whoever does not keep it says 0
 	}
 	if mean := total / float64(n); math.Abs(mean-stated) > 0.01*mean+0.01 {
-		c.add("average_task_duration", metadataFile, wording.Decimal(stated), progressFile, wording.Decimal(mean))
+		c.add("average_task_duration", metadataFile, text.Decimal(stated), progressFile, text.Decimal(mean))
 	}
 }
 

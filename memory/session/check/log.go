@@ -19,7 +19,7 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // slack is how far times may be apart that mean the same.
@@ -118,7 +118,7 @@ func (p *pass) event(e folder.Event) {
 		p.begun = e.Time
 	case e.Type == folder.GateChecked:
 		if code, ok := e.Number("exit_code"); ok && code != 0 && e.Result == "passed" {
-			p.gates.mark(id, wording.Decimal(code))
+			p.gates.mark(id, text.Decimal(code))
 		}
 	}
 	if e.TaskID != "" {
@@ -138,7 +138,7 @@ func ours(t folder.EventType) bool {
 
 func (p *pass) time(e folder.Event, id string) {
 	if e.Duration < 0 {
-		p.negative.mark(id, wording.Decimal(e.Duration.Seconds())+" s")
+		p.negative.mark(id, text.Decimal(e.Duration.Seconds())+" s")
 	}
 	if e.Time.IsZero() {
 		p.timeless.mark(id, "")
@@ -160,7 +160,7 @@ func (p *pass) time(e folder.Event, id string) {
 		p.worked = e.Time
 	}
 	if since := p.last.Sub(p.first); e.Duration > since+slack {
-		p.long.mark(id, fmt.Sprintf("%s s, %s s after the first event", wording.Decimal(e.Duration.Seconds()), wording.Decimal(since.Seconds())))
+		p.long.mark(id, fmt.Sprintf("%s s, %s s after the first event", text.Decimal(e.Duration.Seconds()), text.Decimal(since.Seconds())))
 	}
 }
 
@@ -215,16 +215,16 @@ func (p *pass) task(e folder.Event) {
 func (c *checker) log(l *logFacts) {
 	for _, t := range slices.Sorted(maps.Keys(l.types)) {
 		m := l.types[t]
-		c.differ("event_type", folder.Difference{Field: "event_type", FileA: logFile, ValueA: fmt.Sprintf("%s, %s", t, wording.Times(m.n)), FileB: format, ValueB: "no such type", IDs: m.ids})
+		c.differ("event_type", folder.Difference{Field: "event_type", FileA: logFile, ValueA: fmt.Sprintf("%s, %s", t, text.Times(m.n)), FileB: format, ValueB: "no such type", IDs: m.ids})
 	}
 	if l.others > 0 {
-		c.add("event_type", logFile, wording.Count(l.others, "event")+" of still other types", format, "no such types")
+		c.add("event_type", logFile, text.Count(l.others, "event")+" of still other types", format, "no such types")
 	}
 	if l.typeless.n > 0 {
-		c.add("event_type", logFile, wording.Count(l.typeless.n, "event")+" without", format, "each has one", l.typeless.ids...)
+		c.add("event_type", logFile, text.Count(l.typeless.n, "event")+" without", format, "each has one", l.typeless.ids...)
 	}
 	if l.timeless.n > 0 {
-		c.add("timestamp", logFile, wording.Count(l.timeless.n, "event")+" without a time that can be read", format, "each has one", l.timeless.ids...)
+		c.add("timestamp", logFile, text.Count(l.timeless.n, "event")+" without a time that can be read", format, "each has one", l.timeless.ids...)
 	}
 	if l.negative.n > 0 {
 		c.add("duration_seconds", logFile, l.negative.values(), format, "0 s or more", l.negative.ids...)
@@ -258,7 +258,7 @@ func (c *checker) logTasks(l *logFacts) {
 	switch {
 	case gone.n > 0 && c.own:
 		// Ralph keeps no progress of a task that was taken out of the plan.
-		c.note("%s in %s and not in %s: taken out of the plan since (%s)", wording.Count(gone.n, "task"), logFile, progressFile, gone.values())
+		c.note("%s in %s and not in %s: taken out of the plan since (%s)", text.Count(gone.n, "task"), logFile, progressFile, gone.values())
 	case gone.n > 0 && !c.o.Live:
 		c.add("task_id", logFile, gone.values(), progressFile, "not listed", gone.ids...)
 	}
@@ -362,7 +362,7 @@ func (c *checker) zones(ctx context.Context) error {
 	var odd marks
 	for _, zone := range slices.SortedFunc(maps.Keys(z.found), func(a, b string) int { return strings.Compare(a, b) }) {
 		m := z.found[zone]
-		parts = append(parts, fmt.Sprintf("%s %s", zone, wording.Times(m.n)))
+		parts = append(parts, fmt.Sprintf("%s %s", zone, text.Times(m.n)))
 		if zone != "Z" && len(odd.ids) < maxIDs {
 			odd.ids = append(odd.ids, m.ids[:min(len(m.ids), maxIDs-len(odd.ids))]...)
 		}
@@ -432,7 +432,7 @@ func (c *checker) journal(j *journalFacts) {
 		c.add("unreadable", journalFile, plain(j.err), format, "what can be read")
 	}
 	if j.bad > 0 {
-		c.add("unreadable", journalFile, wording.Count(j.bad, "line")+" that are no records or do not fit their checksum", format, "one record a line")
+		c.add("unreadable", journalFile, text.Count(j.bad, "line")+" that are no records or do not fit their checksum", format, "one record a line")
 	}
 	if j.again.n > 0 {
 		c.add("seq", journalFile, j.again.values(), format, "one more each time", j.again.ids...)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // Difference is one thing of which two places of a session's files say
@@ -50,7 +50,7 @@ func (f *differ) add(field, fileA, a, fileB, b string) {
 
 func (f *differ) numbers(field, fileA string, a float64, fileB string, b, within float64) {
 	if math.Abs(a-b) > within {
-		f.add(field, fileA, wording.Decimal(a), fileB, wording.Decimal(b))
+		f.add(field, fileA, text.Decimal(a), fileB, text.Decimal(b))
 	}
 }
 
@@ -241,7 +241,7 @@ func (t TaskState) compareTimes(f *differ) {
 		f.add(field, progressFile, "started at "+moment(*t.StartedAt), progressFile, "completed at "+moment(*t.CompletedAt))
 	} else if d := t.DurationSeconds; d != nil && *d > took.Seconds()+tolerance.Seconds() {
 		// Less is no contradiction: a task may have rested meanwhile.
-		f.add(field, progressFile, "a duration of "+wording.Decimal(*d)+" s", progressFile, wording.Decimal(took.Seconds())+" s from start to end")
+		f.add(field, progressFile, "a duration of "+text.Decimal(*d)+" s", progressFile, text.Decimal(took.Seconds())+" s from start to end")
 	}
 }
 
@@ -304,7 +304,7 @@ func (d Data) compareGates(f *differ) {
 		}
 		if passes, known := holds(m.Value, g.Operator, g.Threshold); known && g.Is(!passes) {
 			f.add("quality gate "+g.Name, progressFile, fmt.Sprintf("passed: %t", !passes), metricsFile,
-				fmt.Sprintf("%s = %s, to be %s %s", g.Metric, wording.Decimal(m.Value), g.Operator, wording.Decimal(g.Threshold)))
+				fmt.Sprintf("%s = %s, to be %s %s", g.Metric, text.Decimal(m.Value), g.Operator, text.Decimal(g.Threshold)))
 		}
 	}
 	for _, m := range d.Progress.Milestones {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 func (d Data) artifacts() []string {
@@ -50,14 +50,14 @@ func (d Data) artifacts() []string {
 		for _, c := range list[:min(len(list), most)] {
 			short = append(short, inline(c[:min(len(c), 10)]))
 		}
-		item := wording.Count(len(list), "commit") + ": " + strings.Join(short, ", ")
+		item := text.Count(len(list), "commit") + ": " + strings.Join(short, ", ")
 		if len(list) > most {
 			item += ", …"
 		}
 		items = append(items, item)
 	}
 	if n := len(d.Inventory.Features); n > 0 {
-		items = append(items, fmt.Sprintf("[%s](%s): %s", inventoryFile, inventoryFile, wording.Count(n, "feature")))
+		items = append(items, fmt.Sprintf("[%s](%s): %s", inventoryFile, inventoryFile, text.Count(n, "feature")))
 	}
 	return items
 }
@@ -69,12 +69,12 @@ func (d Data) writeMetrics(p *page) {
 		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	if d.has(metadataFile) {
-		add("Duration", "%s", wording.Length(m.TotalDuration))
+		add("Duration", "%s", text.Length(m.TotalDuration))
 		if m.AverageTask > 0 {
-			add("Average task", "%s", wording.Length(m.AverageTask))
+			add("Average task", "%s", text.Length(m.AverageTask))
 		}
 		if m.Total > 0 {
-			add("Success rate", "%s %%", wording.Decimal(100*min(m.SuccessRate, 1)))
+			add("Success rate", "%s %%", text.Decimal(100*min(m.SuccessRate, 1)))
 		}
 	}
 	if len(s.models) > 0 {
@@ -83,11 +83,11 @@ func (d Data) writeMetrics(p *page) {
 	if s.runs > 0 {
 		least := ""
 		if s.lost > 0 {
-			add("Runs", "%s; %s broke off and left no account of what was used", wording.Count(s.runs+s.lost, "run"), wording.Grouped(s.lost))
+			add("Runs", "%s; %s broke off and left no account of what was used", text.Count(s.runs+s.lost, "run"), text.Grouped(s.lost))
 			least = "at least "
 		}
-		add("Turns", least+"%d, with %s, %d of them failed", s.turns, wording.Count(s.calls, "tool call"), s.failed)
-		add("Tokens", least+"%s: %s in (%s cached), %s out", wording.Grouped(s.total), wording.Grouped(s.input), wording.Grouped(s.cached), wording.Grouped(s.output))
+		add("Turns", least+"%d, with %s, %d of them failed", s.turns, text.Count(s.calls, "tool call"), s.failed)
+		add("Tokens", least+"%s: %s in (%s cached), %s out", text.Grouped(s.total), text.Grouped(s.input), text.Grouped(s.cached), text.Grouped(s.output))
 		cost := "unknown"
 		if s.priced && !s.unpriced {
 			cost = least + "$" + strconv.FormatFloat(s.cost, 'f', 4, 64)
@@ -106,7 +106,7 @@ func (d Data) writeMetrics(p *page) {
 	case d.Log.Cut:
 		add("Events", "not counted, the log has %d bytes", d.Log.Bytes)
 	case d.Log.Events > 0:
-		add("Events", "%s", wording.Grouped(int64(d.Log.Events)))
+		add("Events", "%s", text.Grouped(int64(d.Log.Events)))
 	}
 	if p.table([]string{"Figure", "Value"}, rows); len(rows)+len(d.Metrics) == 0 {
 		p.line("None recorded.")
@@ -185,9 +185,9 @@ func (d Data) measured() [][]string {
 	for _, k := range order {
 		q, target := newest[k], "–"
 		if q.Target != nil {
-			target = wording.Decimal(*q.Target)
+			target = text.Decimal(*q.Target)
 		}
-		rows = append(rows, []string{cell(q.Name), strings.TrimSpace(wording.Decimal(q.Value) + " " + unitOf(q)), target, strconv.Itoa(times[k]), code(q.Source)})
+		rows = append(rows, []string{cell(q.Name), strings.TrimSpace(text.Decimal(q.Value) + " " + unitOf(q)), target, strconv.Itoa(times[k]), code(q.Source)})
 	}
 	return rows
 }
@@ -251,9 +251,9 @@ func (d Data) challenges() []string {
 		if !k.resolved {
 			item += "not resolved"
 		} else if item += "resolved"; k.measured {
-			item += " after " + wording.Length(s.seconds)
+			item += " after " + text.Length(s.seconds)
 		}
-		if item += ", " + wording.Count(s.retries, "retry"); k.resolved {
+		if item += ", " + text.Count(s.retries, "retry"); k.resolved {
 			item += ": " + inline(cmpText(k.action, "no action recorded"))
 		}
 		items = append(items, item)
@@ -261,7 +261,7 @@ func (d Data) challenges() []string {
 	for _, t := range d.Trips {
 		state := "still open"
 		if t.Resolved {
-			state = "closed again after " + wording.Length(t.DurationSeconds)
+			state = "closed again after " + text.Length(t.DurationSeconds)
 		}
 		items = append(items, fmt.Sprintf("Circuit breaker: %s, so %s; %s", inline(t.Condition), inline(t.ActionTaken), state))
 	}
@@ -387,7 +387,7 @@ func (d Data) writeRaw(p *page, differences []Difference) {
 		items = append(items, fmt.Sprintf("[%s](%s)", name, name))
 	}
 	if n := len(d.iterations); n > 0 {
-		items = append(items, fmt.Sprintf("[%s](%s/): %s", iterationsDir, iterationsDir, wording.Count(n, "file")))
+		items = append(items, fmt.Sprintf("[%s](%s/): %s", iterationsDir, iterationsDir, text.Count(n, "file")))
 	}
 	p.items(items)
 	if len(d.Problems) > 0 {

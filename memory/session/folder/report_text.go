@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"ralph/memory/markdown"
-	"ralph/memory/visible"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 const (
@@ -70,7 +69,7 @@ func cell(s string) string { return markdown.EscapeCell(s, maxCell) }
 
 // code is foreign text as a span of code, which nothing in it ends.
 func code(s string) string {
-	s = clipped(visible.Line(strings.Join(strings.Fields(clipped(s, 8*maxCell)), " ")), maxCell)
+	s = clipped(text.VisibleLine(strings.Join(strings.Fields(clipped(s, 8*maxCell)), " ")), maxCell)
 	if s == "" {
 		return "–"
 	}
@@ -93,9 +92,9 @@ func (d Data) render(lessons []string) []byte {
 	p.section("Executive Summary")
 	p.line("%s", d.summary())
 	if n := len(differences); n > 0 {
-		p.line("\nThe files of this session contradict each other in %s; see Raw Data.", wording.Count(n, "point"))
+		p.line("\nThe files of this session contradict each other in %s; see Raw Data.", text.Count(n, "point"))
 	}
-	if s := strings.TrimSpace(visible.Text(d.Log.Answer)); s != "" {
+	if s := strings.TrimSpace(text.Visible(d.Log.Answer)); s != "" {
 		p.line("\nWhat was said at the end:\n\n%s", strings.TrimSuffix(markdown.Fence(s, "text"), "\n"))
 	}
 	p.section("Progress")
@@ -148,7 +147,7 @@ func (d Data) summary() string {
 	if !m.Start.IsZero() {
 		when = "The session began at " + moment(m.Start)
 		if !m.End.IsZero() {
-			when += " and ended at " + moment(m.End) + fmt.Sprintf(" (%s)", wording.Length(max(0, m.End.Sub(m.Start).Seconds())))
+			when += " and ended at " + moment(m.End) + fmt.Sprintf(" (%s)", text.Length(max(0, m.End.Sub(m.Start).Seconds())))
 		} else {
 			when += " and has no end yet"
 		}
@@ -165,18 +164,18 @@ func (d Data) summary() string {
 	n := d.tally()
 	switch total := len(d.Progress.Tasks); {
 	case total > 0 && (m.Total <= total || !d.Log.fills):
-		text := fmt.Sprintf("Of %s %s completed", wording.Count(total, "task"), were(n[TaskCompleted]))
+		content := fmt.Sprintf("Of %s %s completed", text.Count(total, "task"), were(n[TaskCompleted]))
 		for _, x := range []struct {
 			n    int
 			what string
 		}{{n[TaskError], "given up"}, {n[TaskSkipped], "left out"}, {total - n[TaskCompleted] - n[TaskError] - n[TaskSkipped], "not finished"}} {
 			if x.n > 0 {
-				text += fmt.Sprintf(", %d %s", x.n, x.what)
+				content += fmt.Sprintf(", %d %s", x.n, x.what)
 			}
 		}
-		s = append(s, text+".")
+		s = append(s, content+".")
 	case m.Total > 0:
-		s = append(s, fmt.Sprintf("Of %s %s completed.", wording.Count(m.Total, "task"), were(m.Completed)))
+		s = append(s, fmt.Sprintf("Of %s %s completed.", text.Count(m.Total, "task"), were(m.Completed)))
 	default:
 		s = append(s, "No tasks were recorded.")
 	}
@@ -190,13 +189,13 @@ func (d Data) summary() string {
 	case d.NFailures() == 0:
 		s = append(s, "No errors were recorded.")
 	case d.Log.heard:
-		s = append(s, "The log tells of "+wording.Count(d.Log.ByType[Errored], "error")+".")
+		s = append(s, "The log tells of "+text.Count(d.Log.ByType[Errored], "error")+".")
 	case open == 0:
-		s = append(s, wording.Count(d.NFailures(), "error")+", all resolved.")
+		s = append(s, text.Count(d.NFailures(), "error")+", all resolved.")
 	case open == d.NFailures():
-		s = append(s, wording.Count(open, "error")+", none resolved.")
+		s = append(s, text.Count(open, "error")+", none resolved.")
 	default:
-		s = append(s, fmt.Sprintf("%s, %d not resolved.", wording.Count(d.NFailures(), "error"), open))
+		s = append(s, fmt.Sprintf("%s, %d not resolved.", text.Count(d.NFailures(), "error"), open))
 	}
 	return strings.Join(s, " ")
 }
@@ -221,7 +220,7 @@ func (d Data) writeProgress(p *page) {
 	for _, t := range d.Progress.Tasks {
 		took := "–"
 		if t.DurationSeconds != nil {
-			took = wording.Length(*t.DurationSeconds)
+			took = text.Length(*t.DurationSeconds)
 		}
 		rows = append(rows, []string{strings.TrimSpace(cell(t.TaskID) + " " + cell(d.Log.tasks[t.TaskID].name)), cell(string(t.Status)), took, d.linked(t.TaskID), cell(cmpText(t.Details, string(t.Result)))})
 	}
@@ -255,7 +254,7 @@ func (d Data) gates() []string {
 			state = "not passed"
 		}
 		if g.Metric != "exit_code" {
-			gates = append(gates, fmt.Sprintf("Gate %s (%s): %s", inline(g.Name), inline(strings.TrimSpace(g.Metric+" "+g.Operator+" "+wording.Decimal(g.Threshold))), state))
+			gates = append(gates, fmt.Sprintf("Gate %s (%s): %s", inline(g.Name), inline(strings.TrimSpace(g.Metric+" "+g.Operator+" "+text.Decimal(g.Threshold))), state))
 			continue
 		}
 		if g.Passed == nil {

@@ -32,7 +32,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // Dir is the directory of the files, in a session's.
@@ -305,8 +305,8 @@ func (w *Writer) under(section, text string) {
 }
 
 // line makes text fit for one line of Markdown.
-func (w *Writer) line(text string) string {
-	return strings.Join(strings.Fields(visible.Line(w.o.Redact(text))), " ")
+func (w *Writer) line(content string) string {
+	return strings.Join(strings.Fields(text.VisibleLine(w.o.Redact(content))), " ")
 }
 
 // code quotes a line; a longer run of backticks ends it.
@@ -322,21 +322,21 @@ func code(line string) string {
 }
 
 // fence quotes a text; of one that is too long, the beginning, or the end.
-func (w *Writer) fence(text string, most int, end bool) string {
-	text = strings.TrimRight(visible.Text(w.o.Redact(text)), "\n \t")
-	if n := len(text) - most; n > 0 {
+func (w *Writer) fence(content string, most int, end bool) string {
+	content = strings.TrimRight(text.Visible(w.o.Redact(content)), "\n \t")
+	if n := len(content) - most; n > 0 {
 		cut := fmt.Sprintf("[… %d bytes are left out …]", n)
 		if end {
-			text = cut + "\n" + strings.ToValidUTF8(text[n:], "")
+			content = cut + "\n" + strings.ToValidUTF8(content[n:], "")
 		} else {
-			text = strings.ToValidUTF8(text[:most], "") + "\n" + cut
+			content = strings.ToValidUTF8(content[:most], "") + "\n" + cut
 		}
 	}
-	if text == "" {
+	if content == "" {
 		return "(nothing)\n"
 	}
-	mark := strings.Repeat("`", max(3, longest(text)+1))
-	return mark + "text\n" + text + "\n" + mark + "\n"
+	mark := strings.Repeat("`", max(3, longest(content)+1))
+	return mark + "text\n" + content + "\n" + mark + "\n"
 }
 
 // longest is the length of the longest run of backticks.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // Comparison puts sessions side by side: the first is what the others are
@@ -234,7 +234,7 @@ func (c *Comparison) tasks(list []Analysis) {
 	if len(list) > 1 && c.Common == 0 {
 		c.Notes = append(c.Notes, "the sessions have no task in common")
 	} else if renamed > 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s the same id and another title; the plans may not be the same", wording.Clause(renamed, "task", "has", "have")))
+		c.Notes = append(c.Notes, fmt.Sprintf("%s the same id and another title; the plans may not be the same", text.Clause(renamed, "task", "has", "have")))
 	}
 }
 

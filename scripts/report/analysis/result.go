@@ -9,7 +9,7 @@ import (
 
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // The names of the files that figures may come from.
@@ -322,7 +322,7 @@ func (c *Collector) notes(d folder.Data, a *Analysis, otherwise int) []string {
 		say("there is no journal: what the model and the tools took is known only as far as the log tells")
 	}
 	if a.Events.Unordered > 0 {
-		say("%s out of order: the time before it is later", wording.Clause(a.Events.Unordered, "event", "is", "are"))
+		say("%s out of order: the time before it is later", text.Clause(a.Events.Unordered, "event", "is", "are"))
 	}
 	if n := c.starts; n > 1 {
 		say("a Ralph began to work here %d times; what lies between is a break and no work", n)
@@ -334,13 +334,13 @@ func (c *Collector) notes(d folder.Data, a *Analysis, otherwise int) []string {
 		say("no file lists the tasks; their numbers are what %s says", metadataFile)
 	}
 	if otherwise > 0 {
-		say("%s otherwise in %s than in the log; the former is used", wording.Clause(otherwise, "task", "stands", "stand"), progressFile)
+		say("%s otherwise in %s than in the log; the former is used", text.Clause(otherwise, "task", "stands", "stand"), progressFile)
 	}
 	if c.tasks.more > 0 {
-		say("there are more than %d tasks; %s of others not followed", c.tasks.most, wording.Clause(c.tasks.more, "event", "is", "are"))
+		say("there are more than %d tasks; %s of others not followed", c.tasks.most, text.Clause(c.tasks.more, "event", "is", "are"))
 	}
 	if n := len(d.Differences()); n > 0 {
-		say("the files contradict each other in %s: `ralph sessions check` names them", wording.Count(n, "point"))
+		say("the files contradict each other in %s: `ralph sessions check` names them", text.Count(n, "point"))
 	}
 	return notes
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 // checks counts runs of checks.
@@ -114,7 +114,7 @@ func whole(s string) string {
 	if len(s) > maxAnswer {
 		s = strings.ToValidUTF8(s[:maxAnswer], "") + "…"
 	}
-	return strings.Clone(visible.Text(s))
+	return strings.Clone(text.Visible(s))
 }
 
 // agentList turns a table into a list, who used most first.

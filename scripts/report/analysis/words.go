@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 const (
@@ -60,7 +60,7 @@ func clip(s string) string {
 	if cut := len(s) > maxWord; cut {
 		s = strings.ToValidUTF8(s[:maxWord], "") + "…"
 	}
-	s = visible.Line(strings.Join(strings.Fields(s), " "))
+	s = text.VisibleLine(strings.Join(strings.Fields(s), " "))
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "�")
 	}

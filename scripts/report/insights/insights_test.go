@@ -18,7 +18,7 @@ import (
 
 	"ralph/memory/session"
 	"ralph/memory/session/folder"
-	"ralph/memory/visible"
+	"ralph/memory/text"
 	"ralph/scripts/report/insights"
 )
 
@@ -128,9 +128,9 @@ func TestHostile(t *testing.T) {
 		t.Fatalf("found only %v", names(found))
 	}
 	for _, x := range found {
-		for _, text := range append([]string{x.Evidence}, x.TaskIDs...) {
-			if len(text) > 2000 || !utf8.ValidString(text) || visible.Line(text) != text {
-				t.Errorf("%s says %d bytes: %.200q", x.Rule, len(text), text)
+		for _, content := range append([]string{x.Evidence}, x.TaskIDs...) {
+			if len(content) > 2000 || !utf8.ValidString(content) || text.VisibleLine(content) != content {
+				t.Errorf("%s says %d bytes: %.200q", x.Rule, len(content), content)
 			}
 		}
 	}

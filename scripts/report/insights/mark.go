@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 const (
@@ -123,7 +123,7 @@ func named(s string) string {
 	if len(s) > 4*maxNameRunes {
 		s = strings.ToValidUTF8(s[:4*maxNameRunes], "")
 	}
-	s = visible.Line(strings.TrimSpace(s))
+	s = text.VisibleLine(strings.TrimSpace(s))
 	if r := []rune(s); len(r) > maxNameRunes {
 		return string(r[:maxNameRunes-1]) + "…"
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // stop is a hard stop and how long it took.
@@ -154,7 +154,7 @@ func slow(both [2]stops, b *board) (found []Finding) {
 		if x.reason != "" {
 			why = fmt.Sprintf(" (%s)", named(x.reason))
 		}
-		found = append(found, p.finding(slowStop, fmt.Sprintf("The stop%s took %s until everything was at rest.", why, wording.Length(x.seconds))))
+		found = append(found, p.finding(slowStop, fmt.Sprintf("The stop%s took %s until everything was at rest.", why, text.Length(x.seconds))))
 	}
 	return found
 }

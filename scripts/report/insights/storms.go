@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // maxRetries bounds the retries that are looked at, from one file.
@@ -63,7 +63,7 @@ func (f *Finder) storms(d *folder.Data) []Finding {
 		}
 		within := "at the same moment"
 		if s.last > s.first {
-			within = "within " + wording.Length(float64(s.last-s.first)/1000)
+			within = "within " + text.Length(float64(s.last-s.first)/1000)
 		}
 		list = append(list, s.finding(retryStorm, fmt.Sprintf("%d retries%s %s.", s.n, where, within)))
 	}

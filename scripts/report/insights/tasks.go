@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 const (
@@ -251,7 +251,7 @@ func (b *board) tooBig(gaps []gap) (found []Finding) {
 		}
 		p.in(b.id(s.n))
 		found = append(found, p.finding(taskTooBig, fmt.Sprintf("%s took %s, %s times the median of %s over %d finished tasks.",
-			shownTask(b.id(s.n)), wording.Length(s.seconds), factor(s.seconds/median), wording.Length(median), len(sizes))))
+			shownTask(b.id(s.n)), text.Length(s.seconds), factor(s.seconds/median), text.Length(median), len(sizes))))
 	}
 	return found
 }

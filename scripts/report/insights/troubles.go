@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 const (
@@ -310,7 +310,7 @@ func over(p *proof) string {
 	if p.first == noTime || p.last <= p.first {
 		return ""
 	}
-	return " within " + wording.Length(float64(p.last-p.first)/1000)
+	return " within " + text.Length(float64(p.last-p.first)/1000)
 }
 
 // resolved is the type of the errors of a bundle. Where the log states none, the

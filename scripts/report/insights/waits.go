@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 const (
@@ -369,7 +369,7 @@ func (w *waits) findings() (found []Finding) {
 		if x.what != "" {
 			about = fmt.Sprintf(": “%s”", named(x.what))
 		}
-		found = append(found, x.finding(idleForHuman, fmt.Sprintf("%s of waiting for a human%s%s.", wording.Length(x.seconds), in, about)))
+		found = append(found, x.finding(idleForHuman, fmt.Sprintf("%s of waiting for a human%s%s.", text.Length(x.seconds), in, about)))
 	}
 	return found
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // tokens is what was used, over time and by what used it.
@@ -62,7 +62,7 @@ func newTokens(in Input) *tokens {
 		n    int64
 	}{{"input", g.Tokens.Input}, {"of it cached", g.Tokens.Cached}, {"output", g.Tokens.Output}, {"of it reasoning", g.Tokens.Reasoning}, {"total", g.Tokens.Total}} {
 		if x.n > 0 {
-			v.Total = append(v.Total, cells{x.name, wording.Grouped(x.n)})
+			v.Total = append(v.Total, cells{x.name, text.Grouped(x.n)})
 		}
 	}
 	if s := in.Timeline.axis(); len(s.parts) > 0 && len(in.Timeline.used) > 0 {
@@ -95,7 +95,7 @@ func spentOn(by string, list []Spent) spentTable {
 		t.Cost, t.Requests = t.Cost || s.Cost != nil, t.Requests || s.Requests > 0
 	}
 	for _, s := range list[:min(len(list), most)] {
-		r := spentRow{Name: line(s.Name, maxTitle), Requests: wording.Grouped(s.Requests), Input: brief(s.Input), Cached: brief(s.Cached), Output: brief(s.Output), Cost: dollars(s.Cost)}
+		r := spentRow{Name: line(s.Name, maxTitle), Requests: text.Grouped(s.Requests), Input: brief(s.Input), Cached: brief(s.Cached), Output: brief(s.Output), Cost: dollars(s.Cost)}
 		if r.Name == "" {
 			r.Name = "–"
 		}
@@ -156,14 +156,14 @@ func newColumns(t Timeline, s scale) *columns {
 	all, every, most := slots(t.used, t.usedWidth, s)
 	v := &columns{Height: chartHeight, Title: "Tokens per " + exactly(every), Top: brief(most)}
 	for _, x := range all {
-		tip := clock(x.from).Format("15:04:05") + ": " + wording.Grouped(x.fresh) + " input, " + wording.Grouped(x.cached) + " cached, " + wording.Grouped(x.output) + " output"
+		tip := clock(x.from).Format("15:04:05") + ": " + text.Grouped(x.fresh) + " input, " + text.Grouped(x.cached) + " cached, " + text.Grouped(x.output) + " output"
 		v.Rects = append(v.Rects, x.heaped(s, every, most, chartHeight, [3]string{"output", "fresh", "cached"}, tip)...)
 		if len(v.Rows) < maxRows {
 			cost := "–"
 			if x.priced && !x.unpriced {
 				cost = dollars(&x.cost)
 			}
-			v.Rows = append(v.Rows, cells{short(clock(x.from)), wording.Grouped(x.fresh), wording.Grouped(x.cached), wording.Grouped(x.output), cost})
+			v.Rows = append(v.Rows, cells{short(clock(x.from)), text.Grouped(x.fresh), text.Grouped(x.cached), text.Grouped(x.output), cost})
 		}
 	}
 	v.More = beyond(len(all), len(v.Rows), "slot")
@@ -177,10 +177,10 @@ func exactly(ms int64) string {
 		name string
 	}{{day, "d"}, {3_600_000, "h"}, {60_000, "min"}, {1000, "s"}} {
 		if ms%u.n == 0 {
-			return wording.Grouped(ms/u.n) + " " + u.name
+			return text.Grouped(ms/u.n) + " " + u.name
 		}
 	}
-	return wording.Grouped(ms) + " ms"
+	return text.Grouped(ms) + " ms"
 }
 
 // newCurve sums up the cost, or the tokens when it is not known of all.
@@ -245,7 +245,7 @@ func newReliability(c Calibration) *reliability {
 	if c.N == 0 {
 		return nil
 	}
-	v := &reliability{Of: line(c.Of, 60), Words: wording.Count(c.N, "outcome")}
+	v := &reliability{Of: line(c.Of, 60), Words: text.Count(c.N, "outcome")}
 	if c.Error != nil {
 		v.Words += "; expected calibration error " + fraction(c.Error)
 	}
@@ -264,9 +264,9 @@ func newReliability(c Calibration) *reliability {
 			continue
 		}
 		conf, ok := within(b.Confidence), within(b.Success)
-		v.Dots = append(v.Dots, dot{X: round(40 + 250*conf), Y: round(260 - 240*ok), Even: round(260 - 240*conf), R: round(4 + 12*math.Sqrt(float64(b.N)/float64(c.N))), N: wording.Grouped(b.N),
-			Tip: "confidence " + fraction(&conf) + ", success " + fraction(&ok) + ", " + wording.Count(b.N, "outcome")})
-		v.Rows = append(v.Rows, cells{fraction(&b.Low) + " – " + fraction(&b.High), wording.Grouped(b.N), fraction(&conf), rate(ok)})
+		v.Dots = append(v.Dots, dot{X: round(40 + 250*conf), Y: round(260 - 240*ok), Even: round(260 - 240*conf), R: round(4 + 12*math.Sqrt(float64(b.N)/float64(c.N))), N: text.Grouped(b.N),
+			Tip: "confidence " + fraction(&conf) + ", success " + fraction(&ok) + ", " + text.Count(b.N, "outcome")})
+		v.Rows = append(v.Rows, cells{fraction(&b.Low) + " – " + fraction(&b.High), text.Grouped(b.N), fraction(&conf), rate(ok)})
 	}
 	return v
 }

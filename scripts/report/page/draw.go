@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // timeline is the picture of what happened when: strips under one axis.
@@ -101,7 +101,7 @@ func newTimeline(t Timeline) *timeline {
 	}
 	for _, p := range s.parts {
 		if p.folded {
-			v.Folds = append(v.Folds, rect{X: pct(p.x0), W: pct(p.x1 - p.x0), Tip: wording.Length(float64(p.to-p.from)/1000) + " in which nothing happened are left out"})
+			v.Folds = append(v.Folds, rect{X: pct(p.x0), W: pct(p.x1 - p.x0), Tip: text.Length(float64(p.to-p.from)/1000) + " in which nothing happened are left out"})
 		}
 	}
 	if len(v.Folds) > 0 {
@@ -134,7 +134,7 @@ func phases(t Timeline, s scale) strip {
 	for _, p := range t.phases {
 		row.Bars = append(row.Bars, s.rect(p.from, p.to, 4, 8, "phase", p.tip()))
 	}
-	row.Foot = wording.Grouped(len(t.phases))
+	row.Foot = text.Grouped(len(t.phases))
 	return row
 }
 
@@ -142,11 +142,11 @@ func phases(t Timeline, s scale) strip {
 func (b bar) tip() string {
 	t := line(b.text, maxTitle)
 	if b.n > 1 {
-		t += " and " + wording.Grouped(b.n-1) + " more"
+		t += " and " + text.Grouped(b.n-1) + " more"
 	} else if b.attempt > 1 {
-		t += ", attempt " + wording.Grouped(b.attempt)
+		t += ", attempt " + text.Grouped(b.attempt)
 	}
-	return t + ": " + b.state.word() + ", " + wording.Length(float64(b.to-b.from)/1000) + " from " + clock(b.from).Format("15:04:05")
+	return t + ": " + b.state.word() + ", " + text.Length(float64(b.to-b.from)/1000) + " from " + clock(b.from).Format("15:04:05")
 }
 
 func (v *timeline) work(t Timeline, s scale) {
@@ -162,7 +162,7 @@ func (v *timeline) work(t Timeline, s scale) {
 	}
 	if t.manyTasks > 0 {
 		row := packed(t.taskBars, s, "")
-		row.Name, row.Foot = wording.Grouped(t.manyTasks)+" tasks", ""
+		row.Name, row.Foot = text.Grouped(t.manyTasks)+" tasks", ""
 		g.Rows, g.Foot, g.Took = []strip{row}, "", ""
 		v.Groups = append(v.Groups, g)
 		v.states(t.taskBars)
@@ -174,7 +174,7 @@ func (v *timeline) work(t Timeline, s scale) {
 		x := strip{ID: line(r.id, 24), Name: line(r.name, maxTitle), Height: 20, Took: maybe(r.worked), Foot: line(r.status, 40), Tone: cmp.Or(toneOf(r.status), class(r.state))}
 		x.Tip = strings.TrimSpace(x.ID + " " + x.Name)
 		if r.attempts > 1 {
-			x.Foot += ", " + wording.Grouped(r.attempts) + " tries"
+			x.Foot += ", " + text.Grouped(r.attempts) + " tries"
 		}
 		g.Rows = append(g.Rows, x)
 	}
@@ -191,11 +191,11 @@ func (v *timeline) work(t Timeline, s scale) {
 func piled(t Timeline, s scale) strip {
 	const height = 64
 	all, every, most := slots(t.ended, t.endedWidth, s)
-	row := strip{Name: wording.Grouped(t.manyTasks) + " tasks: attempts that ended, per " + exactly(every), Height: height + 4, Took: "top: " + brief(most), Tall: true}
+	row := strip{Name: text.Grouped(t.manyTasks) + " tasks: attempts that ended, per " + exactly(every), Height: height + 4, Took: "top: " + brief(most), Tall: true}
 	for _, x := range all {
-		tip := clock(x.from).Format("15:04:05") + ": " + wording.Grouped(x.fresh) + " done, " + wording.Grouped(x.output) + " failed"
+		tip := clock(x.from).Format("15:04:05") + ": " + text.Grouped(x.fresh) + " done, " + text.Grouped(x.output) + " failed"
 		if x.cached > 0 {
-			tip += ", " + wording.Grouped(x.cached) + " other"
+			tip += ", " + text.Grouped(x.cached) + " other"
 		}
 		row.Bars = append(row.Bars, x.heaped(s, every, most, height, [3]string{"failed", "done", "open"}, tip)...)
 	}
@@ -267,7 +267,7 @@ func (v *timeline) crew(t Timeline, s scale) {
 	g := group{Name: "Agents", Took: "at work", Foot: "requests · tokens"}
 	if t.manyAgents > 0 {
 		row := packed(t.agentBars, s, "agent")
-		row.Name = wording.Grouped(t.manyAgents) + " agents"
+		row.Name = text.Grouped(t.manyAgents) + " agents"
 		g.Rows, g.Took, g.Foot = []strip{row}, "", ""
 		v.Groups = append(v.Groups, g)
 		return
@@ -275,7 +275,7 @@ func (v *timeline) crew(t Timeline, s scale) {
 	at := map[string]int{}
 	for _, r := range t.agents {
 		at[r.id] = len(g.Rows)
-		x := strip{Name: line(r.id, 60), Tip: line(r.id+" "+r.name, maxTitle), Height: 20, Took: maybe(r.worked), Foot: wording.Grouped(r.turns)}
+		x := strip{Name: line(r.id, 60), Tip: line(r.id+" "+r.name, maxTitle), Height: 20, Took: maybe(r.worked), Foot: text.Grouped(r.turns)}
 		if r.tokens > 0 {
 			x.Foot += " · " + brief(r.tokens)
 		}
@@ -304,10 +304,10 @@ func (v *timeline) happened(t Timeline, s scale) {
 		total := int64(0)
 		n := 0
 		for _, w := range t.waits {
-			row.Bars = append(row.Bars, s.rect(w.from, w.to, 4, 12, "wait", line(cmp.Or(w.text, "wait"), maxTitle)+": "+wording.Length(float64(w.to-w.from)/1000)))
+			row.Bars = append(row.Bars, s.rect(w.from, w.to, 4, 12, "wait", line(cmp.Or(w.text, "wait"), maxTitle)+": "+text.Length(float64(w.to-w.from)/1000)))
 			total, n = total+w.to-w.from, n+w.n
 		}
-		row.Took, row.Foot = wording.Length(float64(total)/1000), wording.Grouped(n)
+		row.Took, row.Foot = text.Length(float64(total)/1000), text.Grouped(n)
 		g.Rows = append(g.Rows, row)
 	}
 	for _, l := range []struct {
@@ -325,9 +325,9 @@ func (v *timeline) happened(t Timeline, s scale) {
 		if total == 0 {
 			continue
 		}
-		row.Foot = wording.Grouped(total)
+		row.Foot = text.Grouped(total)
 		if bad := t.counts[laneGateFailed]; l.name == "Checks" && bad > 0 {
-			row.Foot += ", " + wording.Grouped(bad) + " failed"
+			row.Foot += ", " + text.Grouped(bad) + " failed"
 		}
 		for _, k := range l.lanes {
 			row.Marks = append(row.Marks, signs(t.marks, k, s)...)
@@ -378,7 +378,7 @@ func meaning(l lane) string {
 
 func (m mark) tip() string {
 	if m.n > 1 {
-		return wording.Grouped(m.n) + " × " + meaning(m.lane) + ", " + clock(m.at).Format("15:04:05") + " – " + clock(m.last).Format("15:04:05")
+		return text.Grouped(m.n) + " × " + meaning(m.lane) + ", " + clock(m.at).Format("15:04:05") + " – " + clock(m.last).Format("15:04:05")
 	}
 	return clock(m.at).Format("15:04:05") + " " + meaning(m.lane) + ": " + line(m.text, maxTitle)
 }
@@ -394,21 +394,21 @@ func (v *timeline) tables(t Timeline) {
 		}
 		many := ""
 		if b.n > 1 {
-			many = wording.Grouped(b.n)
+			many = text.Grouped(b.n)
 		}
-		v.Bars = append(v.Bars, cells{short(clock(b.from)), name, wording.Length(float64(b.to-b.from) / 1000), b.state.word(), many})
+		v.Bars = append(v.Bars, cells{short(clock(b.from)), name, text.Length(float64(b.to-b.from) / 1000), b.state.word(), many})
 	}
 	marks := slices.Clone(t.marks)
 	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
 	for _, m := range head(marks) {
 		many := ""
 		if m.n > 1 {
-			many = wording.Grouped(m.n)
+			many = text.Grouped(m.n)
 		}
 		v.Marks = append(v.Marks, cells{short(clock(m.at)), meaning(m.lane), line(m.text, maxTitle), many})
 	}
 	if n := len(list) - len(v.Bars) + len(marks) - len(v.Marks); n > 0 {
-		v.Less = rich("The tables hold the first " + wording.Grouped(maxRows) + " of each; `ralph logs` shows all.")
+		v.Less = rich("The tables hold the first " + text.Grouped(maxRows) + " of each; `ralph logs` shows all.")
 	}
 }
 
@@ -437,7 +437,7 @@ func newWhereabouts(list []Share, worked *float64) *whereabouts {
 	}
 	v, x := &whereabouts{}, 0.0
 	if worked != nil && total > 1.02**worked {
-		v.More = wording.Length(*worked)
+		v.More = text.Length(*worked)
 	}
 	for _, p := range head(list) {
 		if !(p.Seconds > 0) || math.IsInf(p.Seconds, 0) {
@@ -452,7 +452,7 @@ func newWhereabouts(list []Share, worked *float64) *whereabouts {
 		if how == "human" {
 			name = "waiting for the human"
 		}
-		v.Parts = append(v.Parts, portion{pct(x), pct(w), how, name, wording.Length(p.Seconds), rate(w / 100)})
+		v.Parts = append(v.Parts, portion{pct(x), pct(w), how, name, text.Length(p.Seconds), rate(w / 100)})
 		x += w
 	}
 	return v

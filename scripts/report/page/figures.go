@@ -8,7 +8,7 @@ import (
 func FiguresOf(a analysis.Analysis) Figures {
 	t := a.Tasks
 	f := Figures{
-		Kind: text(a.Session.Kind), Model: text(a.Session.Model), RunID: text(a.Session.RunID), Sandbox: text(a.Session.Sandbox), Answer: text(a.Session.Answer),
+		Kind: textOf(a.Session.Kind), Model: textOf(a.Session.Model), RunID: textOf(a.Session.RunID), Sandbox: textOf(a.Session.Sandbox), Answer: textOf(a.Session.Answer),
 		Seconds: a.Time.Active,
 		Tasks: TaskFigures{Total: t.Total, Done: t.Done, Failed: t.Failed, Skipped: t.ByStatus["skipped"], Running: t.ByStatus["in_progress"],
 			Median: t.Durations.Median, P95: t.Durations.P95, Mean: t.Durations.Mean, Max: t.Durations.Max},
@@ -70,7 +70,7 @@ func (f *Figures) spending(a analysis.Analysis) {
 	}
 }
 
-func text(s *string) string {
+func textOf(s *string) string {
 	if s == nil {
 		return ""
 	}

@@ -5,15 +5,14 @@ import (
 	"strconv"
 	"strings"
 
-	"ralph/memory/visible"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 func maybe(s *float64) string {
 	if s == nil {
 		return "–"
 	}
-	return wording.Length(*s)
+	return text.Length(*s)
 }
 
 // brief writes a count in few letters: 9,999, 12.3 k, 4.56 M.
@@ -21,7 +20,7 @@ func brief(n int64) string {
 	f := float64(n)
 	switch {
 	case f < 1e4:
-		return wording.Grouped(n)
+		return text.Grouped(n)
 	case f < 999_500:
 		return digits(f/1e3) + " k"
 	case f < 999.5e6:
@@ -91,12 +90,12 @@ const (
 
 // line makes foreign text a bounded part of a line.
 func line(s string, limit int) string {
-	return cut(visible.Line(strings.Join(strings.Fields(crop(s, limit)), " ")), limit, len(s) > 4*limit)
+	return cut(text.VisibleLine(strings.Join(strings.Fields(crop(s, limit)), " ")), limit, len(s) > 4*limit)
 }
 
 // block makes foreign text bounded, with its lines.
 func block(s string, limit int) string {
-	return cut(strings.TrimSpace(visible.Text(crop(s, limit))), limit, len(s) > 4*limit)
+	return cut(strings.TrimSpace(text.Visible(crop(s, limit))), limit, len(s) > 4*limit)
 }
 
 // crop bounds the work for what will be cut anyway: no letter has more than

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // scale maps times to places on the axis, in percent of its width. Long
@@ -173,7 +173,7 @@ func (s scale) ticks() (list []tick) {
 	days := clock(s.from()).Format("2 Jan") != clock(s.to()).Format("2 Jan")
 	for _, p := range s.parts {
 		if p.folded {
-			list = append(list, tick{X: (p.x0 + p.x1) / 2, Text: wording.Length(float64(p.to-p.from) / 1000), Fold: true})
+			list = append(list, tick{X: (p.x0 + p.x1) / 2, Text: text.Length(float64(p.to-p.from) / 1000), Fold: true})
 			continue
 		}
 		base := int64(0)
@@ -183,19 +183,19 @@ func (s scale) ticks() (list []tick) {
 		first := base + (p.from-base+every-1)/every*every
 		for at := first; at <= p.to && len(list) < 40; at += every {
 			x := s.x(at)
-			text := label(at, base, every)
+			content := label(at, base, every)
 			d := clock(at).Format("2 Jan")
 			if every < day && every >= 1000 && d != date && days {
-				text = d + " " + text
+				content = d + " " + content
 			}
 			if x-last < 9 || s.nearFold(x) {
-				text = ""
+				content = ""
 			} else {
 				if last, date = x, d; x < 7 {
 					last += 4 // its name begins here, and is not around it
 				}
 			}
-			list = append(list, tick{X: x, Text: text})
+			list = append(list, tick{X: x, Text: content})
 		}
 	}
 	thin(list)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 )
 
 // sitting is a time in which a Ralph worked on the session.
@@ -71,11 +71,11 @@ func (s *story) event(at int64, e folder.Event) {
 	case folder.Retried:
 		s.mark(at, laneRetry, e.Result, e.TaskID)
 	case folder.Interrupted:
-		text := cmp.Or(e.Result, e.Text("how"), "interrupt")
+		content := cmp.Or(e.Result, e.Text("how"), "interrupt")
 		if e.Duration > 0 {
-			text += ", at rest after " + wording.Length(e.Duration.Seconds())
+			content += ", at rest after " + text.Length(e.Duration.Seconds())
 		}
-		s.mark(at, laneInterrupt, text, e.TaskID)
+		s.mark(at, laneInterrupt, content, e.TaskID)
 	case folder.GateChecked:
 		l := laneGateFailed
 		if folder.TaskStatus(e.Result).Meant() == folder.TaskCompleted {

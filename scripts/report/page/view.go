@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ralph/memory/session/folder"
-	"ralph/memory/wording"
+	"ralph/memory/text"
 	"ralph/scripts/report/insights"
 )
 
@@ -143,41 +143,41 @@ func verdict(in Input) string {
 	t := g.Tasks
 	switch {
 	case t.Total > 0:
-		b.WriteString(wording.Grouped(t.Done) + " of " + wording.Count(t.Total, "task") + " done")
+		b.WriteString(text.Grouped(t.Done) + " of " + text.Count(t.Total, "task") + " done")
 		for _, p := range []struct {
 			n    int
 			what string
 		}{{t.Failed, "failed"}, {t.Skipped, "left out"}, {t.Running, "at work"}, {t.Open, "open"}} {
 			if p.n > 0 {
-				b.WriteString(", " + wording.Grouped(p.n) + " " + p.what)
+				b.WriteString(", " + text.Grouped(p.n) + " " + p.what)
 			}
 		}
 	case in.Data.Log.Events > 0:
-		b.WriteString("No tasks; " + wording.Count(in.Data.Log.Events, "event"))
+		b.WriteString("No tasks; " + text.Count(in.Data.Log.Events, "event"))
 	default:
 		b.WriteString("The files of this session tell of no work")
 	}
 	if g.Seconds != nil && *g.Seconds > 0 {
-		b.WriteString(", in " + wording.Length(*g.Seconds))
+		b.WriteString(", in " + text.Length(*g.Seconds))
 	}
 	b.WriteString(".")
 	if g.Errors > 0 {
-		b.WriteString(" " + wording.Count(g.Errors, "error"))
+		b.WriteString(" " + text.Count(g.Errors, "error"))
 		switch {
 		case g.Resolved == g.Errors:
 			b.WriteString(", all solved")
 		case g.Resolved > 0:
-			b.WriteString(", " + wording.Grouped(g.Resolved) + " solved")
+			b.WriteString(", " + text.Grouped(g.Resolved) + " solved")
 		default:
 			b.WriteString(", none solved")
 		}
 		b.WriteString(".")
 	}
 	if n := len(in.Findings); n > 0 {
-		b.WriteString(" " + wording.Count(n, "finding") + ".")
+		b.WriteString(" " + text.Count(n, "finding") + ".")
 	}
 	if n := len(in.Differences); n > 0 {
-		b.WriteString(" The files contradict each other in " + wording.Count(n, "point") + ".")
+		b.WriteString(" The files contradict each other in " + text.Count(n, "point") + ".")
 	}
 	return b.String()
 }
@@ -219,52 +219,52 @@ func (v *view) keys(in Input) {
 	g := in.Figures
 	add := func(name, value, sub string) { v.Keys = append(v.Keys, fact{name, value, sub}) }
 	if g.Seconds != nil {
-		add("worked", wording.Length(*g.Seconds), "")
+		add("worked", text.Length(*g.Seconds), "")
 	}
 	if t := g.Tasks; t.Total > 0 {
-		add("tasks done", wording.Grouped(t.Done)+" / "+wording.Grouped(t.Total), "")
+		add("tasks done", text.Grouped(t.Done)+" / "+text.Grouped(t.Total), "")
 		if t.Median != nil {
 			sub := ""
 			if t.P95 != nil {
-				sub = "95 % within " + wording.Length(*t.P95)
+				sub = "95 % within " + text.Length(*t.P95)
 			}
-			add("median task", wording.Length(*t.Median), sub)
+			add("median task", text.Length(*t.Median), sub)
 		}
 	}
 	if g.Tokens.Total > 0 || g.Tokens.Requests > 0 {
 		sub := ""
 		if g.Tokens.Requests > 0 {
-			sub = wording.Count(g.Tokens.Requests, "request")
+			sub = text.Count(g.Tokens.Requests, "request")
 		}
 		add("tokens", brief(g.Tokens.Total), sub)
 		add("cost", dollars(g.Tokens.Cost), "")
 	}
 	if n := sumOf(g.Gates); n.N > 0 {
-		add("checks passed", percent(n.Done, n.N), wording.Grouped(n.Done)+" of "+wording.Grouped(n.N))
+		add("checks passed", percent(n.Done, n.N), text.Grouped(n.Done)+" of "+text.Grouped(n.N))
 	}
 	if g.Errors > 0 || g.Retries > 0 {
 		sub := ""
 		if g.Retries > 0 {
-			sub = wording.Count(g.Retries, "retry")
+			sub = text.Count(g.Retries, "retry")
 		}
-		add("errors", wording.Grouped(g.Errors), sub)
+		add("errors", text.Grouped(g.Errors), sub)
 	}
 	if g.Interrupt.N > 0 {
 		sub := ""
 		if g.Interrupt.Median != nil {
-			sub = "at rest after " + wording.Length(*g.Interrupt.Median)
+			sub = "at rest after " + text.Length(*g.Interrupt.Median)
 		}
-		add("interrupts", wording.Grouped(g.Interrupt.N), sub)
+		add("interrupts", text.Grouped(g.Interrupt.N), sub)
 	}
 	if g.Waits.N > 0 {
 		sub := ""
 		if g.Waits.Max != nil {
-			sub = "longest " + wording.Length(*g.Waits.Max)
+			sub = "longest " + text.Length(*g.Waits.Max)
 		}
-		add("waits for you", wording.Grouped(g.Waits.N), sub)
+		add("waits for you", text.Grouped(g.Waits.N), sub)
 	}
 	if g.Breakers > 0 {
-		add("breaker trips", wording.Grouped(g.Breakers), "")
+		add("breaker trips", text.Grouped(g.Breakers), "")
 	}
 }
 
@@ -286,7 +286,7 @@ func (v *view) lists(in Input) {
 		if len(f.Events) > 0 {
 			more := ""
 			if f.Count > len(f.Events) {
-				more = " … of " + wording.Grouped(f.Count)
+				more = " … of " + text.Grouped(f.Count)
 			}
 			where = append(where, "events "+strings.Join(f.Events, ", ")+more)
 		}
@@ -333,7 +333,7 @@ func beyond(all, shown int, what string) string {
 	if all <= shown {
 		return ""
 	}
-	return wording.Grouped(all-shown) + " more of " + wording.Count(all, what) + " are in the session's files."
+	return text.Grouped(all-shown) + " more of " + text.Count(all, what) + " are in the session's files."
 }
 
 func (v *view) failures(d folder.Data) {
@@ -343,14 +343,14 @@ func (v *view) failures(d folder.Data) {
 		if f.Resolved {
 			solved, x.Tone = "solved", "done"
 			if f.ResolutionTimeSeconds != nil {
-				solved += " after " + wording.Length(*f.ResolutionTimeSeconds)
+				solved += " after " + text.Length(*f.ResolutionTimeSeconds)
 			}
 		}
 		if f.RecoveryAction != "" {
 			solved += ": " + line(f.RecoveryAction, maxTitle)
 		}
 		if f.RetryCount > 0 {
-			solved += ", " + wording.Count(f.RetryCount, "retry")
+			solved += ", " + text.Count(f.RetryCount, "retry")
 		}
 		x.Solved = rich(solved)
 		v.Failures = append(v.Failures, x)
@@ -361,7 +361,7 @@ func (v *view) failures(d folder.Data) {
 		solved := "still open"
 		if t.Resolved {
 			if solved, x.Tone = "closed again", "done"; t.DurationSeconds > 0 {
-				solved += " after " + wording.Length(t.DurationSeconds)
+				solved += " after " + text.Length(t.DurationSeconds)
 			}
 		}
 		x.Solved = rich(solved)
@@ -384,13 +384,13 @@ func (v *view) decisions(d folder.Data) {
 
 func (v *view) groups(g Figures) {
 	for _, k := range head(g.Kinds) {
-		v.Kinds = append(v.Kinds, cells{line(k.Name, 60), wording.Grouped(k.N), wording.Grouped(k.Done), wording.Grouped(k.Failed), percent(k.Done, k.Done+k.Failed), maybe(k.Median)})
+		v.Kinds = append(v.Kinds, cells{line(k.Name, 60), text.Grouped(k.N), text.Grouped(k.Done), text.Grouped(k.Failed), percent(k.Done, k.Done+k.Failed), maybe(k.Median)})
 	}
 	for _, w := range head(g.Slowest) {
-		v.Slowest = append(v.Slowest, cells{line(w.ID+" "+w.Name, maxTitle), wording.Length(w.Seconds), wording.Grouped(w.Attempts)})
+		v.Slowest = append(v.Slowest, cells{line(w.ID+" "+w.Name, maxTitle), text.Length(w.Seconds), text.Grouped(w.Attempts)})
 	}
 	for _, k := range head(g.Gates) {
-		v.Checks = append(v.Checks, cells{line(k.Name, maxTitle), wording.Grouped(k.N), wording.Grouped(k.Done), wording.Grouped(k.Failed), maybe(k.Median)})
+		v.Checks = append(v.Checks, cells{line(k.Name, maxTitle), text.Grouped(k.N), text.Grouped(k.Done), text.Grouped(k.Failed), maybe(k.Median)})
 	}
 }
 

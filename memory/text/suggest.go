@@ -1,8 +1,4 @@
-// Package near finds the word that a mistyped one was probably meant to be, for
-// errors with a way out.
-//
-//	near.Closest("statsu", []string{"status", "run"}) // "status"
-package near
+package text
 
 import "strings"
 

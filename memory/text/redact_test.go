@@ -1,4 +1,4 @@
-package redact
+package text
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestKnownValues(t *testing.T) {
-	r := New([]string{"hunter2&co", "hunter2&co/longer", "abc"})
+	r := NewRedactor([]string{"hunter2&co", "hunter2&co/longer", "abc"})
 	for in, want := range map[string]string{
 		"pw hunter2&co.":            "pw [redacted].",
 		"hunter2&co/longer":         "[redacted]",
@@ -34,7 +34,7 @@ func TestShapes(t *testing.T) {
 	} {
 		for _, frame := range []string{"%", "x=%", "a\n%\nb", `"%"`, "(%)"} {
 			in := strings.ReplaceAll(frame, "%", secret)
-			if got, want := none.String(in), strings.ReplaceAll(frame, "%", Mark); got != want {
+			if got, want := none.String(in), strings.ReplaceAll(frame, "%", Redacted); got != want {
 				t.Errorf("String(%q) = %q, want %q", in, got, want)
 			}
 			enc, err := json.Marshal(in)
@@ -62,7 +62,7 @@ func TestShapes(t *testing.T) {
 }
 
 func TestProseStays(t *testing.T) {
-	r := New(nil)
+	r := NewRedactor(nil)
 	for _, s := range []string{
 		"use bearer authentication here", "task-runner and risk-assessment", "https://example.com:8080/a@b", "ghost_town",
 		"git@github.com:a/b.git", "http://127.0.0.1:11434/v1", "xox", "sk-short", "eyJ", "the PRIVATE KEY is elsewhere",
@@ -75,7 +75,7 @@ func TestProseStays(t *testing.T) {
 }
 
 func TestConcurrent(t *testing.T) {
-	r := New([]string{"topsecretvalue"})
+	r := NewRedactor([]string{"topsecretvalue"})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -92,7 +92,7 @@ func TestConcurrent(t *testing.T) {
 func FuzzKeepsJSON(f *testing.F) {
 	f.Add("a sk-abcdefghijklmnopqrstuvwx \"q\" -----BEGIN PRIVATE KEY-----\nAA\n")
 	f.Add("https://u:p\\\"w@h Bearer x1234567890")
-	r := New(nil)
+	r := NewRedactor(nil)
 	f.Fuzz(func(t *testing.T, s string) {
 		enc, err := json.Marshal(map[string]string{"k": s})
 		if err != nil {
@@ -107,7 +107,7 @@ func FuzzKeepsJSON(f *testing.F) {
 // What Open lets pass is final: redacting the parts gives what redacting the
 // whole gives.
 func TestOpen(t *testing.T) {
-	r := New([]string{"hunter2&co", "ABAB-ABAC"})
+	r := NewRedactor([]string{"hunter2&co", "ABAB-ABAC"})
 	text := "x hunter2&co, ABAB-ABAB-ABAC hunter sk-abcdefghijklmnopqrstuvwx ghp_abcdefghijklmnopqrstuvwxyz0123456789. task-s"
 	for size := 1; size < len(text); size++ {
 		held, out := "", ""

@@ -1,4 +1,4 @@
-package redact
+package text
 
 import (
 	_ "embed"
@@ -112,12 +112,12 @@ func starts(s string, at int) bool {
 	return at == 0 || !alphanumeric(s[at-1]) || at > 1 && s[at-2] == '\\' && strings.IndexByte("nrtbf", s[at-1]) >= 0
 }
 
-// replaceTokens puts Mark in the place of tokens.
+// replaceTokens puts Redacted in the place of tokens.
 func replaceTokens(s string) string {
 	s = replaceShapes(s)
 	for _, p := range patterns() {
 		if strings.Contains(s, p.mark) {
-			s = p.re.ReplaceAllString(s, "${1}"+Mark)
+			s = p.re.ReplaceAllString(s, "${1}"+Redacted)
 		}
 	}
 	return s
@@ -134,7 +134,7 @@ func replaceShapes(s string) string {
 		for _, shape := range known[s[at]] {
 			if n := shape.match(s[at:]); n > 0 {
 				out.WriteString(s[done:at])
-				out.WriteString(Mark)
+				out.WriteString(Redacted)
 				at += n - 1
 				done = at + 1
 				break

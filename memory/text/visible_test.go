@@ -1,11 +1,11 @@
-package visible_test
+package text_test
 
 import (
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"ralph/memory/visible"
+	"ralph/memory/text"
 )
 
 func TestText(t *testing.T) {
@@ -28,11 +28,11 @@ func TestText(t *testing.T) {
 		"\u200d👩\u200d":                                 `\u200d👩\u200d`,
 		"rm\u200c -rf م\u200c/":                         `rm\u200c -rf م\u200c/`,
 	} {
-		if got := visible.Text(in); got != want {
+		if got := text.Visible(in); got != want {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := visible.Line("a\nb\tc\x1b"); got != "a␊b c␛" {
+	if got := text.VisibleLine("a\nb\tc\x1b"); got != "a␊b c␛" {
 		t.Errorf("Line = %q", got)
 	}
 }
@@ -42,19 +42,19 @@ func FuzzText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		out := visible.Text(s)
+		out := text.Visible(s)
 		if !utf8.ValidString(out) {
 			t.Fatalf("%q is no UTF-8", out)
 		}
 		for i, r := range out {
-			if joiner := r == '\u200c' || r == '\u200d'; !visible.Harmless(r) && (!joiner || i == 0 || out[i-1] < 0x80 || strings.HasSuffix(out, string(r))) {
+			if joiner := r == '\u200c' || r == '\u200d'; !text.Harmless(r) && (!joiner || i == 0 || out[i-1] < 0x80 || strings.HasSuffix(out, string(r))) {
 				t.Fatalf("%q holds %U", out, r)
 			}
 		}
-		if visible.Text(out) != out {
+		if text.Visible(out) != out {
 			t.Fatalf("%q changes again", out)
 		}
-		if line := visible.Line(s); strings.ContainsAny(line, "\n\t\r") {
+		if line := text.VisibleLine(s); strings.ContainsAny(line, "\n\t\r") {
 			t.Fatalf("%q is not one line", line)
 		}
 	})

@@ -1,12 +1,4 @@
-// Package redact takes secrets out of text before it is kept: in a journal, a
-// log, a cassette or a state file.
-//
-// It knows the values it was given and the shapes of common tokens. It refuses
-// to guess beyond that: text that merely looks random stays.
-//
-//	r := redact.New(cfg.Secrets())
-//	r.String("Authorization: Bearer sk-…") // "Authorization: Bearer [redacted]"
-package redact
+package text
 
 import (
 	"encoding/json"
@@ -17,9 +9,9 @@ import (
 	"sync"
 )
 
-// Mark stands where a secret stood. It has no character that JSON, YAML or
+// Redacted takes the place of a secret. It has no character that JSON, YAML or
 // Markdown would have to escape in a string.
-const Mark = "[redacted]"
+const Redacted = "[redacted]"
 
 // Redactor replaces secrets. It is safe for concurrent use; nil replaces
 // token shapes only.
@@ -28,9 +20,9 @@ type Redactor struct {
 	forms []string // what known replaces
 }
 
-// New returns a Redactor for known values, and for their forms in JSON and in
+// NewRedactor returns a Redactor for known values, and for their forms in JSON and in
 // URLs. Values shorter than four bytes are left out: they would hit any text.
-func New(values []string) *Redactor {
+func NewRedactor(values []string) *Redactor {
 	var forms []string
 	for _, v := range values {
 		if len(v) < 4 {
@@ -54,7 +46,7 @@ func New(values []string) *Redactor {
 	}
 	pairs := make([]string, 0, 2*len(forms))
 	for _, f := range forms {
-		pairs = append(pairs, f, Mark)
+		pairs = append(pairs, f, Redacted)
 	}
 	return &Redactor{known: strings.NewReplacer(pairs...), forms: forms}
 }
@@ -66,10 +58,10 @@ func (r *Redactor) String(s string) string {
 	}
 	s = replaceTokens(s)
 	if strings.Contains(s, "PRIVATE KEY") {
-		s = pemBlock().ReplaceAllString(s, Mark)
+		s = pemBlock().ReplaceAllString(s, Redacted)
 	}
 	if strings.Contains(s, "://") {
-		s = userInfo().ReplaceAllString(s, "${1}"+Mark+"@")
+		s = userInfo().ReplaceAllString(s, "${1}"+Redacted+"@")
 	}
 	if !contains(s, []string{"earer", "EARER"}) {
 		return s
@@ -80,7 +72,7 @@ func (r *Redactor) String(s string) string {
 		if len(sub[2]) < 24 && !strings.ContainsAny(sub[2], "0123456789") {
 			return m
 		}
-		return sub[1] + Mark
+		return sub[1] + Redacted
 	})
 }
 

@@ -1,4 +1,4 @@
-package redact
+package text
 
 import (
 	"math/rand/v2"
@@ -48,7 +48,7 @@ func TestIssuedTokens(t *testing.T) {
 	for _, token := range list {
 		for _, frame := range []string{"%", "TOKEN=%", "a\n%\nb", `{"k":"%"}`, `{"k":"a\n%"}`, "--token=% x", "export X='%';"} {
 			got := none.String(strings.ReplaceAll(frame, "%", token))
-			if !strings.Contains(got, Mark) || strings.Contains(got, token[len(token)-8:]) {
+			if !strings.Contains(got, Redacted) || strings.Contains(got, token[len(token)-8:]) {
 				t.Errorf("%s in %q becomes %q", token, frame, got)
 				break
 			}

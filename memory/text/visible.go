@@ -1,13 +1,4 @@
-// Package visible makes foreign text harmless to a terminal and to whoever
-// reads it: what would move the cursor, change a mode, reorder the text or hide
-// in it is shown instead of obeyed.
-//
-// It is for text of models, tools, files and names, on its way to a terminal or
-// into a file that people read. It knows no colours: a face adds its own
-// afterwards.
-//
-//	visible.Text("a\x1b[31mb") // "a␛[31mb"
-package visible
+package text
 
 import (
 	"fmt"
@@ -16,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Text keeps printable characters, newlines and tabs, and shows everything else
+// Visible keeps printable characters, newlines and tabs, and shows everything else
 // (ESC as ␛, U+202E as \u202e, a stray byte as \x9b). A joiner is kept where it
 // belongs to the writing: between two emoji, and between two letters of a script
 // that joins its letters. A carriage return before a
-// newline is dropped. The result is valid UTF-8, and Text(Text(s)) is Text(s).
+// newline is dropped. The result is valid UTF-8, and Visible(Visible(s)) is Visible(s).
 // Text that is harmless already is returned as it is.
-func Text(s string) string {
+func Visible(s string) string {
 	if isHarmless(s) {
 		return s
 	}
@@ -44,10 +35,10 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line is Text for what must stay on one row: line breaks become ␊ and tabs
+// VisibleLine is Visible for what must stay on one row: line breaks become ␊ and tabs
 // become spaces.
-func Line(s string) string {
-	s = Text(s)
+func VisibleLine(s string) string {
+	s = Visible(s)
 	if strings.ContainsAny(s, "\n\t") {
 		s = strings.NewReplacer("\n", "␊", "\t", " ").Replace(s)
 	}
@@ -98,7 +89,7 @@ func joining(r rune) bool {
 		unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar) && !invisible(r)
 }
 
-// Harmless reports whether Text keeps r wherever it stands.
+// Harmless reports whether Visible keeps r in any place.
 func Harmless(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':

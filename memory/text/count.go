@@ -1,11 +1,4 @@
-// Package wording says numbers and lengths of time as people read them, the same wherever a report, a
-// page, a check or a rule tells of them.
-//
-// It owns how things are counted and how digits are written. It refuses
-// languages other than English and nouns whose plural is neither -s nor -ies.
-//
-//	wording.Count(1200, "retry") // 1,200 retries
-package wording
+package text
 
 import (
 	"fmt"
@@ -23,15 +16,24 @@ func Grouped[N int | int64](n N) string {
 	return s
 }
 
-// Count is "1 error", "2 errors", "1,200 retries".
+// Count is "1 error", "2 errors", "1,200 retries", "3 matches".
 func Count(n int, noun string) string {
-	switch {
-	case n == 1:
+	if n == 1 {
 		return "1 " + noun
-	case strings.HasSuffix(noun, "y"):
-		return Grouped(n) + " " + strings.TrimSuffix(noun, "y") + "ies"
 	}
-	return Grouped(n) + " " + noun + "s"
+	return Grouped(n) + " " + plural(noun)
+}
+
+// plural is the regular English plural of a noun.
+func plural(noun string) string {
+	stem, y := strings.CutSuffix(noun, "y")
+	switch {
+	case y && !strings.ContainsAny(stem[max(len(stem)-1, 0):], "aeiou"):
+		return stem + "ies"
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "sh"):
+		return noun + "es"
+	}
+	return noun + "s"
 }
 
 // Clause is Count with the verb for one or for many: "1 task stands", "2 tasks
