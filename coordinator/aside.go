@@ -10,6 +10,7 @@ import (
 
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/workers"
 	"ralph/workers/agent"
 )
@@ -122,15 +123,15 @@ func (a *asides) complete(ctx context.Context, m interrupts.Message) (string, er
 		return "", errNoModel
 	}
 	state := c.situationText()
-	text, err := prompt.Aside(m.Text+c.mentioned(m.Text), state)
+	content, err := prompt.Aside(m.Text+c.mentioned(m.Text), state)
 	if err != nil {
 		return "", err
 	}
 	name := "ask " + m.ID()
 	var reply agent.Reply
-	err = c.pool.Do(ctx, workers.Spec{ID: name, Parent: c.name, Label: clipRunes(m.Text, maxQuote)}, func(ctx context.Context) error {
+	err = c.pool.Do(ctx, workers.Spec{ID: name, Parent: c.name, Label: text.ClipRunes(m.Text, maxQuote)}, func(ctx context.Context) error {
 		var err error
-		reply, err = client.Complete(ctx, agent.Request{Agent: name, Messages: []agent.Message{{Role: agent.RoleUser, Text: text}}}, func(agent.Delta) {})
+		reply, err = client.Complete(ctx, agent.Request{Agent: name, Messages: []agent.Message{{Role: agent.RoleUser, Text: content}}}, func(agent.Delta) {})
 		return err
 	})
 	c.mu.Lock()
@@ -146,7 +147,7 @@ func (c *Coordinator) situationText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "State: %s, mode %s\n", live.State, live.Mode)
 	if live.Task != "" {
-		fmt.Fprintf(&b, "Work: %s (since %s, %s)\n", live.Task, live.Since.Format(time.TimeOnly), count(live.Turn, "request"))
+		fmt.Fprintf(&b, "Work: %s (since %s, %s)\n", live.Task, live.Since.Format(time.TimeOnly), text.Count(live.Turn, "request"))
 	}
 	if live.Tool != "" {
 		fmt.Fprintf(&b, "Tool that runs: %s\n", live.Tool)
@@ -164,7 +165,7 @@ func (c *Coordinator) situationText() string {
 		b.WriteString(ran + "\n")
 	}
 	for _, x := range live.Queue {
-		fmt.Fprintf(&b, "Waiting: %s (%s): %s\n", x.ID, x.Class, clipRunes(x.Text, maxQuote))
+		fmt.Fprintf(&b, "Waiting: %s (%s): %s\n", x.ID, x.Class, text.ClipRunes(x.Text, maxQuote))
 	}
 	if s := c.interruption(); s != nil {
 		b.WriteString(s.text() + "\n")

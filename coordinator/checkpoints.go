@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ralph/memory/identity"
+	"ralph/memory/text"
 	"ralph/workers/exec"
 	"ralph/workers/git"
 )
@@ -34,7 +35,7 @@ func (c *changes) adopt(ctx context.Context) {
 	case err != nil:
 		c.warn("earlier work cannot be undone: " + err.Error())
 	case n > 0:
-		c.warn(count(n, "checkpoint") + " moved from the project to the user's state directory")
+		c.warn(text.Count(n, "checkpoint") + " moved from the project to the user's state directory")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
+	"ralph/memory/text"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/buildcache"
@@ -68,7 +69,7 @@ func (c *Coordinator) endJobsIn(ctx context.Context, root, check string) error {
 		return fmt.Errorf("end background commands before a check: %w", err)
 	}
 	if len(ended) > 0 {
-		c.warn(fmt.Sprintf("%s was ended before the check %q, because it could change or answer what is checked", strings.Join(ended, ", "), clipRunes(firstLine(check), maxQuote)))
+		c.warn(fmt.Sprintf("%s was ended before the check %q, because it could change or answer what is checked", strings.Join(ended, ", "), text.ClipRunes(firstLine(check), maxQuote)))
 	}
 	return nil
 }

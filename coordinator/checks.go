@@ -13,6 +13,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/coordinator/policy"
 	"ralph/coordinator/result"
+	"ralph/memory/text"
 )
 
 // Check runs one command as a check, in the project's tree and the sandbox; with
@@ -45,7 +46,7 @@ func (c *Coordinator) Check(ctx context.Context, command string) (desk.CheckRepo
 			err = c.checkNow(ctx, &run)
 		}
 		if err != nil {
-			return rep, fmt.Errorf("check %q: %w", clipRunes(firstLine(one), maxQuote), err)
+			return rep, fmt.Errorf("check %q: %w", text.ClipRunes(firstLine(one), maxQuote), err)
 		}
 		rep.Runs = append(rep.Runs, run)
 	}

@@ -14,6 +14,7 @@ import (
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/git"
@@ -246,7 +247,7 @@ func (c *Coordinator) unheard(id string) {
 		return m.To == id && m.Class != interrupts.ClassStop && m.Class != interrupts.ClassAsk
 	}) {
 		if c.mail.queue.Settle(m.ID(), interrupts.Returned) == nil {
-			c.warn(fmt.Sprintf("agent %s ended before it heard %s, which is given back: %s", id, m.ID(), clipRunes(firstLine(m.Text), maxQuote)))
+			c.warn(fmt.Sprintf("agent %s ended before it heard %s, which is given back: %s", id, m.ID(), text.ClipRunes(firstLine(m.Text), maxQuote)))
 		}
 	}
 }
@@ -265,7 +266,7 @@ func (h hands) Spawn(ctx context.Context, list []tools.SpawnAgent) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s asked for: %s. You are told when they have ended; end your turn to wait for them.", count(len(ids), "agent"), strings.Join(ids, ", ")), nil
+	return fmt.Sprintf("%s asked for: %s. You are told when they have ended; end your turn to wait for them.", text.Count(len(ids), "agent"), strings.Join(ids, ", ")), nil
 }
 
 // Status tells how they stand.
@@ -420,11 +421,11 @@ func (c *Coordinator) atWork() []string {
 		if !a.AtWork() {
 			continue
 		}
-		text := fmt.Sprintf("agent %s: %s (%s, %s", a.ID, a.Label, a.State, count(a.Turns, "request"))
+		content := fmt.Sprintf("agent %s: %s (%s, %s", a.ID, a.Label, a.State, text.Count(a.Turns, "request"))
 		if a.Doing != "" {
-			text += ", last: " + a.Doing
+			content += ", last: " + a.Doing
 		}
-		list = append(list, text+")")
+		list = append(list, content+")")
 	}
 	return list
 }
@@ -464,7 +465,7 @@ func (c *Coordinator) takeUp(ctx context.Context) {
 			c.warn("the trees of agents: " + hinted(err))
 		}
 		if c.opt.Holder != "run" { // a run goes on with them by itself
-			c.warn(fmt.Sprintf("%s at work when Ralph was cut off: %s; /agents shows them, /resume NAME goes on with one", count(len(cut), "agent"), few(cut)))
+			c.warn(fmt.Sprintf("%s at work when Ralph was cut off: %s; /agents shows them, /resume NAME goes on with one", text.Count(len(cut), "agent"), text.List(cut, maxNamed)))
 		}
 	}
 }

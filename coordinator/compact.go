@@ -11,6 +11,7 @@ import (
 	"ralph/coordinator/prompt"
 	"ralph/memory/history"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/model"
 )
@@ -390,7 +391,7 @@ func (w *window) front(ctx context.Context, s *shorter, transcript, kept, left [
 	}
 	s.state.Working = s.state.Working.With(transcript)
 	facts := prompt.Past{Title: summaryTitle, Summary: s.state.Summary, Working: head(s.state.Working.String(), w.bytes(budget/6)),
-		Note: count(s.state.LeftOut, "message") + " of it are left out here; all of it is on disk."}
+		Note: text.Count(s.state.LeftOut, "message") + " of it are left out here; all of it is on disk."}
 	if w.c != nil {
 		if err := w.c.indexPast(ctx); err != nil && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -398,11 +399,11 @@ func (w *window) front(ctx context.Context, s *shorter, transcript, kept, left [
 		facts.Earlier = documents(w.c.past.choose(w.c.query(w.task, transcript), kept, w.estimate.Tokens, budget/3))
 		w.c.roomy()
 	}
-	text, err := prompt.Earlier(facts)
+	content, err := prompt.Earlier(facts)
 	if err != nil {
 		return nil, err
 	}
-	m := agent.Message{Role: agent.RoleUser, Text: text}
+	m := agent.Message{Role: agent.RoleUser, Text: content}
 	rest := slices.DeleteFunc(slices.Clone(kept), func(m agent.Message) bool { return old != "" && m.Role == agent.RoleUser && m.Text == old })
 	at := 0
 	if len(rest) > 0 && rest[0].Role == agent.RoleSystem {
@@ -412,7 +413,7 @@ func (w *window) front(ctx context.Context, s *shorter, transcript, kept, left [
 	if bytesIn(out) >= bytesIn(transcript) {
 		return kept, nil // tiny: the words about it would take more room than it did
 	}
-	s.state.Front, s.state.Excerpts = text, len(facts.Earlier)
+	s.state.Front, s.state.Excerpts = content, len(facts.Earlier)
 	return out, nil
 }
 

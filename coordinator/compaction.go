@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -72,18 +73,18 @@ func (c *Coordinator) Compact(parent context.Context) (CompactReport, error) {
 
 // String says in one line what became of the transcript.
 func (s *shorter) String() string {
-	text := fmt.Sprintf("%s: %d messages became %d, about %d tokens %d", s.why, s.from, len(s.transcript), s.tokens[0], s.tokens[1])
+	content := fmt.Sprintf("%s: %d messages became %d, about %d tokens %d", s.why, s.from, len(s.transcript), s.tokens[0], s.tokens[1])
 	if s.dropped > 0 {
-		text += "; " + count(s.dropped, "message") + " left out"
+		content += "; " + text.Count(s.dropped, "message") + " left out"
 		switch {
 		case s.failed != "":
-			text += " without a summary: " + s.failed
+			content += " without a summary: " + s.failed
 		case s.summary != "":
-			text += ", summarised"
+			content += ", summarised"
 		}
 	}
 	if s.elided > 0 {
-		text += "; " + count(s.elided, "old result") + " elided"
+		content += "; " + text.Count(s.elided, "old result") + " elided"
 	}
-	return text
+	return content
 }

@@ -9,6 +9,7 @@ import (
 	"ralph/coordinator/prompt"
 	"ralph/memory"
 	"ralph/memory/history"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -98,7 +99,7 @@ func (c *Coordinator) promptBlocks(j Job, estimate *history.Estimate) []ContextB
 
 func toolsBlock(tools []agent.Tool, estimate *history.Estimate) ContextBlock {
 	return ContextBlock{Name: "tools", Source: "built in", Tokens: estimate.Tokens(requestBytes(agent.Request{Tools: tools})),
-		Why: fmt.Sprintf("the schemas of %s", count(len(tools), "tool"))}
+		Why: fmt.Sprintf("the schemas of %s", text.Count(len(tools), "tool"))}
 }
 
 // talkBlocks takes the conversation apart.
@@ -125,7 +126,7 @@ func talkBlocks(transcript []agent.Message, state pastState, more bool, source s
 		}
 		why := "what Ralph says of the messages that are left out"
 		if state.Excerpts > 0 {
-			why += fmt.Sprintf(", with %s chosen for the task", count(state.Excerpts, "excerpt"))
+			why += fmt.Sprintf(", with %s chosen for the task", text.Count(state.Excerpts, "excerpt"))
 		}
 		blocks = append(blocks, ContextBlock{Name: "earlier messages", Source: source, Why: why, Tokens: left, Messages: 1})
 		rest = rest[1:]
@@ -232,13 +233,13 @@ func (w *workingMemory) take(c agent.Call, result string) {
 		w.Files = newest(w.Files, did+a.Path, did+a.Path, maxActiveFiles)
 	case "shell":
 		if a.Command != "" {
-			command := clipText(oneLine(a.Command), maxWorkBytes/2)
-			w.Checks = newest(w.Checks, command+": ", command+": "+clipText(first, maxWorkBytes/2), maxRecentRuns)
+			command := text.Clip(text.OneLine(a.Command), maxWorkBytes/2)
+			w.Checks = newest(w.Checks, command+": ", command+": "+text.Clip(first, maxWorkBytes/2), maxRecentRuns)
 		}
 	case "note", "learn":
 		if a.What != "" {
-			text := oneLine(strings.TrimSpace(a.What + " " + a.Results))
-			w.Notes = newest(w.Notes, text, text, maxNotes)
+			content := text.OneLine(strings.TrimSpace(a.What + " " + a.Results))
+			w.Notes = newest(w.Notes, content, content, maxNotes)
 		}
 	case "task":
 		id, _, _ := strings.Cut(first, " ")
@@ -259,18 +260,8 @@ func newest(list []string, key, entry string, limit int) []string {
 	list = slices.DeleteFunc(list, func(e string) bool {
 		return e == entry || strings.HasSuffix(key, " ") && strings.HasPrefix(e, key)
 	})
-	list = slices.Insert(list, 0, clipText(entry, maxWorkBytes))
+	list = slices.Insert(list, 0, text.Clip(entry, maxWorkBytes))
 	return list[:min(len(list), limit)]
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// clipText is at most the first n bytes of s, with a mark where it was cut.
-func clipText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:max(n-len("…"), 0)], "") + "…"
 }
 
 // String is the working memory as the model reads it, "" when there is none.

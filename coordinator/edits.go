@@ -8,6 +8,7 @@ import (
 	"ralph/memory"
 	"ralph/memory/exchange"
 	"ralph/memory/markdown"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -156,7 +157,7 @@ func describe(p memory.Pickup) (brief, full string) {
 }
 
 func describeChange(ch markdown.Change) (line, word string) {
-	name := strings.TrimSpace(ch.ID + " " + clipRunes(ch.Title, maxQuote))
+	name := strings.TrimSpace(ch.ID + " " + text.ClipRunes(ch.Title, maxQuote))
 	over := func(s markdown.Status) bool { return s != "" && !s.Open() }
 	switch {
 	case ch.Kind == markdown.Deleted:

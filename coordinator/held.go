@@ -11,6 +11,7 @@ import (
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/session"
+	"ralph/memory/text"
 )
 
 const (
@@ -48,7 +49,7 @@ func hinted(err error) string {
 			continue
 		}
 		at := slices.IndexFunc(texts, func(t string) bool { return strings.HasSuffix(t, "("+g.first.Hint+")") })
-		texts[at] = fmt.Sprintf("%s cannot be written: %s", few(g.names), g.first.Hint)
+		texts[at] = fmt.Sprintf("%s cannot be written: %s", text.List(g.names, maxNamed), g.first.Hint)
 	}
 	return strings.Join(slices.Compact(texts), "; ")
 }
@@ -95,13 +96,13 @@ func (b *book) unsaved(out *result.Outcome, j Job, err error) {
 	if j.Chat || b.readOnly || len(lost) == 0 || errors.Is(err, durable.ErrSymlink) {
 		return
 	}
-	text := few(lost) + " could not be saved"
+	content := text.List(lost, maxNamed) + " could not be saved"
 	if err != nil {
-		text += ": " + hinted(err)
+		content += ": " + hinted(err)
 	}
 	if out.Status != result.Completed {
-		b.note(text)
+		b.note(content)
 		return
 	}
-	out.Status, out.Reason, out.Failure = result.Failed, "", &result.Failure{Kind: kindUnsaved, Message: text, Hint: hintUnsaved}
+	out.Status, out.Reason, out.Failure = result.Failed, "", &result.Failure{Kind: kindUnsaved, Message: content, Hint: hintUnsaved}
 }

@@ -7,6 +7,7 @@ import (
 	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/markdown"
+	"ralph/memory/text"
 	"ralph/workers/exec/supervise"
 )
 
@@ -60,7 +61,7 @@ func (b *book) sweep(ctx context.Context, found memory.Recovery) {
 	defer cancel()
 	ended, err := supervise.Sweep(ctx, found.Crashed.Tag)
 	if len(ended) > 0 {
-		b.note(fmt.Sprintf("ended %s that the last Ralph, which was killed, had left running: %s", count(len(ended), "process"), processNames(ended)))
+		b.note(fmt.Sprintf("ended %s that the last Ralph, which was killed, had left running: %s", text.Count(len(ended), "process"), processNames(ended)))
 	}
 	if err != nil {
 		b.note("what the last Ralph left running: " + err.Error())

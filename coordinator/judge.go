@@ -15,6 +15,7 @@ import (
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -122,7 +123,7 @@ func (p *piece) judge(ctx context.Context, end agent.End) (again string, err err
 	if unanswered, _ := p.c.approver.Missed(); unanswered > 0 {
 		p.out.Status = result.Denied
 		p.out.Failure = &result.Failure{Kind: "denied", Hint: hintPermission,
-			Message: fmt.Sprintf("the model answered, but %s needed a permission and nobody was there to give it", count(unanswered, "call"))}
+			Message: fmt.Sprintf("the model answered, but %s needed a permission and nobody was there to give it", text.Count(unanswered, "call"))}
 		return "", nil
 	}
 	if p.out.Answer == "" && !p.out.Verified && p.out.ToolCalls.Total == 0 && !p.job.Chat {
@@ -276,7 +277,7 @@ func (c *Coordinator) provenBy(j Job) []string {
 // failedCheck is what a model is told of a failed check.
 func (c *Coordinator) failedCheck(command string, res checked) (string, error) {
 	if len(res.LeftOut) > 0 {
-		c.warn(fmt.Sprintf("the check %q failed, and did not see what no commit of the work holds: %s", clipRunes(firstLine(command), maxQuote), strings.Join(res.LeftOut, ", ")))
+		c.warn(fmt.Sprintf("the check %q failed, and did not see what no commit of the work holds: %s", text.ClipRunes(firstLine(command), maxQuote), strings.Join(res.LeftOut, ", ")))
 	}
 	told := prompt.Check{Command: command, ExitCode: res.ExitCode, TimedOut: res.TimedOut, LeftOut: res.LeftOut,
 		Output: c.redactor.String(string(res.Stdout.Head)), Bytes: res.Stdout.Bytes}

@@ -11,6 +11,7 @@ import (
 	"ralph/coordinator/result"
 	"ralph/interrupts"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -146,7 +147,7 @@ func waitingOf(m interrupts.Message) Waiting {
 	return Waiting{ID: m.ID(), Class: m.Class.String(), Text: m.Text, From: m.From, To: m.To, At: m.At, State: string(m.State), Saved: m.Kept}
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return clipRunes(line, 2*maxQuote)
+func firstLine(content string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(content), "\n")
+	return text.ClipRunes(line, 2*maxQuote)
 }

@@ -15,6 +15,7 @@ import (
 
 	"ralph/coordinator/desk"
 	"ralph/coordinator/prompt"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -185,17 +186,17 @@ func (c *Coordinator) excerpt(name string, f *os.File, most int) along {
 		a.brief = "not text, " + sizeText(size)
 		return a
 	}
-	text := c.redactor.String(strings.ToValidUTF8(string(data), "\ufffd"))
-	cut := head(text, most)
+	content := c.redactor.String(strings.ToValidUTF8(string(data), "\ufffd"))
+	cut := head(content, most)
 	switch whole := len(data) <= maxFileAlong; {
-	case text == "":
+	case content == "":
 		a.brief, a.fine = "empty", true
 	case cut == "":
 		a.brief = "left out: the others take all the room"
-	case whole && cut == text:
-		a.text, a.brief, a.bare = text, count(lines(text), "line"), false
+	case whole && cut == content:
+		a.text, a.brief, a.bare = content, text.Count(lines(content), "line"), false
 	default:
-		a.text, a.brief, a.bare = cut, fmt.Sprintf("the first %s of %s", count(lines(cut), "line"), sizeText(size)), false
+		a.text, a.brief, a.bare = cut, fmt.Sprintf("the first %s of %s", text.Count(lines(cut), "line"), sizeText(size)), false
 	}
 	return a
 }

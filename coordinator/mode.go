@@ -8,6 +8,7 @@ import (
 
 	"ralph/coordinator/prompt"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -57,7 +58,7 @@ func (s *interruption) text() string {
 	if s.Task != "" {
 		fmt.Fprintf(&b, "The work was: %s\n", head(s.Task, maxToldBytes))
 	}
-	fmt.Fprintf(&b, "Until then %s had been made of the model.\n", count(s.Requests, "request"))
+	fmt.Fprintf(&b, "Until then %s had been made of the model.\n", text.Count(s.Requests, "request"))
 	for _, o := range s.Open {
 		fmt.Fprintf(&b, "It was in the middle of: %s (outcome unknown)\n", head(o, maxToldBytes))
 	}
@@ -65,7 +66,7 @@ func (s *interruption) text() string {
 		fmt.Fprintf(&b, "In the background ran: %s (ended)\n", head(o, maxToldBytes))
 	}
 	if len(s.Files) > 0 {
-		fmt.Fprintf(&b, "It had changed: %s\n", few(s.Files))
+		fmt.Fprintf(&b, "It had changed: %s\n", text.List(s.Files, maxNamed))
 	}
 	for _, u := range s.Unsaid {
 		fmt.Fprintf(&b, "The user had said, and it was not delivered but given back: %s\n", head(u, maxToldBytes))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/result"
+	"ralph/memory/text"
 	"ralph/workers/git"
 )
 
@@ -34,7 +35,7 @@ func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, erro
 	for i, f := range c.made {
 		paths[i] = f.Path
 	}
-	return fmt.Sprintf("since the turn that was cut off began, %s changed (%s): undo takes that back", count(len(paths), "file"), few(paths)), nil
+	return fmt.Sprintf("since the turn that was cut off began, %s changed (%s): undo takes that back", text.Count(len(paths), "file"), text.List(paths, maxNamed)), nil
 }
 
 // pairLast takes the checkpoint after the last turn where that could not be taken at its end.

@@ -17,6 +17,7 @@ import (
 	"ralph/memory/exchange"
 	"ralph/memory/history"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -233,14 +234,14 @@ func (c *Coordinator) loadPast(j *session.Journal) (skipped string, err error) {
 
 // skippedText says which lines of a journal the conversation lacks.
 func skippedText(lines int, records []string, path string) string {
-	text := fmt.Sprintf("%s of %s cannot be read and is left out of the conversation", count(lines, "line"), path)
+	content := fmt.Sprintf("%s of %s cannot be read and is left out of the conversation", text.Count(lines, "line"), path)
 	if lines > 1 {
-		text = strings.Replace(text, " is left", " are left", 1)
+		content = strings.Replace(content, " is left", " are left", 1)
 	}
 	if len(records) > 0 {
-		text += ": record " + few(records)
+		content += ": record " + text.List(records, maxNamed)
 	}
-	return text + "; `ralph sessions check` looks at the rest"
+	return content + "; `ralph sessions check` looks at the rest"
 }
 
 // fromBase returns how many bytes from the end of a journal are to be read so

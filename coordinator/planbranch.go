@@ -9,6 +9,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/coordinator/result"
 	"ralph/memory/config"
+	"ralph/memory/text"
 	"ralph/workers/git"
 )
 
@@ -51,12 +52,12 @@ func (c *Coordinator) onBranch(ctx context.Context, tracker plan.Tracker, dry bo
 	case now == want:
 		return nil
 	case want == "" && now != planned:
-		c.warn(fmt.Sprintf("the plan is for the branch %q, and %s is checked out: --branch works on that of the plan", oneLine(planned), at))
+		c.warn(fmt.Sprintf("the plan is for the branch %q, and %s is checked out: --branch works on that of the plan", text.OneLine(planned), at))
 		return nil
 	case want == "":
 		return nil
 	case dry:
-		c.warn(fmt.Sprintf("the branch %q would be checked out; %s is now", oneLine(want), at))
+		c.warn(fmt.Sprintf("the branch %q would be checked out; %s is now", text.OneLine(want), at))
 		return nil
 	}
 	run := func(allow []int, args ...string) (int, error) {
@@ -75,6 +76,6 @@ func (c *Coordinator) onBranch(ctx context.Context, tracker plan.Tracker, dry bo
 	if _, err := run(nil, args...); err != nil {
 		return fail(fmt.Errorf("check out the branch: %w", err), "commit or stash what is in the way, or check the branch out yourself")
 	}
-	c.warn(fmt.Sprintf("the branch %q was %s; it was %s before", oneLine(want), did, at))
+	c.warn(fmt.Sprintf("the branch %q was %s; it was %s before", text.OneLine(want), did, at))
 	return nil
 }

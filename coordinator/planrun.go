@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/loop"
 	"ralph/coordinator/result"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -303,7 +304,7 @@ const (
 func failedText(out loop.Outcome) string {
 	var b strings.Builder
 	for i, id := range out.Failed[:min(len(out.Failed), maxFailed)] {
-		fmt.Fprintf(&b, "\n  %s: %s", id, cmp.Or(clipRunes(firstLine(out.Why[i]), maxWhy), "the plan says so"))
+		fmt.Fprintf(&b, "\n  %s: %s", id, cmp.Or(text.ClipRunes(firstLine(out.Why[i]), maxWhy), "the plan says so"))
 	}
 	if n := len(out.Failed) - maxFailed; n > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", n)

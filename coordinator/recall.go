@@ -13,6 +13,7 @@ import (
 	"ralph/memory/exchange"
 	"ralph/memory/history"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -49,7 +50,7 @@ func (p *past) add(m agent.Message, at time.Time) {
 	u := &p.units[last]
 	before := len(u.text)
 	if room := maxUnitBytes - len(u.text); room > 0 {
-		u.text += clipText(sayMessage(m, room), room)
+		u.text += text.Clip(sayMessage(m, room), room)
 	}
 	u.sums = append(u.sums, p.sum(m))
 	p.bytes += int64(len(u.text) - before + 8)
@@ -108,7 +109,7 @@ func sayMessage(m agent.Message, limit int) string {
 func middleOut(s string, limit int) string {
 	const mark = " … "
 	if len(s) <= limit || limit < 2*len(mark) {
-		return clipText(s, limit)
+		return text.Clip(s, limit)
 	}
 	head := (limit - len(mark)) * 2 / 3
 	tail := limit - len(mark) - head

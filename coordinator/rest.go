@@ -12,6 +12,7 @@ import (
 
 	"ralph/coordinator/result"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/workers"
 	"ralph/workers/agent"
 	"ralph/workers/exec/supervise"
@@ -119,7 +120,7 @@ func (p *piece) rest(ctx context.Context, stop *interrupts.Stop) workers.StopRep
 func restText(r workers.StopReport) string {
 	var parts []string
 	if r.Processes > 0 {
-		parts = append(parts, count(r.Processes, "command")+" ended")
+		parts = append(parts, text.Count(r.Processes, "command")+" ended")
 	}
 	if len(r.Killed) > 0 {
 		parts = append(parts, fmt.Sprintf("%d killed", len(r.Killed)))

@@ -17,6 +17,7 @@ import (
 	"ralph/memory/identity"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/exec/supervise"
 	"ralph/workers/git"
@@ -52,7 +53,7 @@ func (s Situation) Lines(now time.Time) []string {
 	case s.Call != "":
 		add("outcome unknown, not run again by itself: %s", firstWords(plainly(s.Call)))
 	case s.Answered != "":
-		add("Ralph said last: %s", clipRunes(session.Unmarked(s.Answered), maxQuote))
+		add("Ralph said last: %s", text.ClipRunes(session.Unmarked(s.Answered), maxQuote))
 	}
 	if len(s.Tasks) > 0 {
 		add("interrupted: %s", taskNames(s.Tasks))
@@ -60,7 +61,7 @@ func (s Situation) Lines(now time.Time) []string {
 		add("%s says interrupted: %s", memory.ProgressFile, firstWords(s.Stopped))
 	}
 	if s.Messages > 0 {
-		add("%s not delivered yet", count(s.Messages, "message"))
+		add("%s not delivered yet", text.Count(s.Messages, "message"))
 	}
 	if line := s.gitLine(); line != "" {
 		lines = append(lines, line)
@@ -98,7 +99,7 @@ func (s Situation) title() string {
 	if s.Name == "" {
 		return "session " + s.Session
 	}
-	return fmt.Sprintf("session %s (%s)", s.Session, clipRunes(s.Name, maxQuote))
+	return fmt.Sprintf("session %s (%s)", s.Session, text.ClipRunes(s.Name, maxQuote))
 }
 
 func (s Situation) gitLine() string {
@@ -111,10 +112,10 @@ func (s Situation) gitLine() string {
 	}
 	line := where + ": everything is committed"
 	if s.Dirty > 0 {
-		line = where + ": " + count(s.Dirty, "file") + " not committed"
+		line = where + ": " + text.Count(s.Dirty, "file") + " not committed"
 	}
 	if s.Commits > 0 {
-		line += ", " + count(s.Commits, "commit") + " since it began"
+		line += ", " + text.Count(s.Commits, "commit") + " since it began"
 	}
 	return line
 }
@@ -123,38 +124,31 @@ func (s Situation) gitLine() string {
 func (s Situation) leftLine() string {
 	var parts []string
 	if n := len(s.Turns); n > 0 {
-		parts = append(parts, count(n, "turn")+" that was cut off can be taken back with undo")
+		parts = append(parts, text.Count(n, "turn")+" that was cut off can be taken back with undo")
 	}
 	if n := len(s.Worktrees); n > 0 {
-		parts = append(parts, count(n, "worktree")+" of children left in .ralph/worktrees")
+		parts = append(parts, text.Count(n, "worktree")+" of children left in .ralph/worktrees")
 	}
 	if n := len(s.Torn); n > 0 {
-		parts = append(parts, "an incomplete last record in "+few(s.Torn)+", put into quarantine")
+		parts = append(parts, "an incomplete last record in "+text.List(s.Torn, maxNamed)+", put into quarantine")
 	}
 	if n := len(s.Locks); n > 0 {
-		parts = append(parts, count(n, "stale lock")+" of our own git commands")
+		parts = append(parts, text.Count(n, "stale lock")+" of our own git commands")
 	}
 	return strings.Join(parts, "; ")
-}
-
-func few(names []string) string {
-	if len(names) > maxNamed {
-		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", len(names)-maxNamed)
-	}
-	return strings.Join(names, ", ")
 }
 
 func taskNames(tasks []memory.Task) string {
 	names := make([]string, len(tasks))
 	for i, t := range tasks {
-		names[i] = strings.TrimSpace(t.ID + " " + clipRunes(t.Title, maxQuote))
+		names[i] = strings.TrimSpace(t.ID + " " + text.ClipRunes(t.Title, maxQuote))
 	}
-	return few(names)
+	return text.List(names, maxNamed)
 }
 
-func firstWords(text string) string {
-	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-	return clipRunes(text, maxQuote)
+func firstWords(content string) string {
+	content, _, _ = strings.Cut(strings.TrimSpace(content), "\n")
+	return text.ClipRunes(content, maxQuote)
 }
 
 // crashed says that an earlier Ralph was cut off: its note in the lock was left,
@@ -253,18 +247,18 @@ func (c *changes) mend(ctx context.Context, run bool) (told []string) {
 		told = append(told, "stale locks of git stay behind: "+err.Error())
 	}
 	if removed = append(removed, c.writes.removeLocks()...); len(removed) > 0 {
-		told = append(told, "removed "+count(len(removed), "stale lock")+" of git commands that were killed with the last Ralph")
+		told = append(told, "removed "+text.Count(len(removed), "stale lock")+" of git commands that were killed with the last Ralph")
 	}
 	list, err := c.points.List(ctx)
-	var text string
+	var content string
 	if before, ok := lone(list); err == nil && ok {
-		text, err = c.pair(ctx, before)
+		content, err = c.pair(ctx, before)
 	}
 	switch {
 	case err != nil:
 		told = append(told, "a turn that was cut off cannot be undone: "+err.Error())
-	case text != "" && !run:
-		told = append(told, text)
+	case content != "" && !run:
+		told = append(told, content)
 	}
 	return told
 }
@@ -281,7 +275,7 @@ func (c *Coordinator) taken(s Situation) []string {
 	switch n := len(c.History()); {
 	case id == "":
 	case id == s.Session:
-		lines = append(lines, fmt.Sprintf("session %s goes on after %s; ralph chat --new, or /clear, begins anew", id, count(n, "message")))
+		lines = append(lines, fmt.Sprintf("session %s goes on after %s; ralph chat --new, or /clear, begins anew", id, text.Count(n, "message")))
 	case s.Session != "" && s.resumable():
 		lines = append(lines, fmt.Sprintf("session %s is new; to go on with the other: ralph resume %s", id, s.Session))
 	default:

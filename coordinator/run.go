@@ -14,6 +14,7 @@ import (
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/workers"
 	"ralph/workers/agent"
 )
@@ -115,7 +116,7 @@ func (c *Coordinator) run(parent, ctx context.Context, p *piece) result.Outcome 
 	c.mu.Unlock()
 	c.begin(p)
 	defer c.begin(nil)
-	err := c.pool.Do(ctx, workers.Spec{ID: c.name, Label: clipRunes(p.about, maxQuote)}, p.labour)
+	err := c.pool.Do(ctx, workers.Spec{ID: c.name, Label: text.ClipRunes(p.about, maxQuote)}, p.labour)
 	switch {
 	case p.thrown != nil:
 		panic(*p.thrown)

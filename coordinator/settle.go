@@ -2,8 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"ralph/coordinator/result"
 	"ralph/interrupts"
@@ -93,14 +91,4 @@ func (p *piece) finish() result.Outcome {
 	o.Warnings = append([]string(nil), p.c.warnings...)
 	p.c.mu.Unlock()
 	return p.c.masked(*o)
-}
-
-func count(n int, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "s"):
-		return fmt.Sprintf("%d %ses", n, noun)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

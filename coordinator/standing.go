@@ -12,6 +12,7 @@ import (
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
+	"ralph/memory/text"
 )
 
 // Standing says in a few short lines how things stand at the start of a
@@ -71,7 +72,7 @@ func openLine(tasks []markdown.Task) string {
 	if open == 0 {
 		return ""
 	}
-	line := count(open, "open task")
+	line := text.Count(open, "open task")
 	if len(parts) > 0 {
 		line += " (" + strings.Join(parts, ", ") + ")"
 	}
@@ -80,7 +81,7 @@ func openLine(tasks []markdown.Task) string {
 		if next.Explicit {
 			id = next.ID + " "
 		}
-		line += "; next: " + id + clipRunes(next.Title, maxQuote)
+		line += "; next: " + id + text.ClipRunes(next.Title, maxQuote)
 	}
 	return line
 }
@@ -118,15 +119,15 @@ func (c *Coordinator) conversation() string {
 		}
 		name := ""
 		if n := strings.TrimSpace(last.Meta.SessionName); n != "" {
-			name = fmt.Sprintf(" (%s)", clipRunes(n, maxQuote/2))
+			name = fmt.Sprintf(" (%s)", text.ClipRunes(n, maxQuote/2))
 		}
 		return fmt.Sprintf("session %s; to go on with %s%s, which %s: /sessions switch %s", id, last.ID, name, how, last.ID)
 	}
-	line := fmt.Sprintf("session %s goes on after %s", id, count(len(history), "message"))
+	line := fmt.Sprintf("session %s goes on after %s", id, text.Count(len(history), "message"))
 	for _, m := range slices.Backward(history) {
-		if text, ok := said(m); ok {
-			text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-			return line + "; you said last: " + clipRunes(text, maxQuote)
+		if content, ok := said(m); ok {
+			content, _, _ = strings.Cut(strings.TrimSpace(content), "\n")
+			return line + "; you said last: " + text.ClipRunes(content, maxQuote)
 		}
 	}
 	return line
@@ -135,22 +136,15 @@ func (c *Coordinator) conversation() string {
 // maxQuote bounds a message that is quoted in a line, in characters.
 const maxQuote = 60
 
-func clipRunes(text string, n int) string {
-	if r := []rune(text); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return text
-}
-
 // ago says how long ago something was, roughly.
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return "just now"
 	case d < time.Hour:
-		return count(int(d.Minutes()), "minute") + " ago"
+		return text.Count(int(d.Minutes()), "minute") + " ago"
 	case d < 48*time.Hour:
-		return count(int(d.Hours()), "hour") + " ago"
+		return text.Count(int(d.Hours()), "hour") + " ago"
 	}
-	return count(int(d.Hours())/24, "day") + " ago"
+	return text.Count(int(d.Hours())/24, "day") + " ago"
 }

@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/model"
 )
@@ -42,8 +43,8 @@ func (w *window) summarise(ctx context.Context, s *shorter, left []agent.Message
 	waiting := s.state.Waiting
 	defer func() {
 		if s.state.Waiting = ""; s.summary == "" {
-			text, _ := partText(left, maxWaiting)
-			s.state.Waiting = tail(waiting+text, maxWaiting)
+			content, _ := partText(left, maxWaiting)
+			s.state.Waiting = tail(waiting+content, maxWaiting)
 		}
 	}()
 	if len(waiting)+bytesIn(left) < minSummarised {
@@ -63,7 +64,7 @@ func (w *window) summarise(ctx context.Context, s *shorter, left []agent.Message
 		return nil
 	}
 	c := w.c
-	c.events.emit(agent.Event{Type: agent.EventChildStart, Agent: summarizer, Model: c.Endpoint().Model, Text: "summarises " + count(len(left), "older message")})
+	c.events.emit(agent.Event{Type: agent.EventChildStart, Agent: summarizer, Model: c.Endpoint().Model, Text: "summarises " + text.Count(len(left), "older message")})
 	began := time.Now()
 	s.reply, err = w.Model.Complete(ctx, req, func(d agent.Delta) {
 		if d.Kind == agent.DeltaRetry {
@@ -71,17 +72,17 @@ func (w *window) summarise(ctx context.Context, s *shorter, left []agent.Message
 		}
 	})
 	s.reply.CostUSD = w.cost(s.reply)
-	text := strings.TrimSpace(s.reply.Message.Text)
+	content := strings.TrimSpace(s.reply.Message.Text)
 	s.reply.Message = agent.Message{} // it is no answer of the conversation
 	switch {
 	case err != nil:
 		s.failed = err.Error()
 	case s.reply.Finish == finishCut:
 		s.failed = "it was cut off at the endpoint's limit for one reply"
-	case text == "":
+	case content == "":
 		s.failed = "the model gave none"
 	default:
-		s.summary = clipSummary(text, 2*words*wordBytes)
+		s.summary = clipSummary(content, 2*words*wordBytes)
 		s.state.Summary = s.summary
 	}
 	w.plain = s.failed != ""
@@ -99,7 +100,7 @@ func (w *window) summarise(ctx context.Context, s *shorter, left []agent.Message
 // ended tells how the child ended.
 func (s *shorter) ended(ctx context.Context, c *Coordinator, took time.Duration) {
 	ok, ms, usage := s.failed == "", took.Milliseconds(), s.reply.Usage
-	e := agent.Event{Type: agent.EventChildEnd, Agent: summarizer, OK: &ok, DurationMS: &ms, Usage: &usage, CostUSD: s.reply.CostUSD, Status: string(result.Completed), Text: "the summary has " + count(len(strings.Fields(s.summary)), "word")}
+	e := agent.Event{Type: agent.EventChildEnd, Agent: summarizer, OK: &ok, DurationMS: &ms, Usage: &usage, CostUSD: s.reply.CostUSD, Status: string(result.Completed), Text: "the summary has " + text.Count(len(strings.Fields(s.summary)), "word")}
 	if !ok {
 		e.Status, e.Text, e.Reason = string(result.Failed), "", s.failed
 	}

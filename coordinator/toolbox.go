@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/tools"
 )
@@ -127,7 +128,7 @@ func (c *Coordinator) gitFact() string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "on %s, %s not committed\n", cmp.Or(branch, "no branch"), count(len(list), "change"))
+	fmt.Fprintf(&b, "on %s, %s not committed\n", cmp.Or(branch, "no branch"), text.Count(len(list), "change"))
 	for i, x := range list {
 		if i == maxStatus {
 			fmt.Fprintf(&b, "and %d more\n", len(list)-i)

@@ -18,6 +18,7 @@ import (
 
 	"ralph/memory/durable"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -227,14 +228,14 @@ func stepsOf(fsys afero.Fs, dir string) ([]TraceStep, error) {
 		case recordMessage:
 			var m agent.Message
 			if json.Unmarshal(l.Payload, &m) == nil {
-				if text, ok := said(m); ok {
-					words = text
+				if content, ok := said(m); ok {
+					words = content
 				}
 			}
 		case recordChange:
 			var r changeRecord
 			if json.Unmarshal(l.Payload, &r) == nil && r.Path != "" {
-				steps = append(steps, TraceStep{Time: l.Time, Session: name, Turn: r.Turn, Said: clipRunes(strings.TrimSpace(words), maxSaid), Agent: r.Agent,
+				steps = append(steps, TraceStep{Time: l.Time, Session: name, Turn: r.Turn, Said: text.ClipRunes(strings.TrimSpace(words), maxSaid), Agent: r.Agent,
 					Path: path.Clean(r.Path), OldPath: r.OldPath, Kind: string(r.Kind), Added: r.Added, Removed: r.Removed, Before: r.BeforeBlob, After: r.AfterBlob, Commit: r.Commit})
 			}
 		}

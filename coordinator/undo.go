@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/memory/text"
 	"ralph/workers/git"
 	"ralph/workers/git/trees"
 )
@@ -234,11 +235,11 @@ func (c *changes) branchNote(ctx context.Context, t turn, list []turn, redo bool
 	case len(commits) == 0:
 		return "commits stay on the branch, only files are put back: " + short(from) + ".." + short(to)
 	case !reached:
-		return fmt.Sprintf("the branch stays where it is, because it has other commits since: %s of agents, %s..%s", count(len(commits), "commit"), short(from), short(to))
+		return fmt.Sprintf("the branch stays where it is, because it has other commits since: %s of agents, %s..%s", text.Count(len(commits), "commit"), short(from), short(to))
 	case redo:
-		return fmt.Sprintf("the branch goes from %s to %s again: %s of agents", short(from), short(to), count(len(commits), "commit"))
+		return fmt.Sprintf("the branch goes from %s to %s again: %s of agents", short(from), short(to), text.Count(len(commits), "commit"))
 	}
-	return fmt.Sprintf("the branch goes back from %s to %s, without %s of agents; git branch NAME %s keeps them", short(to), short(from), count(len(commits), "commit"), short(to))
+	return fmt.Sprintf("the branch goes back from %s to %s, without %s of agents; git branch NAME %s keeps them", short(to), short(from), text.Count(len(commits), "commit"), short(to))
 }
 
 func short(hash string) string { return hash[:min(10, len(hash))] }
@@ -276,7 +277,7 @@ func (c *Coordinator) stepTurns(ctx context.Context, n int, tell func([]string),
 		c.mu.Lock()
 		c.totals.FilesChanged = update(c.totals.FilesChanged, u.Files)
 		c.mu.Unlock()
-		c.edits.tell(fmt.Sprintf(did, few(pathsOf(u.Files))) + " Read a file again before you rely on what you know of it.")
+		c.edits.tell(fmt.Sprintf(did, text.List(pathsOf(u.Files), maxNamed)) + " Read a file again before you rely on what you know of it.")
 	}
 	return u, err
 }

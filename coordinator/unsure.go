@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"ralph/coordinator/permission"
+	"ralph/memory/text"
 
 	"ralph/coordinator/loop"
 	"ralph/workers/agent"
@@ -25,12 +26,12 @@ func (c *Coordinator) sure(ctx context.Context, who string, f *agent.Finish) err
 	if f == nil || f.Status != agent.FinishDone || f.Confidence >= leastSure {
 		return nil
 	}
-	unsure := fmt.Errorf("%w (%.2f): %s", errUnsure, f.Confidence, clipRunes(firstLine(f.Summary), maxWhy))
+	unsure := fmt.Errorf("%w (%.2f): %s", errUnsure, f.Confidence, text.ClipRunes(firstLine(f.Summary), maxWhy))
 	if c.opt.Ask == nil || c.cfg.Run.HumanIntervention == loop.AskNever {
 		return unsure
 	}
-	text := fmt.Sprintf("The work is declared done with a confidence of %.2f only: %s. Take it as done?", f.Confidence, clipRunes(firstLine(f.Summary), maxWhy))
-	answer, err := c.approver.Ask(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: text}, permission.Question{Kind: "question", Agent: who, Text: text, Options: []string{"no", permission.Yes}})
+	content := fmt.Sprintf("The work is declared done with a confidence of %.2f only: %s. Take it as done?", f.Confidence, text.ClipRunes(firstLine(f.Summary), maxWhy))
+	answer, err := c.approver.Ask(ctx, "", agent.Event{Type: agent.EventAsk, Agent: who, Text: content}, permission.Question{Kind: "question", Agent: who, Text: content, Options: []string{"no", permission.Yes}})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -13,6 +13,7 @@ import (
 	"ralph/coordinator/desk"
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
+	"ralph/memory/text"
 	"ralph/workers/exec"
 )
 
@@ -100,7 +101,7 @@ func (o *ownCommands) text(take bool) string {
 	}
 	var parts []string
 	if dropped > 0 {
-		parts = append(parts, fmt.Sprintf("(%s before are left out.)", count(dropped, "command")))
+		parts = append(parts, fmt.Sprintf("(%s before are left out.)", text.Count(dropped, "command")))
 	}
 	for i, r := range list {
 		parts = append(parts, r.text(i >= from))
@@ -137,7 +138,7 @@ func (c *Coordinator) Shell(ctx context.Context, command string, write func(p []
 	var err error
 	res, err = c.opt.Proc.Run(ctx, exec.Spec{Argv: []string{exec.Shell(c.opt.Root), "-c", command}, Dir: c.opt.Root, Env: os.Environ(), MaxBytes: maxUserBytes, OnOutput: write})
 	if err != nil && res.Duration == 0 {
-		return u, fmt.Errorf("run %q: %w", clipRunes(firstLine(command), maxQuote), err) // it was not started
+		return u, fmt.Errorf("run %q: %w", text.ClipRunes(firstLine(command), maxQuote), err) // it was not started
 	}
 	u.ExitCode, u.Duration, u.Output = res.ExitCode, res.Duration, res.Stdout.String()
 	u.OmittedBytes = max(0, res.Stdout.Bytes-int64(len(res.Stdout.Head)+len(res.Stdout.Tail)))
@@ -252,5 +253,5 @@ func (t *chronicle) ran(r ran) {
 	if r.Stopped {
 		how = "stopped"
 	}
-	t.session.Note(fmt.Sprintf("the user ran %s (%s)", "`"+strings.ReplaceAll(head(oneLine(r.Command), maxToldBytes), "`", "'")+"`", how))
+	t.session.Note(fmt.Sprintf("the user ran %s (%s)", "`"+strings.ReplaceAll(head(text.OneLine(r.Command), maxToldBytes), "`", "'")+"`", how))
 }

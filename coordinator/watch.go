@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -72,9 +73,9 @@ func callText(e agent.Event) string {
 	var args map[string]any
 	_ = json.Unmarshal(e.Args, &args) // what does not decode has nothing to show
 	for _, key := range []string{"command", "path", "url", "pattern", "question"} {
-		if text, ok := args[key].(string); ok && text != "" {
-			first, _, _ := strings.Cut(text, "\n")
-			return e.Tool + " " + clipRunes(first, 2*maxQuote)
+		if content, ok := args[key].(string); ok && content != "" {
+			first, _, _ := strings.Cut(content, "\n")
+			return e.Tool + " " + text.ClipRunes(first, 2*maxQuote)
 		}
 	}
 	return e.Tool

@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator/desk"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/repl/render"
 )
 
@@ -50,9 +51,9 @@ func (s *Shell) checked(report desk.CheckReport, err, cause error) {
 	case err != nil:
 		s.explain(err)
 	case failed > 0:
-		s.note(fmt.Sprintf("%d of %s failed, %s", failed, count(len(report.Runs), "check", "checks"), render.Duration(took)))
+		s.note(fmt.Sprintf("%d of %s failed, %s", failed, text.Count(len(report.Runs), "check"), render.Duration(took)))
 	case report.OK():
-		s.note(fmt.Sprintf("%s passed, %s", count(len(report.Runs), "check", "checks"), render.Duration(took)))
+		s.note(fmt.Sprintf("%s passed, %s", text.Count(len(report.Runs), "check"), render.Duration(took)))
 	}
 }
 
@@ -75,7 +76,7 @@ func (s *Shell) failedCheck(run desk.CheckRun) {
 		}
 		out := r.Note(fmt.Sprintf("%s, %s, %s%s", render.Brief(run.Command), what, render.Duration(run.Duration), wrote))
 		if left > 0 {
-			out += r.Rows("  "+r.Dim(fmt.Sprintf("%s before", count(left, "line", "lines"))), 2)
+			out += r.Rows("  "+r.Dim(fmt.Sprintf("%s before", text.Count(left, "line"))), 2)
 		}
 		var shown []string
 		for _, row := range rows[left:] {

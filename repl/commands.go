@@ -94,7 +94,7 @@ func (s *Shell) spent() string {
 	if t.Usage.Estimated {
 		estimated = ", estimated"
 	}
-	return fmt.Sprintf("%s, %s tokens (%s in, %s out%s), %s", count(t.Turns, "turn", "turns"),
+	return fmt.Sprintf("%s, %s tokens (%s in, %s out%s), %s", text.Count(t.Turns, "turn"),
 		render.Tokens(t.Usage.Total), render.Tokens(t.Usage.Input), render.Tokens(t.Usage.Output), estimated, render.Cost(t.CostUSD))
 }
 

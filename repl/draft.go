@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"ralph/memory/text"
 	"slices"
 	"strings"
 	"sync"
@@ -231,11 +232,11 @@ func (s *Shell) resumeDraft() string {
 	if s.drafts == nil || s.drafts.text == "" {
 		return ""
 	}
-	text := "what you had typed in the last chat is in the prompt again"
+	content := "what you had typed in the last chat is in the prompt again"
 	if s.drafts.more > 0 {
-		text += fmt.Sprintf("; %s of others at the next start", count(s.drafts.more, "line", "lines"))
+		content += fmt.Sprintf("; %s of others at the next start", text.Count(s.drafts.more, "line"))
 	}
-	return text
+	return content
 }
 
 // keepsDraft says, to one who leaves, what stays half typed.

@@ -8,6 +8,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/result"
+	"ralph/memory/text"
 	"ralph/repl/render"
 )
 
@@ -206,10 +207,10 @@ func (s *Shell) farewell(parting *coordinator.Live) {
 		}
 		var done []string
 		if n := len(t.FilesChanged); n > 0 {
-			done = append(done, count(n, "file changed", "files changed"))
+			done = append(done, text.Count(n, "file")+" changed")
 		}
 		if n := len(t.Commits); n > 0 {
-			done = append(done, count(n, "commit", "commits"))
+			done = append(done, text.Count(n, "commit"))
 		}
 		if len(done) == 0 {
 			done = []string{"no file changed"}
@@ -221,7 +222,7 @@ func (s *Shell) farewell(parting *coordinator.Live) {
 		}
 		out += r.Note(s.spent())
 		if id != "" && t.Findings > 0 {
-			out += r.Note(count(t.Findings, "finding", "findings") + ": ralph insights " + id + " (--append keeps them in AGENT.md)")
+			out += r.Note(text.Count(t.Findings, "finding") + ": ralph insights " + id + " (--append keeps them in AGENT.md)")
 		}
 		if id != "" {
 			out += r.Note("to go on: ralph chat --resume " + id)
@@ -247,7 +248,7 @@ func tasksDone(r *render.Renderer, before result.TaskCount, now coordinator.Live
 		out += r.Note("tasks: " + strings.Join(parts, ", "))
 	}
 	if v := now.Loop; v != nil && v.Counts.Total > 0 {
-		out += r.Note(fmt.Sprintf("%s: %d of %s done, %d open", runName(v), v.Counts.Done, count(v.Counts.Total, "task", "tasks"), v.Counts.Open))
+		out += r.Note(fmt.Sprintf("%s: %d of %s done, %d open", runName(v), v.Counts.Done, text.Count(v.Counts.Total, "task"), v.Counts.Open))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/crew"
+	"ralph/memory/text"
 	"ralph/repl/line"
 	"ralph/repl/render"
 	"ralph/workers/agent"
@@ -215,7 +216,7 @@ func (k *ink) state() (tool string, parts []string) {
 	} else if n > 0 {
 		tool = k.calls[n-1].text
 		if n > 1 {
-			tool = strings.Join([]string{count(n, "tool", "tools"), tool}, ": ")
+			tool = strings.Join([]string{text.Count(n, "tool"), tool}, ": ")
 		}
 	} else if k.thinks {
 		tool = "thinking"

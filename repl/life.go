@@ -9,6 +9,7 @@ import (
 	"ralph/coordinator"
 	"ralph/interrupts"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 )
@@ -183,14 +184,14 @@ func (s *Shell) leaveWord(to string) {
 	if t.Turns == 0 {
 		return
 	}
-	text := fmt.Sprintf("left session %s: %s", id, s.spent())
+	content := fmt.Sprintf("left session %s: %s", id, s.spent())
 	if n := len(t.FilesChanged); n > 0 {
-		text += ", " + count(n, "file changed", "files changed")
+		content += ", " + text.Count(n, "file") + " changed"
 	}
 	if id != "" && to != id {
-		text += "; /sessions switch " + id + " goes back to it"
+		content += "; /sessions switch " + id + " goes back to it"
 	}
-	s.note(text)
+	s.note(content)
 }
 
 // stays says why this session cannot be left or handed on now, and how it could.
@@ -200,9 +201,9 @@ func (s *Shell) stays(what string) bool {
 	case s.running() != nil || s.busy():
 		s.fail(what+" does not work while Ralph works", "/stop ends the work and keeps what was done; or wait until it has ended")
 	case live > 0 || s.holds():
-		s.fail(what+" does not work while "+count(max(live, 1), "agent works", "agents work"), "/stop ends them and keeps what they did; /agents shows them")
+		s.fail(what+" does not work while "+text.Clause(max(live, 1), "agent", "works", "work"), "/stop ends them and keeps what they did; /agents shows them")
 	case jobs > 0:
-		s.fail(what+" would end "+count(jobs, "background job", "background jobs"), "/stop ends them first")
+		s.fail(what+" would end "+text.Count(jobs, "background job"), "/stop ends them first")
 	default:
 		return false
 	}

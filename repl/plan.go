@@ -96,16 +96,16 @@ func planHead(p *plan.Plan) string {
 			done++
 		}
 	}
-	text := p.Path
-	if text == "" {
-		text = p.Tracker
+	content := p.Path
+	if content == "" {
+		content = p.Tracker
 	} else if p.Tracker != "" {
-		text += " (" + p.Tracker + ")"
+		content += " (" + p.Tracker + ")"
 	}
 	if p.Name != "" {
-		text += ", " + p.Name
+		content += ", " + p.Name
 	}
-	return fmt.Sprintf("%s: %d of %s done", text, done, count(all, "task", "tasks"))
+	return fmt.Sprintf("%s: %d of %s done", content, done, text.Count(all, "task"))
 }
 
 // kindEpic is the kind of a task that only holds others.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/memory/text"
 	"ralph/repl/line"
 	"ralph/repl/render"
 )
@@ -46,7 +47,7 @@ func (s *Shell) prompt() line.Prompt {
 	if !s.busy() {
 		parts := []string{strings.TrimSpace("ralph " + s.mode())}
 		if n := s.children(); n > 0 {
-			parts = append(parts, count(n, "agent", "agents"))
+			parts = append(parts, text.Count(n, "agent"))
 		}
 		if n := s.waits(); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d queued", n))
@@ -82,7 +83,7 @@ func (s *Shell) doing() string {
 	var facts []string
 	head := "ralph " + s.spinner()
 	if n := s.children(); n > 0 {
-		facts = append(facts, count(n, "agent", "agents"))
+		facts = append(facts, text.Count(n, "agent"))
 	}
 	if v := underWay(s.standing); v != nil && len(v.Active) > 0 {
 		facts = append(facts, atWork(v))

@@ -2,6 +2,7 @@ package repl
 
 import (
 	"fmt"
+	"ralph/memory/text"
 	"strings"
 	"time"
 )
@@ -55,16 +56,16 @@ func (s *Shell) stillWorking(now time.Time) {
 	if !s.chatters() || !s.busy() || len(s.questions) > 0 || !s.pulse.due(now, s.ink.lastPrinted()) {
 		return
 	}
-	text := wordStill
+	content := wordStill
 	if s.stopsSoFar() > 0 {
-		text = "still stopping"
+		content = "still stopping"
 	}
 	var facts []string
 	if tool, _ := s.ink.state(); tool != "" {
 		facts = append(facts, tool)
 	}
 	if n := s.children(); n > 0 {
-		facts = append(facts, count(n, "agent", "agents"))
+		facts = append(facts, text.Count(n, "agent"))
 	}
 	if v := underWay(s.standing); v != nil && len(v.Active) > 0 {
 		facts = append(facts, atWork(v))
@@ -73,10 +74,10 @@ func (s *Shell) stillWorking(now time.Time) {
 		facts = append(facts, fmt.Sprintf("%d queued", n))
 	}
 	if len(facts) > 0 {
-		text += ": " + strings.Join(facts, ", ")
+		content += ": " + strings.Join(facts, ", ")
 	}
 	if w := s.running(); w != nil {
-		text += fmt.Sprintf(" (%s)", elapsed(now.Sub(w.begun)))
+		content += fmt.Sprintf(" (%s)", elapsed(now.Sub(w.begun)))
 	}
-	s.note(text)
+	s.note(content)
 }

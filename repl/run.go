@@ -16,6 +16,7 @@ import (
 	"ralph/coordinator/slash"
 	"ralph/interrupts"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 	"ralph/repl/render"
 )
 
@@ -236,11 +237,11 @@ func runLeft(v *loop.View) string {
 	if v.Status == feature.Paused {
 		verb = "is paused"
 	}
-	text := fmt.Sprintf("%s %s%s, %d of %s open", runName(v), verb, atIteration(v), v.Counts.Open, count(v.Counts.Total, "task", "tasks"))
+	content := fmt.Sprintf("%s %s%s, %d of %s open", runName(v), verb, atIteration(v), v.Counts.Open, text.Count(v.Counts.Total, "task"))
 	if v.Question != nil {
-		text += "; it asks: " + render.Brief(v.Question.Text)
+		content += "; it asks: " + render.Brief(v.Question.Text)
 	}
-	return text + "; " + continueLine(v) + " goes on with it"
+	return content + "; " + continueLine(v) + " goes on with it"
 }
 
 // atIteration says how far the loop is.
@@ -256,16 +257,16 @@ func atIteration(v *loop.View) string {
 
 // tallied counts the tasks of a run.
 func tallied(c loop.Counts) string {
-	text := fmt.Sprintf("%d of %s done", c.Done, count(c.Total, "task", "tasks"))
+	content := fmt.Sprintf("%d of %s done", c.Done, text.Count(c.Total, "task"))
 	for _, part := range []struct {
 		n    int
 		word string
 	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Open, "open"}} {
 		if part.n > 0 {
-			text += fmt.Sprintf(", %d %s", part.n, part.word)
+			content += fmt.Sprintf(", %d %s", part.n, part.word)
 		}
 	}
-	return text
+	return content
 }
 
 // shown is a run as it stands above the prompt, nil when none is under way. Its

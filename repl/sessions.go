@@ -12,6 +12,7 @@ import (
 	"ralph/interrupts"
 	"ralph/memory/retention"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 )
@@ -289,11 +290,11 @@ func (s *Shell) handed(ctx context.Context, m Mind, from, to string) func() {
 			}
 			return
 		}
-		text := fmt.Sprintf("session %s knows what session %s knows", h.To, h.From)
+		content := fmt.Sprintf("session %s knows what session %s knows", h.To, h.From)
 		if n := len(h.Tasks); n > 0 {
-			text += ", with " + count(n, "task state", "task states")
+			content += ", with " + text.Count(n, "task state")
 		}
-		s.note(text)
+		s.note(content)
 		s.ink.say(func(r *render.Renderer) string {
 			out := ""
 			for _, w := range append(slices.Clone(h.Conflicts), h.Warnings...) {

@@ -15,6 +15,7 @@ import (
 	"ralph/coordinator/permission"
 	"ralph/coordinator/result"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/repl/line"
 	"ralph/repl/pick"
 	"ralph/repl/render"
@@ -358,7 +359,7 @@ func (s *Shell) leave(code int) {
 	}
 	s.leaving, s.code = true, code
 	if n := len(s.standing.Background); n > 0 {
-		s.note(count(n, "background job ends", "background jobs end") + " with the chat")
+		s.note(text.Clause(n, "background job", "ends", "end") + " with the chat")
 	}
 	s.stopWork(&interrupts.Stop{Text: "leaving"})
 }

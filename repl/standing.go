@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/repl/render"
 	"ralph/workers/agent"
 )
@@ -238,7 +239,7 @@ func (s *Shell) haltAll() {
 		s.returnLines()
 	case len(s.standing.Background) > 0:
 		s.mind.Turns.Stop(stop)
-		s.note("stopped: " + count(len(s.standing.Background), "background job", "background jobs"))
+		s.note("stopped: " + text.Count(len(s.standing.Background), "background job"))
 		s.look()
 	default:
 		s.note("nothing runs")
@@ -255,7 +256,11 @@ func (s *Shell) status() {
 			rows := [][]string{{"model", named(end.Model) + " at " + named(end.BaseURL)}}
 			rows = append(rows, liveTable(live, time.Now())...)
 			if lines > 0 {
-				rows = append(rows, []string{"commands", count(lines, "waits", "wait") + " until the turn ends; /queue lists them"})
+				verb := "wait"
+				if lines == 1 {
+					verb = "waits"
+				}
+				rows = append(rows, []string{"commands", fmt.Sprintf("%d %s until the turn ends; /queue lists them", lines, verb)})
 			}
 			s.rows(append(rows, []string{"spent", s.spent()}))
 		}
@@ -288,21 +293,21 @@ func liveTable(live coordinator.Live, now time.Time) [][]string {
 		if !active(a) {
 			continue // /agents shows it
 		}
-		text := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", a.ID, a.State, a.Label)), " ")
+		content := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", a.ID, a.State, a.Label)), " ")
 		if a.Doing != "" {
-			text += ": " + render.Brief(a.Doing)
+			content += ": " + render.Brief(a.Doing)
 		}
-		rows = append(rows, []string{"agent", text})
+		rows = append(rows, []string{"agent", content})
 	}
 	for _, b := range live.Background {
-		text := b.ID + " " + render.Brief(b.Command)
+		content := b.ID + " " + render.Brief(b.Command)
 		if !b.Since.IsZero() {
-			text += fmt.Sprintf(" (%s)", age(now.Sub(b.Since)))
+			content += fmt.Sprintf(" (%s)", age(now.Sub(b.Since)))
 		}
-		rows = append(rows, []string{"background", text})
+		rows = append(rows, []string{"background", content})
 	}
 	if n := len(live.Queue); n > 0 {
-		rows = append(rows, []string{"queue", count(n, "message waits", "messages wait") + "; /queue lists them"})
+		rows = append(rows, []string{"queue", text.Clause(n, "message", "waits", "wait") + "; /queue lists them"})
 	}
 	if t := live.Tasks; t.Done+t.Failed+t.Skipped+t.Open > 0 {
 		rows = append(rows, []string{"tasks", fmt.Sprintf("%d open, %d done, %d failed, %d skipped", t.Open, t.Done, t.Failed, t.Skipped)})

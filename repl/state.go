@@ -13,6 +13,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/memory"
 	"ralph/memory/markdown"
+	"ralph/memory/text"
 	"ralph/repl/pick"
 	"ralph/repl/render"
 	"ralph/workers/agent"
@@ -147,7 +148,7 @@ func (s *Shell) context() {
 				}
 				why := b.Why
 				if b.Messages > 0 {
-					why = count(b.Messages, "message", "messages") + ", " + why
+					why = text.Count(b.Messages, "message") + ", " + why
 				}
 				table = append(table, []string{tokens, b.Name, b.Source, why})
 			}

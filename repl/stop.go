@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator/result"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/repl/render"
 )
 
@@ -186,7 +187,7 @@ func (s *Shell) unsent() {
 	slices.SortStableFunc(list, func(a, b returned) int { return a.nr - b.nr })
 	for i, l := range list {
 		if i == shownReturned {
-			s.note(fmt.Sprintf("not sent: %s more", count(len(list)-i, "line", "lines")))
+			s.note(fmt.Sprintf("not sent: %s more", text.Count(len(list)-i, "line")))
 			break
 		}
 		s.note("not sent: " + render.Brief(l.text))

@@ -14,6 +14,7 @@ import (
 
 	"ralph/coordinator/desk"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/repl/render"
 )
 
@@ -287,7 +288,7 @@ func (t *tap) finish() (shown []string) {
 		shown = t.end(nil)
 	}
 	if n := t.hidden - len(t.last); n > 0 {
-		shown = append(shown, fmt.Sprintf("… %s left out …", count(n, "line", "lines")))
+		shown = append(shown, fmt.Sprintf("… %s left out …", text.Count(n, "line")))
 	}
 	shown = append(shown, t.last...)
 	t.closed, t.last = true, nil
@@ -303,7 +304,7 @@ func (t *tap) now(at time.Time) string {
 		parts = append(parts, elapsed(d))
 	}
 	if t.hidden > 0 {
-		parts = append(parts, count(t.hidden, "more line", "more lines"))
+		parts = append(parts, text.Count(t.hidden, "more line"))
 	}
 	if row := strings.TrimSpace(plainRow(t.rest)); row != "" {
 		parts = append(parts, row)

@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/result"
+	"ralph/memory/text"
 	"ralph/repl/render"
 )
 
@@ -127,10 +128,10 @@ func hint(f *result.Failure) string {
 func summary(out result.Outcome) string {
 	parts := []string{}
 	if n := len(out.FilesChanged); n > 0 {
-		parts = append(parts, count(n, "file changed", "files changed"))
+		parts = append(parts, text.Count(n, "file")+" changed")
 	}
 	if n := len(out.Commits); n > 0 {
-		parts = append(parts, count(n, "commit", "commits"))
+		parts = append(parts, text.Count(n, "commit"))
 	}
 	if out.Usage.Total > 0 {
 		parts = append(parts, render.Tokens(out.Usage.Total)+" tok")
@@ -140,11 +141,4 @@ func summary(out result.Outcome) string {
 	}
 	parts = append(parts, render.Duration(out.Duration))
 	return strings.Join(parts, ", ")
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -88,7 +88,7 @@ func (a *asker) show(q permission.Question) {
 	if framed {
 		// Whole, with its end marked, so that nothing in it passes for the question.
 		rows := strings.Split(text.Visible(exact), "\n")
-		fmt.Fprintf(a.out, "  + %s\n  | %s\n  + end of %[1]s\n", plural(len(rows), "line"), strings.Join(rows, "\n  | "))
+		fmt.Fprintf(a.out, "  + %s\n  | %s\n  + end of %[1]s\n", text.Count(len(rows), "line"), strings.Join(rows, "\n  | "))
 	}
 	for i, o := range q.Options {
 		fmt.Fprintf(a.out, "  %d. %s%s\n", i+1, text.Visible(o), meaning(q, o))

@@ -10,6 +10,7 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 )
 
 const (
@@ -175,13 +176,13 @@ func (p *progress) plain(b *board) {
 // plainText is how a run stands in a line for a log.
 func plainText(v loop.View, now time.Time) string {
 	c := v.Counts
-	text := fmt.Sprintf("%d of %s done", c.Done, plural(c.Total, "task"))
+	content := fmt.Sprintf("%d of %s done", c.Done, text.Count(c.Total, "task"))
 	for _, x := range []struct {
 		n    int
 		word string
 	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}} {
 		if x.n > 0 {
-			text += fmt.Sprintf(", %d %s", x.n, x.word)
+			content += fmt.Sprintf(", %d %s", x.n, x.word)
 		}
 	}
 	if len(v.Active) > 0 {
@@ -192,13 +193,13 @@ func plainText(v loop.View, now time.Time) string {
 		if n := len(v.Active) - len(at); n > 0 {
 			at = append(at, fmt.Sprintf("and %d more", n))
 		}
-		text += "; at work: " + strings.Join(at, ", ")
+		content += "; at work: " + strings.Join(at, ", ")
 	}
 	if v.Waiting != nil {
-		text += "; " + waitText(*v.Waiting, now)
+		content += "; " + waitText(*v.Waiting, now)
 	}
 	if it := iterationText(v); it != "" {
-		text += "; " + it
+		content += "; " + it
 	}
-	return text
+	return content
 }

@@ -11,6 +11,7 @@ import (
 	"ralph/coordinator/result"
 	"ralph/memory/durable"
 	"ralph/memory/session"
+	"ralph/memory/text"
 )
 
 // chat begins a chat as the command line asks for it; how the last one ended is
@@ -107,7 +108,7 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int, redo b
 	if len(done.Tasks) > 0 {
 		notes = append(notes, "tasks "+did+strings.Join(done.Tasks, ", "))
 	}
-	r.Reason = strings.Join(append([]string{did + plural(len(done.Files), "file")}, notes...), "; ")
+	r.Reason = strings.Join(append([]string{did + text.Count(len(done.Files), "file")}, notes...), "; ")
 	r.end(result.Completed, 0, nil)
 	if inv.form == outputText {
 		var b strings.Builder
@@ -120,11 +121,11 @@ func (inv *invocation) undo(ctx context.Context, c *cobra.Command, n int, redo b
 		for _, id := range done.Tasks {
 			fmt.Fprintf(&b, "task %s\n", id)
 		}
-		text := strings.TrimSuffix(b.String(), "\n")
-		if text == "" {
-			text = "nothing to undo"
+		content := strings.TrimSuffix(b.String(), "\n")
+		if content == "" {
+			content = "nothing to undo"
 		}
-		r.Result = &text
+		r.Result = &content
 	}
 	inv.code = inv.finish()
 	return nil

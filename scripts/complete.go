@@ -257,7 +257,7 @@ func (inv *invocation) featureNames(c *cobra.Command, _ []string) []string {
 	var out []string
 	for _, l := range list {
 		if l.Err == nil {
-			out = append(out, choice(l.Name, string(l.Status)+", "+plural(l.Tasks.Completed, "task")+" done"))
+			out = append(out, choice(l.Name, string(l.Status)+", "+text.Count(l.Tasks.Completed, "task")+" done"))
 		}
 	}
 	return out

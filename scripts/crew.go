@@ -34,7 +34,7 @@ func agentText(a crew.Agent, now time.Time) string {
 	}
 	words = append(words, ago(a.Since, until))
 	if a.Turns > 0 {
-		words = append(words, plural(a.Turns, "turn"))
+		words = append(words, text.Count(a.Turns, "turn"))
 	}
 	if a.Usage.Total > 0 {
 		words = append(words, countText(a.Usage.Total)+" tok")
@@ -42,13 +42,13 @@ func agentText(a crew.Agent, now time.Time) string {
 	if a.CostUSD != nil {
 		words = append(words, fmt.Sprintf("$%.4f", *a.CostUSD))
 	}
-	text := oneLine(a.Label, 80)
+	content := oneLine(a.Label, 80)
 	for _, more := range []string{lastDone(a), landed(a)} {
 		if more != "" {
-			text = strings.TrimPrefix(text+"; "+more, "; ")
+			content = strings.TrimPrefix(content+"; "+more, "; ")
 		}
 	}
-	return strings.TrimRight(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")+" "+text, " ")
+	return strings.TrimRight(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")+" "+content, " ")
 }
 
 // lastDone is the last action of an agent at work, the answer of one that ended.

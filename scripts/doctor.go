@@ -181,7 +181,7 @@ func (d *doctor) endpoint(ctx context.Context) {
 		}
 		d.add("endpoint", checkWarn, hint, "%s (%s) is reachable, but does not list the model %q", base, ep.Source, ep.Model)
 	default:
-		d.add("endpoint", checkOK, "", "%s (%s), %s", base, ep.Source, plural(len(names), "model"))
+		d.add("endpoint", checkOK, "", "%s (%s), %s", base, ep.Source, text.Count(len(names), "model"))
 	}
 	began := d.inv.Now()
 	reply, err := client.Complete(ctx, agent.Request{

@@ -10,6 +10,7 @@ import (
 
 	"ralph/memory"
 	"ralph/memory/identity"
+	"ralph/memory/text"
 	"ralph/workers/git"
 )
 
@@ -29,9 +30,9 @@ const (
 func (d *doctor) space() {
 	sp, err := memory.Measure(nil, d.inv.root)
 	if sp.FreeBytes >= 0 {
-		text, status, hint := sizeText(sp.FreeBytes)+" free", checkOK, ""
+		content, status, hint := sizeText(sp.FreeBytes)+" free", checkOK, ""
 		if sp.FreeInodes >= 0 {
-			text += " and room for " + plural(int(sp.FreeInodes), "more file")
+			content += " and room for " + text.Count(int(sp.FreeInodes), "more file")
 		}
 		if sp.FreeBytes < lowSpace || sp.FreeInodes >= 0 && sp.FreeInodes < lowInodes {
 			status, hint = checkWarn, "make room there (df -h, df -i): what cannot be saved is held in memory"
@@ -39,7 +40,7 @@ func (d *doctor) space() {
 		if sp.FreeBytes < noSpace || sp.FreeInodes == 0 {
 			status = checkFail
 		}
-		d.add("space", status, hint, "%s on the filesystem mounted at %s", text, orWord(sp.Mount, "(not known)"))
+		d.add("space", status, hint, "%s on the filesystem mounted at %s", content, orWord(sp.Mount, "(not known)"))
 	}
 	if dir := identity.CheckpointDir(identity.Home(d.inv.Getenv), d.inv.root); dir == "" {
 		d.add("checkpoints", checkWarn, "set HOME or RALPH_STATE_DIR", "there is no state directory of the user: nothing can be undone")
@@ -83,13 +84,13 @@ func (d *doctor) files(ctx context.Context) {
 		switch i := slices.IndexFunc(f.Sources, func(s memory.Source) bool { return s.Kind == "file" }); {
 		case f.State == "absent":
 		case f.State != "ok":
-			text := f.Name + " is " + f.State
+			content := f.Name + " is " + f.State
 			if f.Err != nil {
-				text += " (" + f.Err.Error() + ")"
+				content += " (" + f.Err.Error() + ")"
 			}
-			bad = append(bad, text)
+			bad = append(bad, content)
 		case f.Name == memory.TasksFile && i >= 0:
-			good = append(good, fmt.Sprintf("%s (%s, %d open)", f.Name, plural(f.Sources[i].Tasks, "task"), f.Sources[i].Open))
+			good = append(good, fmt.Sprintf("%s (%s, %d open)", f.Name, text.Count(f.Sources[i].Tasks, "task"), f.Sources[i].Open))
 		default:
 			good = append(good, f.Name)
 		}

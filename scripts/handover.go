@@ -15,6 +15,7 @@ import (
 	"ralph/coordinator/result"
 	"ralph/interrupts/control"
 	"ralph/memory/session/folder"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -87,11 +88,11 @@ func (inv *invocation) handOver(ctx context.Context, job coordinator.Job, p *pro
 // lineText says for what a task waits that was handed over: one piece of work is
 // done at a time.
 func lineText(l coordinator.Live) string {
-	text := fmt.Sprintf("waiting for the Ralph that runs here (pid %d) to end its work: %s", l.PID, oneLine(l.Task, 80))
+	content := fmt.Sprintf("waiting for the Ralph that runs here (pid %d) to end its work: %s", l.PID, oneLine(l.Task, 80))
 	if v := l.Loop; v != nil && v.Status.Live() {
-		text += fmt.Sprintf(" (%d of %s done)", v.Counts.Done, plural(v.Counts.Total, "task"))
+		content += fmt.Sprintf(" (%d of %s done)", v.Counts.Done, text.Count(v.Counts.Total, "task"))
 	}
-	return text + "; ralph send --ask is answered beside it, Ctrl-C takes the task back"
+	return content + "; ralph send --ask is answered beside it, Ctrl-C takes the task back"
 }
 
 // handedJob is the job with the limits that were set for it.

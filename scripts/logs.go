@@ -16,6 +16,7 @@ import (
 	"ralph/interrupts"
 	"ralph/memory/durable"
 	"ralph/memory/session/folder"
+	"ralph/memory/text"
 )
 
 // logsFlags are the flags of ralph logs.
@@ -118,7 +119,7 @@ func (l *logScan) end(ctx context.Context, err error) error {
 		inv.warning("the log of " + l.session.title() + " is damaged: " + broken.Error())
 	}
 	if n := l.filter.unanswered; n > 0 {
-		inv.warning(fmt.Sprintf("--where has no answer for %s, the first of them %s (%s)", plural(n, "event"), l.filter.firstID, oneLine(l.filter.first, 200)))
+		inv.warning(fmt.Sprintf("--where has no answer for %s, the first of them %s (%s)", text.Count(n, "event"), l.filter.firstID, oneLine(l.filter.first, 200)))
 	}
 	return l.sink.close(l)
 }

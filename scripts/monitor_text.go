@@ -11,6 +11,7 @@ import (
 	"ralph/coordinator/crew"
 	"ralph/coordinator/loop"
 	"ralph/memory/session/folder"
+	"ralph/memory/text"
 )
 
 // picture is how a session stands as somebody sees it who watches.
@@ -82,9 +83,9 @@ func (p picture) head(columns int) []string {
 		name = "session " + oneLine(*d.Session, 20)
 	}
 	words := []string{painted(p.colour, colourHead, name)}
-	add := func(text string) {
-		if text != "" && width(ansi.Strip(strings.Join(words, " · ")))+3+width(ansi.Strip(text)) <= columns {
-			words = append(words, text)
+	add := func(content string) {
+		if content != "" && width(ansi.Strip(strings.Join(words, " · ")))+3+width(ansi.Strip(content)) <= columns {
+			words = append(words, content)
 		}
 	}
 	state := oneLine(d.State, 20)
@@ -128,14 +129,14 @@ func (p picture) head(columns int) []string {
 	}
 	out := []string{strings.Join(words, " · ")}
 	if d.Task != nil && (d.Run == nil || len(d.Run.Active) == 0) {
-		text := oneLine(*d.Task, 400)
+		content := oneLine(*d.Task, 400)
 		if d.Last != nil && d.Run != nil {
-			text = "last at " + text
+			content = "last at " + content
 		}
 		if d.Turn > 0 {
-			text += " (" + plural(d.Turn, "turn") + ")"
+			content += " (" + text.Count(d.Turn, "turn") + ")"
 		}
-		out = append(out, text)
+		out = append(out, content)
 	}
 	if d.Tool != nil {
 		out = append(out, "  "+oneLine(*d.Tool, 400))
@@ -281,7 +282,7 @@ func (p picture) agents(columns int) group {
 	}
 	slices.Reverse(over) // the last ones first
 	if n := len(over) - maxNamed; n > 0 {
-		over = append(over[:maxNamed], "  and "+plural(n, "agent")+" before them")
+		over = append(over[:maxNamed], "  and "+text.Count(n, "agent")+" before them")
 	}
 	return group{lines: append(append([]string{title}, at...), over...), least: 4}
 }
@@ -300,7 +301,7 @@ func (p picture) agent(a crew.Agent, columns int) string {
 	}
 	after := ago(a.Since, until)
 	if columns >= 60 {
-		after = fmt.Sprintf("%6s tok  %9s  %6s", countText(a.Usage.Total), plural(a.Turns, "turn"), after)
+		after = fmt.Sprintf("%6s tok  %9s  %6s", countText(a.Usage.Total), text.Count(a.Turns, "turn"), after)
 	}
 	does := lastDone(a)
 	if does == "" {

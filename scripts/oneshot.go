@@ -17,6 +17,7 @@ import (
 	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/config"
+	"ralph/memory/text"
 	"ralph/scripts/report"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -371,7 +372,7 @@ func (inv *invocation) shut(co Coordinator) {
 		return
 	}
 	if n := c.Totals().Findings; n > 0 {
-		inv.note(fmt.Sprintf("%s: ralph insights %s (--append keeps them in AGENT.md)", plural(n, "finding"), c.SessionID()))
+		inv.note(fmt.Sprintf("%s: ralph insights %s (--append keeps them in AGENT.md)", text.Count(n, "finding"), c.SessionID()))
 	}
 }
 

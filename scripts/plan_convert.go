@@ -359,7 +359,7 @@ func (x *conversion) print() error {
 		parts = append(parts, fmt.Sprintf("%d done already", done))
 	}
 	if n := len(x.doc.Epics); n > 0 {
-		parts = append(parts, plural(n, "epic"))
+		parts = append(parts, text.Count(n, "epic"))
 	}
 	head := would(dry, "write", "wrote") + " " + x.shown
 	if !dry && !x.written {

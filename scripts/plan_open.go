@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/coordinator/plan/graph"
 	"ralph/coordinator/policy/condition"
+	"ralph/memory/text"
 	"ralph/workers/exec"
 )
 
@@ -57,11 +58,11 @@ func (v *planView) chosen() bool { return strings.Contains(v.why, "choose with -
 
 // found names the plan for a person, with what else could have been meant.
 func (v *planView) found() string {
-	text := fmt.Sprintf("%s (%s), %s", oneLine(v.Path, 200), v.Tracker, plural(len(v.Tasks), "task"))
+	content := fmt.Sprintf("%s (%s), %s", oneLine(v.Path, 200), v.Tracker, text.Count(len(v.Tasks), "task"))
 	if v.chosen() {
-		text += "; " + v.why
+		content += "; " + v.why
 	}
-	return text
+	return content
 }
 
 func (inv *invocation) readPlan(ctx context.Context) (*planView, error) {

@@ -205,7 +205,7 @@ func (v *planView) nextTask() (*planTask, string) {
 	case n.Done == n.Total:
 		return nil, "all tasks are done"
 	case n.InProgress > 0:
-		return nil, fmt.Sprintf("what is left waits for %s in progress", plural(n.InProgress, "task"))
+		return nil, fmt.Sprintf("what is left waits for %s in progress", text.Count(n.InProgress, "task"))
 	case n.Waiting > 0:
 		return nil, "what is left waits for tasks that failed, were skipped, are blocked or not meant"
 	}
@@ -284,7 +284,7 @@ func (inv *invocation) graphPlan(c *cobra.Command) error {
 	s := inv.newSheet()
 	s.head(v)
 	if path := v.graph.Critical(); len(path) > 1 {
-		s.title(fmt.Sprintf("Critical path (%s)", plural(len(path), "task")))
+		s.title(fmt.Sprintf("Critical path (%s)", text.Count(len(path), "task")))
 		s.prose(plainPaint, strings.Join(path, " → "), 2, 6)
 	}
 	if layers := v.graph.Layers(); len(layers) > 0 {
@@ -379,7 +379,7 @@ func (inv *invocation) checkPlan(c *cobra.Command) error {
 	if len(faults) > 0 {
 		inv.code = 3
 		path := faults[0].File
-		explain(inv.Stderr, fmt.Sprintf("the plan cannot be used: %s in %s", plural(len(faults), "fault"), path), hint)
+		explain(inv.Stderr, fmt.Sprintf("the plan cannot be used: %s in %s", text.Count(len(faults), "fault"), path), hint)
 	}
 	return nil
 }
@@ -397,7 +397,7 @@ func (inv *invocation) checked(v *planView, faults []plan.Problem) string {
 	}
 	if len(faults) == 0 {
 		n := v.counts()
-		s.line(s.in(green, "ok") + fmt.Sprintf(": %s (%s), %s, %d done, %d ready", text.VisibleLine(v.Path), v.Tracker, plural(n.Total, "task"), n.Done, n.Ready))
+		s.line(s.in(green, "ok") + fmt.Sprintf(": %s (%s), %s, %d done, %d ready", text.VisibleLine(v.Path), v.Tracker, text.Count(n.Total, "task"), n.Done, n.Ready))
 	}
 	return s.b.String()
 }

@@ -98,7 +98,7 @@ func ids(list []string, most int) string {
 	var out []string
 	for i, id := range list {
 		if i == most {
-			out = append(out, "… "+plural(len(list)-most, "more"))
+			out = append(out, "… "+text.Count(len(list)-most, "more"))
 			break
 		}
 		out = append(out, text.VisibleLine(id))

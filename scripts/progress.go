@@ -158,7 +158,7 @@ func (p *progress) draw() {
 		line += " · " + countText(p.tokens) + " tok"
 	}
 	if p.agents > 0 {
-		line += " · " + plural(p.agents, "agent")
+		line += " · " + text.Count(p.agents, "agent")
 	}
 	p.area.draw([]string{line})
 }
@@ -355,7 +355,7 @@ func (p *progress) flushReasoning() {
 func (p *progress) summary(r *Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	words := []string{string(r.Status), spanText(time.Duration(r.DurationMS) * time.Millisecond), plural(r.Turns, "turn")}
+	words := []string{string(r.Status), spanText(time.Duration(r.DurationMS) * time.Millisecond), text.Count(r.Turns, "turn")}
 	if r.Usage.Total > 0 {
 		words = append(words, countText(r.Usage.Total)+" tokens")
 	}
@@ -363,10 +363,10 @@ func (p *progress) summary(r *Result) {
 		words = append(words, fmt.Sprintf("$%.4f", *r.CostUSD))
 	}
 	if len(r.Files) > 0 {
-		words = append(words, plural(len(r.Files), "file")+" changed")
+		words = append(words, text.Count(len(r.Files), "file")+" changed")
 	}
 	if len(r.Commits) > 0 {
-		words = append(words, plural(len(r.Commits), "commit"))
+		words = append(words, text.Count(len(r.Commits), "commit"))
 	}
 	if r.Verified {
 		words = append(words, "verified")
@@ -408,13 +408,6 @@ func countText(n int) string {
 		return fmt.Sprintf("%.1fk", float64(n)/1e3)
 	}
 	return fmt.Sprint(n)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func orWord(s, otherwise string) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ralph/coordinator/loop"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -39,10 +40,10 @@ func (p *progress) taskEnd(e agent.Event) {
 		return
 	}
 	delete(p.tries, e.TaskID)
-	text := oneLine(e.TaskID, 40) + " " + strings.ReplaceAll(oneLine(orWord(e.Status, "ended"), 20), "_", " ")
+	content := oneLine(e.TaskID, 40) + " " + strings.ReplaceAll(oneLine(orWord(e.Status, "ended"), 20), "_", " ")
 	for _, more := range []string{oneLine(e.Text, 100), oneLine(e.Reason, 160)} {
 		if more != "" {
-			text += ": " + more
+			content += ": " + more
 		}
 	}
 	var facts []string
@@ -50,15 +51,15 @@ func (p *progress) taskEnd(e agent.Event) {
 		facts = append(facts, proof)
 	}
 	if e.Attempt > 1 {
-		facts = append(facts, plural(e.Attempt, "attempt"))
+		facts = append(facts, text.Count(e.Attempt, "attempt"))
 	}
 	if took := taskTook(e); took > 0 {
 		facts = append(facts, spanText(took))
 	}
 	if len(facts) > 0 {
-		text += " (" + strings.Join(facts, ", ") + ")"
+		content += " (" + strings.Join(facts, ", ") + ")"
 	}
-	p.line("ralph: %s", text)
+	p.line("ralph: %s", content)
 }
 
 // taskTook is how long was worked on a task that is over, else on the attempt that

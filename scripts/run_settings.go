@@ -10,6 +10,7 @@ import (
 	"ralph/coordinator/loop"
 	"ralph/coordinator/ownership"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 )
 
 // runSettings are the settings of a new run. What the user did not set is left to
@@ -185,7 +186,7 @@ func iterationsText(n, most int) string {
 	if most > 0 {
 		return fmt.Sprintf("%d of %d iterations", n, most)
 	}
-	return plural(n, "iteration")
+	return text.Count(n, "iteration")
 }
 
 // orderText is the order of a run that is only shown, and why.

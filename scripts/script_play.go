@@ -366,7 +366,7 @@ func (p *player) counted(list []statement) string {
 			lines++
 		}
 	}
-	return plural(lines, "line") + ", " + plural(expectations, "expectation")
+	return text.Count(lines, "line") + ", " + text.Count(expectations, "expectation")
 }
 
 // turnError ends a script as the turn did that failed.

@@ -84,7 +84,7 @@ func (inv *invocation) checkSessions(c *cobra.Command, which []string) error {
 		inv.note("no sessions here yet: ralph chat begins one")
 	}
 	if doc.Differences > 0 {
-		inv.note(fmt.Sprintf("%s in %s; none was mended", plural(doc.Differences, "difference"), plural(differing, "session")))
+		inv.note(fmt.Sprintf("%s in %s; none was mended", text.Count(doc.Differences, "difference"), text.Count(differing, "session")))
 	}
 	return nil
 }
@@ -96,11 +96,11 @@ func checkedText(x retention.Session, found check.Report) string {
 	n := len(found.Differences) + found.Omitted
 	says := "no differences"
 	if n > 0 {
-		says = plural(n, "difference")
+		says = text.Count(n, "difference")
 	}
-	what := []string{plural(found.Events, "event")}
+	what := []string{text.Count(found.Events, "event")}
 	if found.Records > 0 {
-		what = append(what, plural(found.Records, "record"))
+		what = append(what, text.Count(found.Records, "record"))
 	}
 	if x.Live {
 		what = append(what, "at work: only what cannot change any more was compared")

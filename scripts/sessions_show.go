@@ -340,9 +340,9 @@ func importedText(got exchange.Imported, dry bool) string {
 }
 
 func exportedText(got exchange.Exported, dry bool) string {
-	text := fmt.Sprintf("%s session %s as %s: %s, %s, %s\n", would(dry, "export", "exported"), got.SessionID, got.Format, got.Path, plural(got.Files, "file"), sizeText(got.Bytes))
+	content := fmt.Sprintf("%s session %s as %s: %s, %s, %s\n", would(dry, "export", "exported"), got.SessionID, got.Format, got.Path, text.Count(got.Files, "file"), sizeText(got.Bytes))
 	if got.Unchanged {
-		text += "it is what was imported, byte for byte\n"
+		content += "it is what was imported, byte for byte\n"
 	}
-	return text
+	return content
 }

@@ -10,6 +10,7 @@ import (
 	"ralph/coordinator"
 	"ralph/coordinator/permission"
 	"ralph/coordinator/result"
+	"ralph/memory/text"
 )
 
 // shownItems bounds the agents, calls and messages that the text of a status
@@ -127,7 +128,7 @@ func stateText(d statusDocument, now time.Time) string {
 		words = append(words, "for "+ago(*d.Since, now))
 	}
 	if d.Turn > 0 {
-		words = append(words, plural(d.Turn, "turn"))
+		words = append(words, text.Count(d.Turn, "turn"))
 	}
 	if d.Tool != nil {
 		words = append(words, oneLine(*d.Tool, 80))

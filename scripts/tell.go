@@ -307,7 +307,7 @@ func (inv *invocation) insights(c *cobra.Command, args []string, f *tellFlags) e
 		case kept == 0:
 			inv.note(memory.AgentFile + " has all of it already")
 		default:
-			inv.note(fmt.Sprintf("%s %s %s", plural(kept, "finding"), how, memory.AgentFile))
+			inv.note(fmt.Sprintf("%s %s %s", text.Count(kept, "finding"), how, memory.AgentFile))
 		}
 	}
 	if inv.form != outputText {

@@ -1,6 +1,11 @@
 package crew
 
-import "ralph/workers/agent"
+import (
+	"strings"
+
+	"ralph/memory/text"
+	"ralph/workers/agent"
+)
 
 // ended tells that a member has ended, and lets go of what it had.
 func (c *Crew) ended(m *member) {
@@ -29,11 +34,11 @@ func (c *Crew) changed() {
 func (c *Crew) tellEnd(a Agent) {
 	ok := a.State == Done
 	usage := a.Usage
-	text := firstLine(a.Result)
-	if text == "" {
-		text = firstLine(a.Problem)
+	content := text.FirstLine(strings.TrimSpace(a.Result))
+	if content == "" {
+		content = text.FirstLine(strings.TrimSpace(a.Problem))
 	}
-	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, TaskID: a.Errand, Status: string(a.State), OK: &ok, Text: text, Reason: firstLine(a.Problem), Usage: &usage, CostUSD: a.CostUSD, Ref: a.Branch})
+	c.o.Emit(agent.Event{Type: agent.EventChildEnd, Agent: a.ID, TaskID: a.Errand, Status: string(a.State), OK: &ok, Text: content, Reason: text.FirstLine(strings.TrimSpace(a.Problem)), Usage: &usage, CostUSD: a.CostUSD, Ref: a.Branch})
 }
 
 // tellLanding emits how far the work of an agent has come into the user's tree,

@@ -12,6 +12,7 @@ import (
 
 	"ralph/coordinator/prompt"
 	"ralph/memory/session"
+	"ralph/memory/text"
 	"ralph/workers"
 	"ralph/workers/agent"
 )
@@ -256,7 +257,7 @@ func short(hash string) string { return hash[:min(len(hash), 12)] }
 
 // Status tells how one agent stands, or all, for a model. With a wait it returns
 // when one of them ends, at most after it.
-func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (text string, alive bool, err error) {
+func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (content string, alive bool, err error) {
 	if id != "" {
 		if _, ok := c.Find(id); !ok {
 			c.mu.Lock()
@@ -291,10 +292,10 @@ func (c *Crew) Status(ctx context.Context, id string, wait time.Duration) (text 
 			b.WriteString(", no sign of life")
 		}
 		if a.Problem != "" {
-			fmt.Fprintf(&b, "\n  problem: %s", firstLine(a.Problem))
+			fmt.Fprintf(&b, "\n  problem: %s", text.FirstLine(strings.TrimSpace(a.Problem)))
 		}
 		if a.Result != "" && (id != "" || a.settled()) {
-			fmt.Fprintf(&b, "\n  says: %s", firstLine(a.Result))
+			fmt.Fprintf(&b, "\n  says: %s", text.FirstLine(strings.TrimSpace(a.Result)))
 		}
 		b.WriteByte('\n')
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator/prompt"
 	"ralph/interrupts"
+	"ralph/memory/text"
 	"ralph/workers"
 	"ralph/workers/agent"
 )
@@ -124,9 +125,9 @@ func (c *Crew) unproven(m *member, problem string) string {
 	defer c.mu.Unlock()
 	switch {
 	case m.mends != "" && strings.HasPrefix(problem, "conflict markers"):
-		return firstLine(problem)
+		return text.FirstLine(strings.TrimSpace(problem))
 	case m.check != "":
-		return "its check failed: " + firstLine(m.check)
+		return "its check failed: " + text.FirstLine(strings.TrimSpace(m.check))
 	}
 	return "its check failed"
 }
@@ -450,9 +451,4 @@ func cause(err error) string {
 		text = strings.ToValidUTF8(text[:maxProblem], "") + "…"
 	}
 	return text
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
 }

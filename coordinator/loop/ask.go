@@ -11,6 +11,7 @@ import (
 
 	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 )
 
 // The kinds of questions.
@@ -214,16 +215,16 @@ func (e *engine) approve(ctx context.Context) {
 		e.s.Approved = true
 		return
 	}
-	text := fmt.Sprintf("Work the plan %s? %d of %d tasks are open", first(e.p.Name, e.p.Path, e.p.Tracker), e.counts.Open, e.counts.Total)
+	content := fmt.Sprintf("Work the plan %s? %d of %d tasks are open", first(e.p.Name, e.p.Path, e.p.Tracker), e.counts.Open, e.counts.Total)
 	if len(unclear) > 0 {
-		text += fmt.Sprintf(", and %d of them unclear: %s", len(unclear), few(told))
+		content += fmt.Sprintf(", and %d of them unclear: %s", len(unclear), text.List(told, maxNamed))
 	}
-	e.raise(askApproval, "", text, []string{sayGo, sayStop}, func(_ context.Context, _, text string) {
+	e.raise(askApproval, "", content, []string{sayGo, sayStop}, func(_ context.Context, _, content string) {
 		for _, id := range unclear {
 			e.s.task(id).Permitted = true
 		}
-		if e.s.Approved = true; text != "" {
-			e.s.Guidance = say(e.s.Guidance, text)
+		if e.s.Approved = true; content != "" {
+			e.s.Guidance = say(e.s.Guidance, content)
 		}
 	})
 }
@@ -243,7 +244,7 @@ func (e *engine) unclear(ctx context.Context) (ids, told []string) {
 		rules := e.rules(k, c)
 		rules.Mode = decide.AskFirst
 		if answer, why := decide.Verdict(c.Sum, rules); answer == decide.Ask {
-			ids, told = append(ids, t.ID), append(told, fmt.Sprintf("%s (%s; %s)", t.ID, clip(t.Title, 80), why))
+			ids, told = append(ids, t.ID), append(told, fmt.Sprintf("%s (%s; %s)", t.ID, text.Clip(t.Title, 80), why))
 		}
 	}
 	return ids, told

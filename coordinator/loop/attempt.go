@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/policy/breaker"
 	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -129,7 +130,7 @@ func (e *engine) order(t *plan.Task) Order {
 	o.Guidance = append(slices.Clone(e.s.Guidance), k.Guidance...)
 	for _, id := range e.needs[t.ID] {
 		if need, ok := e.find(id); ok && e.stands[id] == plan.Done {
-			o.Needs = append(o.Needs, Merged{ID: id, Title: need.Title, Result: clip(need.Result, 2<<10)})
+			o.Needs = append(o.Needs, Merged{ID: id, Title: need.Title, Result: text.Clip(need.Result, 2<<10)})
 		}
 	}
 	return o
@@ -295,15 +296,4 @@ func (e *engine) payUp(ctx context.Context) {
 	if err := e.pay(ctx); err != nil && ctx.Err() == nil {
 		e.cannotMark(e.s.Owed[0].Task, err)
 	}
-}
-
-// clip cuts a text at its end, at the boundary of a character.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && text[most]&0xc0 == 0x80 {
-		most--
-	}
-	return text[:most] + "…"
 }

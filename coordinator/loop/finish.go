@@ -11,6 +11,7 @@ import (
 
 	"ralph/coordinator/plan"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 )
 
 // rest is asked when nothing is at work: whether anything will come by itself, and
@@ -37,7 +38,7 @@ func (e *engine) rest(ctx context.Context) {
 		return
 	}
 	if held := e.held(); len(held) > 0 {
-		e.end = &ending{status: feature.Paused, reason: "not worked on until you say so: " + few(held)}
+		e.end = &ending{status: feature.Paused, reason: "not worked on until you say so: " + text.List(held, maxNamed)}
 		return
 	}
 	if !e.conclude(ctx) || ctx.Err() != nil {
@@ -123,7 +124,7 @@ func (e *engine) conclusion() *ending {
 		ids  []string
 	}{{"failed: ", failed}, {"left out: ", left}, {"cannot be worked: ", stuck}, {"put off: ", later}} {
 		if len(p.ids) > 0 {
-			parts = append(parts, p.what+few(p.ids))
+			parts = append(parts, p.what+text.List(p.ids, maxNamed))
 		}
 	}
 	done := fmt.Sprintf("%d of %d tasks are done", e.counts.Done, e.counts.Total)
@@ -165,14 +166,8 @@ func (e *engine) whyNot(t *plan.Task) string {
 	return "is not ready"
 }
 
-// few lists some of what may be many.
-func few(list []string) string {
-	const most = 5
-	if len(list) <= most {
-		return strings.Join(list, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
-}
+// maxNamed bounds how many tasks or files a sentence names.
+const maxNamed = 5
 
 // refuse is how a run ends that could not begin. Nothing was written.
 func (e *engine) refuse(ctx context.Context, err error) Outcome {

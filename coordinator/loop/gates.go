@@ -12,6 +12,7 @@ import (
 	"ralph/coordinator/policy/breaker"
 	"ralph/coordinator/policy/condition"
 	"ralph/memory/session/folder"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -141,7 +142,7 @@ func (e *engine) examineOne(ctx context.Context, g *gate) string {
 			e.o.Files.Measure(folder.Metric{Name: shown.Metric, Value: float64(run.ExitCode), Unit: "exit code", Target: &target, Source: g.Check})
 		}
 		if run.Failed() {
-			why = fmt.Sprintf("%q failed with exit code %d: %s", g.Check, run.ExitCode, clip(lastLines(run.Output), maxToldBytes))
+			why = fmt.Sprintf("%q failed with exit code %d: %s", g.Check, run.ExitCode, text.Clip(lastLines(run.Output), maxToldBytes))
 		}
 	}
 	passed := why == ""

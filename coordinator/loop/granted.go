@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"ralph/memory/feature"
+	"ralph/memory/text"
 )
 
 // Granted is what a human allowed a run: its settings, as they were given, and
@@ -46,13 +47,13 @@ func (e *engine) agreed() error {
 	var list []string
 	for _, c := range e.planned() {
 		if !slices.Contains(known, c) {
-			list = append(list, strconv.Quote(clip(c, 200)))
+			list = append(list, strconv.Quote(text.Clip(c, 200)))
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrNewChecks, few(list))
+	return fmt.Errorf("%w: %s", ErrNewChecks, text.List(list, maxNamed))
 }
 
 // kept are the settings that a snapshot can give back: what a run works on, and

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/policy/fault"
+	"ralph/memory/text"
 )
 
 // end is what an attempt came to.
@@ -92,7 +93,7 @@ func failure(r Report, f fault.Facts, why, feedback string) judgement {
 			feedback += "\nIt said of itself: " + r.Summary
 		}
 	}
-	return judgement{end: endFailed, why: why, kind: fault.Classify(f), feedback: clip(feedback, maxFeedbackBytes), futile: r.Futile}
+	return judgement{end: endFailed, why: why, kind: fault.Classify(f), feedback: text.Clip(feedback, maxFeedbackBytes), futile: r.Futile}
 }
 
 // first is the first of the texts that says something.

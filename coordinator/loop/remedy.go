@@ -15,6 +15,7 @@ import (
 	"ralph/coordinator/policy/breaker"
 	"ralph/coordinator/policy/fault"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 )
 
 // strategy is what is done about a failure.
@@ -172,7 +173,7 @@ func (e *engine) over(w *worker, k *taskState, r Report, s plan.Status, j judgem
 	if s != plan.Done {
 		m.Result = j.why
 	}
-	m.Result = clip(firstLine(m.Result), 500)
+	m.Result = text.Clip(text.FirstLine(strings.TrimSpace(m.Result)), 500)
 	e.s.owe(&w.task, m)
 	e.drop(func(q *question) bool { return q.TaskID == id })
 }
@@ -235,27 +236,27 @@ func (e *engine) limited(w *worker, k *taskState, r Report) {
 
 // asksHuman hands the question of an agent on.
 func (e *engine) asksHuman(w *worker, k *taskState, j judgement) {
-	id, text := w.task.ID, j.why
-	k.Feedback = "Your question was not answered: " + clip(text, maxFeedbackBytes) + "\nDecide yourself where you can."
+	id, content := w.task.ID, j.why
+	k.Feedback = "Your question was not answered: " + text.Clip(content, maxFeedbackBytes) + "\nDecide yourself where you can."
 	e.s.owe(&w.task, e.mark(plan.Interrupted, ""))
 	if e.alone() {
 		k.Failures++
 		if k.Failures > e.retries() {
-			e.over(w, k, Report{}, plan.Failed, judgement{why: "it asks, and nobody may be asked: " + text})
+			e.over(w, k, Report{}, plan.Failed, judgement{why: "it asks, and nobody may be asked: " + content})
 			return
 		}
 		return
 	}
-	k.Question = text
+	k.Question = content
 	e.handOn(id, w.task.Title, k)
 }
 
 // handOn asks the human what the agent of a task asks.
 func (e *engine) handOn(id, title string, k *taskState) {
-	text := k.Question
-	e.raise(askAgent, id, fmt.Sprintf("%s (%s) asks: %s", id, title, text), nil, func(_ context.Context, _, said string) {
+	content := k.Question
+	e.raise(askAgent, id, fmt.Sprintf("%s (%s) asks: %s", id, title, content), nil, func(_ context.Context, _, said string) {
 		k.Feedback, k.Question = "", ""
-		k.Guidance = say(k.Guidance, "You asked: "+clip(text, 2<<10)+"\nThe user answers: "+first(said, "go on as you think best"))
+		k.Guidance = say(k.Guidance, "You asked: "+text.Clip(content, 2<<10)+"\nThe user answers: "+first(said, "go on as you think best"))
 	})
 }
 
@@ -411,7 +412,7 @@ func (e *engine) needHelp(t breaker.Trip, why string) {
 		what = "Look at how the tasks are worked, then say go, or how to go on."
 	}
 	if why != "" {
-		what = "The last attempt failed: " + clip(strings.TrimSuffix(why, "."), maxWhyBytes) + ". " + what
+		what = "The last attempt failed: " + text.Clip(strings.TrimSuffix(why, "."), maxWhyBytes) + ". " + what
 	}
 	e.raise(askBreaker, "", fmt.Sprintf("The breaker is open: %s. %s", strings.TrimSuffix(t.Reason, "."), what), []string{sayGo, sayStop}, func(_ context.Context, _, said string) {
 		e.breaker.Resume()
@@ -429,11 +430,6 @@ func (e *engine) closedAgain() {
 	if e.breaker.Position(e.now()) == breaker.Closed {
 		e.closeTrips()
 	}
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return s
 }
 
 // triggers returns the conditions of the breaker: those of the plan, else the

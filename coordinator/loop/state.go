@@ -13,6 +13,7 @@ import (
 	"ralph/coordinator/policy/breaker"
 	"ralph/coordinator/policy/decide"
 	"ralph/memory/feature"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -258,8 +259,8 @@ func (s *state) rest(id string) {
 }
 
 // say keeps what a human said, the newest, each within bounds.
-func say(list []string, text string) []string {
+func say(list []string, content string) []string {
 	const most, bytes = 20, 8 << 10
-	list = append(slices.Clone(list), clip(text, bytes))
+	list = append(slices.Clone(list), text.Clip(content, bytes))
 	return list[max(0, len(list)-most):]
 }

@@ -15,6 +15,7 @@ import (
 	"ralph/coordinator/policy/fault"
 	"ralph/memory/feature"
 	"ralph/memory/session/folder"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -88,7 +89,7 @@ func (e *engine) track() {
 		}
 		if e.known[t.ID] != now {
 			e.known[t.ID] = now
-			list = append(list, folder.TaskState{TaskID: t.ID, Status: now, Details: first(clip(e.s.known(t.ID).Why, maxToldBytes), clip(t.Result, maxToldBytes))})
+			list = append(list, folder.TaskState{TaskID: t.ID, Status: now, Details: first(text.Clip(e.s.known(t.ID).Why, maxToldBytes), text.Clip(t.Result, maxToldBytes))})
 		}
 	}
 	if len(list) > 0 {
@@ -112,7 +113,7 @@ func (e *engine) tellChoice(t *plan.Task, c decide.Choice, action, why string) {
 	if action == string(decide.Retry) {
 		d.DecisionType = folder.DecisionRetry
 	}
-	d.Context.CurrentTask = clip(t.Title, maxToldBytes)
+	d.Context.CurrentTask = text.Clip(t.Title, maxToldBytes)
 	for _, a := range c.Available {
 		d.Context.AvailableActions = append(d.Context.AvailableActions, string(a))
 	}
@@ -125,7 +126,7 @@ func (e *engine) tellChoice(t *plan.Task, c decide.Choice, action, why string) {
 	}
 	e.choices[t.ID] = e.o.Files.Decide(d)
 	e.o.Files.Log(folder.Event{Type: folder.Decided, TaskID: t.ID, TaskName: t.Title, Result: action,
-		Details: map[string]any{"decision_type": d.DecisionType, "confidence": c.Sum.Value, "why": clip(why, maxToldBytes)}})
+		Details: map[string]any{"decision_type": d.DecisionType, "confidence": c.Sum.Value, "why": text.Clip(why, maxToldBytes)}})
 	e.emit(agent.Event{Type: agent.EventDecision, TaskID: t.ID, Text: fmt.Sprintf("%s %s: confidence %.2f", action, t.ID, c.Sum.Value), Status: action, Reason: why})
 	e.l.explain(t.ID, fmt.Sprintf("decided: %s (%s)\nconfidence:\n%s\nscores: %s", action, d.Decision.Rationale, c.Sum.String(), scores(c.Scores)))
 }
@@ -172,9 +173,9 @@ func (e *engine) tellEnd(w *worker, r Report, j judgement, k *taskState) {
 		how = "retry"
 	}
 	e.tellOutcome(id, how)
-	result := clip(firstLine(first(r.Summary, r.Final)), maxToldBytes)
+	result := text.Clip(text.FirstLine(strings.TrimSpace(first(r.Summary, r.Final))), maxToldBytes)
 	if j.end != endDone {
-		result = clip(j.why, maxToldBytes)
+		result = text.Clip(j.why, maxToldBytes)
 	}
 	e.known[id] = status
 	took := e.o.Files.Task(folder.TaskState{TaskID: id, Status: status, Details: result, Artifacts: r.Files})
@@ -232,7 +233,7 @@ func evidence(w *worker, r Report, j judgement) map[string]any {
 	d := map[string]any{"task_kind": kindOf(&w.task), "iteration": w.order.Iteration, "attempts": w.order.Attempt, "verified": j.verified, "declared": r.Declared, "landing": r.Landing,
 		"commit": r.Commit, "branch": r.Branch, "checks": checks, "files": len(r.Files), "turns": r.Turns, "tool_calls": r.ToolCalls, "usage": r.Usage, "agent": r.Agent}
 	if j.why != "" {
-		d["why"] = clip(j.why, maxToldBytes)
+		d["why"] = text.Clip(j.why, maxToldBytes)
 	}
 	if r.CostUSD != nil {
 		d["cost_usd"] = *r.CostUSD
@@ -271,8 +272,8 @@ func (e *engine) tellEnded(t *plan.Task, s plan.Status, why string) {
 		return // what was done stays so in the story of this session
 	}
 	e.known[id] = status
-	e.o.Files.Task(folder.TaskState{TaskID: id, Status: status, Details: clip(why, maxToldBytes)})
-	e.o.Files.Log(folder.Event{Type: folder.TaskComplete, TaskID: id, TaskName: title, Result: string(s), Details: map[string]any{"task_kind": kindOf(t), "why": clip(why, maxToldBytes)}})
+	e.o.Files.Task(folder.TaskState{TaskID: id, Status: status, Details: text.Clip(why, maxToldBytes)})
+	e.o.Files.Log(folder.Event{Type: folder.TaskComplete, TaskID: id, TaskName: title, Result: string(s), Details: map[string]any{"task_kind": kindOf(t), "why": text.Clip(why, maxToldBytes)}})
 	e.emit(agent.Event{Type: agent.EventTaskEnd, TaskID: id, Text: title, Status: string(s), Reason: why, OK: yes(false)})
 	e.note(Row{ID: id, Title: title, Status: string(s), Since: e.now(), Reason: why})
 }
@@ -280,21 +281,21 @@ func (e *engine) tellEnded(t *plan.Task, s plan.Status, why string) {
 // tellFailure records that an attempt has failed, and what is done about it.
 func (e *engine) tellFailure(w *worker, k *taskState, j judgement, does fault.Strategy, again bool) {
 	id := w.task.ID
-	n := e.o.Files.Fail(folder.Failure{TaskID: id, ErrorType: string(j.kind), ErrorMessage: clip(j.why, maxToldBytes), Severity: folder.Severity(fault.Severity(j.kind, does)),
+	n := e.o.Files.Fail(folder.Failure{TaskID: id, ErrorType: string(j.kind), ErrorMessage: text.Clip(j.why, maxToldBytes), Severity: folder.Severity(fault.Severity(j.kind, does)),
 		RetryCount: max(0, k.Failures-1), RecoveryAction: string(does)})
 	e.failures[id] = append(e.failures[id], n)
 	details := map[string]any{"kind": string(j.kind), "task_kind": kindOf(&w.task), "strategy": string(does), "again": again, "iteration": w.order.Iteration, "attempt": w.order.Attempt}
 	if j.sure != nil {
 		details["confidence"] = *j.sure
 	}
-	e.o.Files.Log(folder.Event{Type: folder.Errored, TaskID: id, TaskName: w.task.Title, Result: clip(j.why, maxToldBytes), Details: details})
+	e.o.Files.Log(folder.Event{Type: folder.Errored, TaskID: id, TaskName: w.task.Title, Result: text.Clip(j.why, maxToldBytes), Details: details})
 }
 
 // tellRetry tells that a task is tried again after a wait, by another agent if one
 // is named.
 func (e *engine) tellRetry(w *worker, kind, why string, wait time.Duration, who string) {
 	id := w.task.ID
-	e.o.Files.Log(folder.Event{Type: folder.Retried, TaskID: id, TaskName: w.task.Title, Result: clip(why, maxToldBytes),
+	e.o.Files.Log(folder.Event{Type: folder.Retried, TaskID: id, TaskName: w.task.Title, Result: text.Clip(why, maxToldBytes),
 		Details: map[string]any{"attempt": w.order.Attempt, "wait_ms": wait.Milliseconds(), "kind": kind, "task_kind": kindOf(&w.task), "agent": who}})
 	e.emit(agent.Event{Type: agent.EventRetry, TaskID: id, Text: w.task.Title, Reason: why, Attempt: w.order.Attempt, WaitMS: wait.Milliseconds(), Status: kind, Ref: who})
 }
@@ -340,12 +341,12 @@ func (e *engine) overcome() {
 // is told by whoever asks.
 func (e *engine) tellQuestion(q permission.Question) {
 	d := folder.Decision{TaskID: q.TaskID, DecisionType: folder.DecisionHelp, Outcome: "nobody was there"}
-	d.Context.CurrentTask, d.Context.AvailableActions = clip(q.Text, maxToldBytes), q.Options
+	d.Context.CurrentTask, d.Context.AvailableActions = text.Clip(q.Text, maxToldBytes), q.Options
 	for _, option := range q.Options {
 		d.Against(option, 0)
 	}
 	d.Decision.Action, d.Decision.Rationale, d.Decision.Confidence = "pause", "a question of the kind "+q.Kind+" has nobody to answer it", 1
 	e.o.Files.Decide(d)
-	e.o.Files.Log(folder.Event{Type: folder.Decided, TaskID: q.TaskID, Result: "pause", Details: map[string]any{"decision_type": folder.DecisionHelp, "about": clip(q.Text, maxToldBytes)}})
+	e.o.Files.Log(folder.Event{Type: folder.Decided, TaskID: q.TaskID, Result: "pause", Details: map[string]any{"decision_type": folder.DecisionHelp, "about": text.Clip(q.Text, maxToldBytes)}})
 	e.emit(agent.Event{Type: agent.EventDecision, TaskID: q.TaskID, Text: q.Text, Status: "pause", Reason: "nobody is there to answer"})
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"ralph/memory/durable"
+	"ralph/memory/text"
 )
 
 // version is the form of the file that this package writes.
@@ -35,7 +36,7 @@ func parse(data []byte) (Snapshot, error) {
 	case snap.Feature == "" || snap.SessionID == "":
 		err = errors.New("it names no feature and session")
 	case !snap.Status.known():
-		err = fmt.Errorf("its status is %q", clip(string(snap.Status)))
+		err = fmt.Errorf("its status is %q", text.Clip(string(snap.Status), maxName))
 	case snap.Iteration < 0 || snap.MaxIterations < 0:
 		err = errors.New("it counts iterations below zero")
 	default:
@@ -58,13 +59,6 @@ func where(data []byte, err error) error {
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:at], []byte("\n")), err)
 }
 
-func clip(s string) string {
-	if len(s) > maxName {
-		return strings.ToValidUTF8(s[:maxName], "") + "…"
-	}
-	return s
-}
-
 // load reads a feature's file, or the copy in backups of one that broke.
 func load(o Options, name string) (Snapshot, []byte, error) {
 	path := o.path(name)
@@ -80,7 +74,7 @@ func load(o Options, name string) (Snapshot, []byte, error) {
 		err = fmt.Errorf("it %w: your Ralph did not write it", ErrForeign)
 	}
 	if err == nil && snap.Feature != name {
-		err = fmt.Errorf("it %w: it is that of feature %q", ErrForeign, clip(snap.Feature))
+		err = fmt.Errorf("it %w: it is that of feature %q", ErrForeign, text.Clip(snap.Feature, maxName))
 	}
 	if err == nil {
 		return snap, data, nil
@@ -101,9 +95,9 @@ func load(o Options, name string) (Snapshot, []byte, error) {
 
 // Name makes a text fit to name a feature: a plain file name, which is no
 // session's. What cannot be made one is an error.
-func Name(text string) (string, error) {
+func Name(content string) (string, error) {
 	var b strings.Builder
-	for _, r := range strings.TrimSpace(text) {
+	for _, r := range strings.TrimSpace(content) {
 		if b.Len()+utf8.RuneLen(r) > maxName {
 			break
 		}
@@ -116,7 +110,7 @@ func Name(text string) (string, error) {
 	}
 	name := strings.Trim(b.String(), "-.")
 	if name == "" || !utf8.ValidString(name) {
-		return "", fmt.Errorf("%q has no letter or digit that could name a feature", clip(text))
+		return "", fmt.Errorf("%q has no letter or digit that could name a feature", text.Clip(content, maxName))
 	}
 	if strings.HasPrefix(name, "session-") || name == "archive" || name == "summaries" {
 		return "", fmt.Errorf("a feature cannot be named %q: sessions are", name)

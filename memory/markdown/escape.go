@@ -12,7 +12,7 @@ import (
 // what is invisible is shown, white space is one space, and what Markdown would
 // obey is escaped.
 func Escape(s string, most int) string {
-	s = shortened(text.VisibleLine(strings.Join(strings.Fields(shortened(s, 8*most)), " ")), most)
+	s = text.ClipRunes(text.VisibleLine(strings.Join(strings.Fields(text.ClipRunes(s, 8*most)), " ")), most)
 	var b strings.Builder
 	for i, r := range s {
 		switch {
@@ -28,20 +28,6 @@ func Escape(s string, most int) string {
 
 // EscapeCell is Escape for a cell of a table.
 func EscapeCell(s string, most int) string { return strings.ReplaceAll(Escape(s, most), "|", `\|`) }
-
-// shortened cuts a text to so many characters, the last of which then says so.
-func shortened(s string, most int) string {
-	if len(s) <= most || utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n++; n == most {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
 
 // wordAt says that a text ends, or begins, with a letter or a digit: an
 // underscore between such begins no emphasis.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"ralph/memory/text"
+
 	"github.com/charmbracelet/glamour"
 )
 
@@ -319,15 +321,10 @@ func options(t Theme, ascii bool, width int) []glamour.TermRendererOption {
 	return list
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
-}
-
 // joinItems ties the paragraphs of a list item together with hard line breaks:
 // glamour would set them without any space between.
 func joinItems(block string) string {
-	if !isItem(strings.TrimSpace(firstLine(block))) || !strings.Contains(block, "\n\n") {
+	if !isItem(strings.TrimSpace(text.FirstLine(block))) || !strings.Contains(block, "\n\n") {
 		return block
 	}
 	lines := strings.Split(block, "\n")

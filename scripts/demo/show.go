@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"ralph/coordinator/crew"
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -67,14 +68,14 @@ func (s *screen) show(e agent.Event) {
 		s.calls++
 		s.subjects[key] = subject(e)
 	case agent.EventToolEnd:
-		text := e.Tool
+		content := e.Tool
 		if about := s.subjects[key]; about != "" {
-			text += " " + about
+			content += " " + about
 		}
 		if brief, _, _ := strings.Cut(e.Text, ". "); brief != "" {
-			text += " · " + brief
+			content += " · " + brief
 		}
-		s.line(e.Agent, clip(text, width))
+		s.line(e.Agent, text.ClipRunes(content, width))
 	case agent.EventMessage:
 		s.line(e.Agent, strings.TrimSpace(e.Text))
 	case agent.EventGate:
@@ -182,10 +183,3 @@ func broken(text string) []string {
 }
 
 func short(hash string) string { return hash[:min(len(hash), 7)] }
-
-func clip(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
-}

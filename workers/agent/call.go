@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ralph/memory/text"
 )
 
 // phase is how far a call is.
@@ -193,7 +195,7 @@ func (k *call) giveUp() (answer Result, now phase) {
 func (k *call) endEvent(was phase, r Result) Event {
 	ok, took := !r.Failed, k.took.Milliseconds()
 	e := Event{Type: EventToolEnd, Turn: k.turn, CallID: k.ID, Tool: k.Name, Text: r.Brief,
-		Output: clip(r.Answer(), maxEventOutput), OK: &ok, Denied: r.Denied != "", Rule: r.Denied, DurationMS: &took}
+		Output: text.Head(r.Answer(), maxEventOutput), OK: &ok, Denied: r.Denied != "", Rule: r.Denied, DurationMS: &took}
 	if r.Command != nil {
 		code := r.Command.ExitCode
 		e.ExitCode = &code

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ralph/memory/text"
 )
 
 const (
@@ -84,7 +86,7 @@ func repeatNote(cycle []repeatKey) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "You repeat yourself: these calls have come %d times with the same results:", repeatTimes)
 	for _, k := range cycle[:min(len(cycle), 2*repeatLength)] {
-		b.WriteString("\n- " + firstLine(k.call))
+		b.WriteString("\n- " + text.Head(text.FirstLine(k.call), 100))
 	}
 	b.WriteString("\nTo do the same again leads to the same. Take another way, or end with finish and say what is in the way.")
 	return b.String()

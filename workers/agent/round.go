@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"ralph/memory/text"
 )
 
 // stoppedText answers a call that a stop kept from running.
@@ -241,7 +243,7 @@ func (r *run) bring(k *call) error {
 
 // title names a call in the background for the model.
 func (k *call) title() string {
-	return k.ref + " (" + k.Name + " " + firstLine(string(k.shown)) + ")"
+	return k.ref + " (" + k.Name + " " + text.Head(text.FirstLine(string(k.shown)), 100) + ")"
 }
 
 // file counts an answered call and appends its answer to the transcript.
@@ -316,22 +318,6 @@ func indexCall(calls []Call, id string) int {
 		}
 	}
 	return -1
-}
-
-// clip cuts s to at most n bytes without splitting a rune.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n]
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return clip(line, 100)
 }
 
 func jsonProblem(b []byte) error {

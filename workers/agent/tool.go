@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"ralph/memory/text"
 )
 
 // Tool is something that a model can do. It is a value; the zero Effect is the
@@ -99,7 +101,7 @@ func (r Result) With(err error) Result {
 		r.Text = err.Error()
 	}
 	if r.Brief == "" {
-		r.Brief = firstLine(err.Error())
+		r.Brief = text.Head(text.FirstLine(err.Error()), 100)
 	}
 	return r
 }

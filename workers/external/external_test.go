@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/exec/exectest"
@@ -172,11 +173,11 @@ func TestPromiseCountsInTheFinalTextOnly(t *testing.T) {
 	const p = promise
 	bigLine := `head -c 5500000 /dev/zero | tr '\0' x; echo`
 	claudeTool := `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"cat x"}}]}}`
-	claudeResult := func(text string) string {
-		return fmt.Sprintf(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":%q}]}}`, text)
+	claudeResult := func(content string) string {
+		return fmt.Sprintf(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":%q}]}}`, content)
 	}
-	claudeSays := func(text string) string {
-		return fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"text","text":%q}]}}`, text)
+	claudeSays := func(content string) string {
+		return fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"text","text":%q}]}}`, content)
 	}
 	codex := func(item string) string { return `{"type":"item.completed","item":` + item + `}` }
 	for _, tc := range []struct {
@@ -217,7 +218,7 @@ func TestPromiseCountsInTheFinalTextOnly(t *testing.T) {
 			t.Parallel()
 			res, _ := play(t, standIn(t, tc.format, tc.script), nil)
 			if res.Declared != tc.declared || res.Promised != tc.promised || res.Declared && (!res.Clean || res.Err != nil) || res.Promised && !res.Declared && res.Err == nil {
-				t.Errorf("declared %v, promised %v, clean %v, %v; final %q", res.Declared, res.Promised, res.Clean, res.Err, clip(res.Final, 200))
+				t.Errorf("declared %v, promised %v, clean %v, %v; final %q", res.Declared, res.Promised, res.Clean, res.Err, text.Clip(res.Final, 200))
 			}
 			if len(res.Final) > maxFinal {
 				t.Errorf("final text of %d bytes", len(res.Final))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"ralph/memory/text"
 	"ralph/workers/exec"
 )
 
@@ -66,21 +67,21 @@ func Examine(ctx context.Context, q Request, ask bool) Health {
 	}
 	h.Path = path
 	if a.Version != nil {
-		text, err := r.short(ctx, path, a.Version, env)
+		content, err := r.short(ctx, path, a.Version, env)
 		if err != nil {
 			h.Err = err
 			h.Hint = "run " + strings.Join(append([]string{a.Argv[0]}, a.Version...), " ") + " yourself"
 			return h
 		}
-		h.Version = versionIn(text)
+		h.Version = versionIn(content)
 	}
 	if a.Help != nil {
-		text, err := r.short(ctx, path, a.Help, env)
+		content, err := r.short(ctx, path, a.Help, env)
 		if err != nil {
 			h.Err = err
 			return h
 		}
-		h.Missing = unknownFlags(a.Argv, text)
+		h.Missing = unknownFlags(a.Argv, content)
 	}
 	if len(h.Missing) > 0 {
 		h.Err = fmt.Errorf("agent %q: %w: its help does not name %s", a.Name, ErrMismatch, strings.Join(h.Missing, ", "))
@@ -96,7 +97,7 @@ func Examine(ctx context.Context, q Request, ask bool) Health {
 	case res.Err != nil:
 		h.Err, h.Hint = res.Err, res.Hint
 	case !res.Declared:
-		h.Err = fmt.Errorf("agent %q: it was asked for one line and answered %q", a.Name, clip(oneLine(res.Final), 200))
+		h.Err = fmt.Errorf("agent %q: it was asked for one line and answered %q", a.Name, text.Clip(text.OneLine(res.Final), 200))
 	default:
 		h.Err, h.Hint = nil, "" // whatever its help says
 	}
@@ -107,7 +108,7 @@ func Examine(ctx context.Context, q Request, ask bool) Health {
 func (r *run) short(ctx context.Context, path string, args, env []string) (string, error) {
 	name := r.q.Adapter.Name
 	got, err := r.q.Start(ctx, exec.Spec{Argv: append([]string{path}, args...), Dir: r.q.Dir, Env: env, Timeout: probeTime, MaxBytes: 256 << 10})
-	text := got.Stdout.String()
+	content := got.Stdout.String()
 	what := strings.Join(args, " ")
 	switch {
 	case err != nil:
@@ -115,20 +116,20 @@ func (r *run) short(ctx context.Context, path string, args, env []string) (strin
 	case got.TimedOut:
 		return "", fmt.Errorf("run agent %q with %s: %w", name, what, ErrTimeout)
 	case got.ExitCode != 0:
-		return "", fmt.Errorf("run agent %q with %s: %w", name, what, errors.New(clip(fmt.Sprintf("exit %d: %s", got.ExitCode, oneLine(text)), 300)))
+		return "", fmt.Errorf("run agent %q with %s: %w", name, what, errors.New(text.Clip(fmt.Sprintf("exit %d: %s", got.ExitCode, text.OneLine(content)), 300)))
 	}
-	return text, nil
+	return content, nil
 }
 
 var versionWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+\.\d+(\.\d+)?[\w.+-]*`) })
 
 // versionIn finds a version in a text, else gives its first line.
-func versionIn(text string) string {
-	if v := versionWords().FindString(text); v != "" {
-		return clip(v, 40)
+func versionIn(content string) string {
+	if v := versionWords().FindString(content); v != "" {
+		return text.Clip(v, 40)
 	}
-	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return clip(oneLine(first), 40)
+	first, _, _ := strings.Cut(strings.TrimSpace(content), "\n")
+	return text.Clip(text.OneLine(first), 40)
 }
 
 var flagWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--?[A-Za-z][A-Za-z0-9-]*`) })

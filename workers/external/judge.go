@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/exec/supervise"
@@ -36,22 +37,22 @@ func (r *run) judge(ctx context.Context, got exec.Result, why, err error) {
 	if r.ended(ctx, why, err) {
 		return
 	}
-	text := r.complaint(got)
+	content := r.complaint(got)
 	switch {
 	case why == nil && r.in.lines == 0 && (got.ExitCode == 126 || got.ExitCode == 127):
 		// The shell could not become the program, though it is there.
-		r.missing(errors.New(clip(oneLine(text.text), 500)))
+		r.missing(errors.New(text.Clip(text.OneLine(content.text), 500)))
 		r.res.Hint = "the program is there, but its interpreter is missing"
 		if r.q.Held {
 			r.res.Hint += ", or the sandbox does not show it: install it elsewhere than below /tmp"
 		}
 	case why == nil && r.mismatch(got):
 		hint := "its arguments are data: set `command` of this agent in the user config to what the installed version takes"
-		r.fail(KindMismatch, r.wrong(ErrMismatch, text.text), hint)
+		r.fail(KindMismatch, r.wrong(ErrMismatch, content.text), hint)
 	case why == nil && s.failure == nil && s.closed && got.ExitCode == 0 && got.Signal == "":
 		r.succeed()
 	default:
-		f := faultOf(text, r.quota)
+		f := faultOf(content, r.quota)
 		switch {
 		case errors.Is(why, ErrQuota):
 			// Its wait has been cut short.
@@ -61,7 +62,7 @@ func (r *run) judge(ctx context.Context, got exec.Result, why, err error) {
 			f.err = fmt.Errorf("%w: %w", f.err, why)
 		}
 		res.Quota, res.RetryAfter = f.quota, f.after
-		r.fail(f.kind, r.wrong(f.err, text.text), f.hint)
+		r.fail(f.kind, r.wrong(f.err, content.text), f.hint)
 	}
 }
 
@@ -112,9 +113,9 @@ func (r *run) succeed() {
 }
 
 // wrong is an error of the agent with what it said.
-func (r *run) wrong(err error, text string) error {
-	if text = clip(oneLine(text), 500); text != "" {
-		return fmt.Errorf("agent %q: %w: %s", r.q.Adapter.Name, err, text)
+func (r *run) wrong(err error, content string) error {
+	if content = text.Clip(text.OneLine(content), 500); content != "" {
+		return fmt.Errorf("agent %q: %w: %s", r.q.Adapter.Name, err, content)
 	}
 	return fmt.Errorf("agent %q: %w", r.q.Adapter.Name, err)
 }

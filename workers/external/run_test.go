@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
 	"ralph/workers/exec/exectest"
@@ -67,7 +68,7 @@ func TestArguments(t *testing.T) {
 				t.Fatalf("%+v", res)
 			}
 			if got := readFile(t, dir, "args"); got != tc.args {
-				t.Errorf("arguments %q, want %q", clip(got, 300), tc.args)
+				t.Errorf("arguments %q, want %q", text.Clip(got, 300), tc.args)
 			}
 			if got := readFile(t, dir, "stdin"); got != tc.stdin {
 				t.Errorf("%d bytes of standard input, want %d", len(got), len(tc.stdin))

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -127,7 +128,7 @@ func (s *state) answer(id string, ok bool, output string, exit *int) {
 	} else {
 		s.bad++
 	}
-	s.emit(agent.Event{Type: agent.EventToolEnd, CallID: id, Tool: tool, OK: &ok, Output: clip(output, maxOutput), ExitCode: exit})
+	s.emit(agent.Event{Type: agent.EventToolEnd, CallID: id, Tool: tool, OK: &ok, Output: text.Clip(output, maxOutput), ExitCode: exit})
 }
 
 // deny notes a call that the program's own permissions refused.
@@ -135,7 +136,7 @@ func (s *state) deny(tool, what string) {
 	if len(s.denied) >= maxOpen {
 		return
 	}
-	if what = clip(oneLine(what), 200); what != "" {
+	if what = text.Clip(text.OneLine(what), 200); what != "" {
 		tool += ": " + what
 	}
 	s.denied = append(s.denied, tool)
@@ -144,7 +145,7 @@ func (s *state) deny(tool, what string) {
 // retry is the program's own new attempt.
 func (s *state) retry(f failure, attempt int, wait time.Duration) {
 	s.trouble = &f
-	s.emit(agent.Event{Type: agent.EventRetry, Attempt: attempt, WaitMS: wait.Milliseconds(), Reason: clip(oneLine(f.text), 500)})
+	s.emit(agent.Event{Type: agent.EventRetry, Attempt: attempt, WaitMS: wait.Milliseconds(), Reason: text.Clip(text.OneLine(f.text), 500)})
 }
 
 // end is the closing event.
@@ -153,10 +154,10 @@ func (s *state) end(f *failure) {
 	s.closed, s.failure = true, f
 }
 
-func (s *state) warn(text string) {
-	if text = clip(oneLine(text), 500); text != "" && len(s.warned) < 20 && !slices.Contains(s.warned, text) {
-		s.warned = append(s.warned, text)
-		s.emit(agent.Event{Type: agent.EventWarning, Text: text})
+func (s *state) warn(content string) {
+	if content = text.Clip(text.OneLine(content), 500); content != "" && len(s.warned) < 20 && !slices.Contains(s.warned, content) {
+		s.warned = append(s.warned, content)
+		s.emit(agent.Event{Type: agent.EventWarning, Text: content})
 	}
 }
 
@@ -178,21 +179,6 @@ func (s *state) finish() {
 	for _, id := range slices.Sorted(maps.Keys(s.open)) {
 		s.answer(id, false, "the agent ended before its result came", nil)
 	}
-}
-
-// oneLine joins the lines of a text.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// clip cuts a text to at most n bytes, and says so.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	n -= len("…")
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
 }
 
 // parse reads an event; false for what is none.

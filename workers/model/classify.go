@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"ralph/memory/text"
+
 	openai "github.com/sashabaranov/go-openai"
 )
 
@@ -76,7 +78,7 @@ func fromAPI(api *openai.APIError, raw []byte) apiFault {
 // looseFault reads the error bodies that are not OpenAI's: {"message":…},
 // {"detail":…}, {"error":"…"}, a list around one of them.
 func looseFault(raw []byte) apiFault {
-	f := apiFault{body: clip(strings.TrimSpace(string(raw)), maxMessageBytes)}
+	f := apiFault{body: text.Clip(strings.TrimSpace(string(raw)), maxMessageBytes)}
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
 		raw = list[0]
@@ -145,7 +147,7 @@ func classify(f apiFault, model string) *Error {
 	w := f.words()
 	e := &Error{HTTPStatus: f.status, Message: f.message}
 	if e.Message == "" && !strings.HasPrefix(f.body, "<") {
-		e.Message = firstLine(f.body)
+		e.Message = text.Clip(strings.TrimSpace(text.FirstLine(f.body)), 300)
 	}
 	if e.Message == "" {
 		e.Message = strings.ToLower(http.StatusText(f.status))
@@ -153,7 +155,7 @@ func classify(f apiFault, model string) *Error {
 	if e.Message == "" {
 		e.Message = "the endpoint reported an error without a message"
 	}
-	e.Message = clip(e.Message, maxMessageBytes)
+	e.Message = text.Clip(e.Message, maxMessageBytes)
 	e.words = w
 	is := func(k Kind, hint string) *Error {
 		e.Kind, e.Hint = k, hint
@@ -277,23 +279,10 @@ func incomplete(err error) *Error {
 	return e
 }
 
-// clip cuts s to at most n bytes without splitting a rune.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:runeStart(s, n)] + "…"
-}
-
 // runeStart is the start of the rune that holds byte n.
 func runeStart(s string, n int) int {
 	for n > 0 && n < len(s) && s[n]&0xC0 == 0x80 {
 		n--
 	}
 	return n
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return clip(strings.TrimSpace(line), 300)
 }

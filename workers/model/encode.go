@@ -11,6 +11,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -368,7 +369,7 @@ type payload struct {
 func (p *payload) splice(envelope []byte) (body func() io.ReadCloser, size int64, err error) {
 	before, after, ok := bytes.Cut(bytes.TrimRight(envelope, "\n"), []byte(`"messages":null,`))
 	if !ok || !bytes.HasSuffix(after, []byte{'}'}) {
-		return nil, 0, fmt.Errorf("encode request: unexpected envelope %q", clip(string(envelope), 200))
+		return nil, 0, fmt.Errorf("encode request: unexpected envelope %q", text.Clip(string(envelope), 200))
 	}
 	const toolsAre, messagesAre, end = `,"tools":`, `,"messages":[`, "]}"
 	head := make([]byte, 0, len(before)+len(after)+len(p.extra)+len(toolsAre))

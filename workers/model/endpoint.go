@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"ralph/memory/text"
 )
 
 // The names of providers.
@@ -256,7 +258,7 @@ func endpoint(base, model, key, from string) (Endpoint, error) {
 	u, err := normalize(base)
 	if err != nil {
 		return Endpoint{}, &Error{Kind: KindNoModel, Op: "choose a model", Err: err,
-			Message: fmt.Sprintf("base URL %q (%s): %v", clip(base, 200), from, err),
+			Message: fmt.Sprintf("base URL %q (%s): %v", text.Clip(base, 200), from, err),
 			Hint:    "a base URL looks like https://host/v1 or http://localhost:11434/v1"}
 	}
 	return Endpoint{Provider: providerOf(u), BaseURL: u.String(), Model: model, Key: key, Source: from}, nil

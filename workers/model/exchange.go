@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"ralph/memory/text"
+
 	openai "github.com/sashabaranov/go-openai"
 )
 
@@ -228,7 +230,7 @@ func redirected(resp *http.Response, from *url.URL) *Error {
 		return e
 	}
 	to.RawQuery, to.User = "", nil
-	e.Message = fmt.Sprintf("the endpoint redirects to %s, which was not followed", clip(to.String(), 200))
+	e.Message = fmt.Sprintf("the endpoint redirects to %s, which was not followed", text.Clip(to.String(), 200))
 	if to.Host != from.Host {
 		e.Hint = "a key goes to its own host only; if you trust the other host, name it with --base-url"
 	} else {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/model/modeltest"
 )
@@ -42,16 +43,16 @@ func playFault(t *testing.T, f modeltest.Fault, single bool) {
 	}
 	c := newClient(t, srv.URL(), func(o *Options) { o.IdleTimeout = idle })
 	c.first = 20 * time.Millisecond
-	var text strings.Builder
+	var content strings.Builder
 	r, err := c.Complete(context.Background(), ask("go"), func(d agent.Delta) {
 		switch d.Kind {
 		case agent.DeltaText:
-			text.WriteString(d.Text)
+			content.WriteString(d.Text)
 			if strings.ToValidUTF8(d.Text, "") != d.Text {
 				t.Errorf("delta %q splits a rune", d.Text)
 			}
 		case agent.DeltaRetry:
-			text.Reset()
+			content.Reset()
 			if d.Attempt == 0 || d.Text == "" {
 				t.Errorf("retry %+v", d)
 			}
@@ -74,10 +75,10 @@ func playFault(t *testing.T, f modeltest.Fault, single bool) {
 		t.Fatal(err)
 	}
 	if r.Message.Text != f.Text || r.Message.Partial {
-		t.Errorf("text %q, want %q", clip(r.Message.Text, 200), f.Text)
+		t.Errorf("text %q, want %q", text.Clip(r.Message.Text, 200), f.Text)
 	}
-	if text.String() != f.Text {
-		t.Errorf("deltas %q, want %q", clip(text.String(), 200), f.Text)
+	if content.String() != f.Text {
+		t.Errorf("deltas %q, want %q", text.Clip(content.String(), 200), f.Text)
 	}
 	if len(r.Message.Calls) != len(f.Calls) {
 		t.Fatalf("calls %+v, want %+v", r.Message.Calls, f.Calls)

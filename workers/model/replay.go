@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"ralph/memory/text"
+
 	"github.com/spf13/afero"
 )
 
@@ -240,7 +242,7 @@ func (r *Replay) match(name string, asked *wireRequest) (note *replyNote, v veil
 		}
 	}
 	if diff != "" {
-		r.mismatches = append(r.mismatches, &MismatchError{Agent: name, Exchange: a.next + 1, Diff: clip(diff, maxDiffBytes)})
+		r.mismatches = append(r.mismatches, &MismatchError{Agent: name, Exchange: a.next + 1, Diff: text.Clip(diff, maxDiffBytes)})
 		return nil, veil{}, len(r.mismatches) - 1
 	}
 	note = a.exchanges[a.next].Reply

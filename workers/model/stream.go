@@ -13,6 +13,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -251,16 +252,16 @@ func (s *stream) line(line []byte) (bool, *Error) {
 	case "", "id", "retry":
 		return false, nil
 	}
-	text := bytes.TrimSpace(line)
+	content := bytes.TrimSpace(line)
 	switch {
-	case len(text) == 0:
-	case !s.heard && (s.html || text[0] == '<'):
+	case len(content) == 0:
+	case !s.heard && (s.html || content[0] == '<'):
 		return false, htmlError(s.host)
-	case text[0] == '{':
+	case content[0] == '{':
 		s.bare = true
 		return s.data(line)
 	case s.stray == nil:
-		s.stray = append(s.stray, clip(string(text), 200)...)
+		s.stray = append(s.stray, text.Clip(string(content), 200)...)
 	}
 	return false, nil
 }
@@ -322,20 +323,20 @@ func (s *stream) data(value []byte) (bool, *Error) {
 }
 
 // take acts on the chunk that was decoded from text.
-func (s *stream) take(text []byte) (bool, *Error) {
+func (s *stream) take(content []byte) (bool, *Error) {
 	k, bare := &s.chunk, s.bare
 	s.pending, s.bare, s.tried = nil, false, 0
 	switch {
 	case k.fault != nil:
 		return false, s.fault(k.fault)
 	case s.event == "error" && !k.choices:
-		return false, s.fault(text)
+		return false, s.fault(content)
 	case bare && !s.heard && !k.choices && !k.hasUsage:
-		if f := looseFault(text); f.message != "" {
+		if f := looseFault(content); f.message != "" {
 			return false, classify(f, s.model)
 		}
 		return false, &Error{Kind: KindProtocol, Hint: "check the base URL; most end in /v1",
-			Message: s.host + " answered with JSON that is no completion: " + firstLine(string(text))}
+			Message: s.host + " answered with JSON that is no completion: " + text.Clip(strings.TrimSpace(text.FirstLine(string(content))), 300)}
 	}
 	s.heard = true
 	if err := s.draft.add(k); err != nil {
@@ -350,9 +351,9 @@ func (s *stream) take(text []byte) (bool, *Error) {
 // fault turns an error within the stream into an error of the try.
 func (s *stream) fault(raw []byte) *Error { return classify(parseFault(raw), s.model) }
 
-func (s *stream) garbled(text []byte) *Error {
+func (s *stream) garbled(content []byte) *Error {
 	e := incomplete(nil)
-	e.Message = "the stream holds an event that is not JSON: " + firstLine(string(text))
+	e.Message = "the stream holds an event that is not JSON: " + text.Clip(strings.TrimSpace(text.FirstLine(string(content))), 300)
 	return e
 }
 

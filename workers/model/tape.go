@@ -7,6 +7,7 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -302,13 +303,13 @@ func (r *Replay) Tool(name string, call agent.Call, res agent.Result) error {
 	if n == nil || !n.Exact {
 		return nil
 	}
-	show := func(head, text, denied string, failed bool) string {
-		return fmt.Sprintf("%s\nfailed: %v\ndenied: %s\n%s\n%s\n", call.Name, failed, denied, r.veil.same(head), r.veil.same(text))
+	show := func(head, content, denied string, failed bool) string {
+		return fmt.Sprintf("%s\nfailed: %v\ndenied: %s\n%s\n%s\n", call.Name, failed, denied, r.veil.same(head), r.veil.same(content))
 	}
 	was := show(n.Head, n.Text, n.Denied, n.Failed)
 	is := show(r.veil.write(res.Head), r.veil.write(res.Text), r.veil.write(res.Denied), res.Failed)
 	if was == is {
 		return nil
 	}
-	return &MismatchError{Agent: name, Exchange: a.next, Diff: clip(udiff.Unified("recorded result", "result", was, is), maxDiffBytes)}
+	return &MismatchError{Agent: name, Exchange: a.next, Diff: text.Clip(udiff.Unified("recorded result", "result", was, is), maxDiffBytes)}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ralph/memory/text"
 )
 
 // child makes a tree whose node_modules is a link to that of the user's project,
@@ -161,7 +163,7 @@ func TestAlsoTheOutputs(t *testing.T) {
 		}
 	})
 	r := b.run("shell", "command", "seq 100000")
-	_, at, ok := strings.Cut(firstLine(strings.TrimPrefix(r.Head, firstLine(r.Head)+"\n")), "all of it: ")
+	_, at, ok := strings.Cut(text.FirstLine(strings.TrimPrefix(r.Head, text.FirstLine(r.Head)+"\n")), "all of it: ")
 	if !ok || at != session+"/out/1-shell.txt" {
 		t.Fatalf("%q", r.Head)
 	}

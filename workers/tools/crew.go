@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -68,8 +69,8 @@ func (b *box) told(tool, answer string, err error) (agent.Result, error) {
 const maxBriefBytes = 100
 
 // firstSentence is the beginning of a text, for a person.
-func firstSentence(text string) string {
-	line := firstLine(text)
+func firstSentence(content string) string {
+	line := text.FirstLine(content)
 	line, _, _ = strings.Cut(line, ". ")
 	if short := cutText(line, maxBriefBytes); short != line {
 		return short + "…"

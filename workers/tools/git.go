@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
@@ -108,13 +109,13 @@ func (b *box) gitStatus(ctx context.Context, prefix string) (agent.Result, error
 		}
 		out.WriteByte('\n')
 	}
-	text, _ := visible([]byte(out.String()))
-	text, notice := b.fit("git", text)
-	first := fmt.Sprintf("on branch %s: %s changed", or(branch, "(detached)"), count(len(list), "file"))
+	content, _ := visible([]byte(out.String()))
+	content, notice := b.fit("git", content)
+	first := fmt.Sprintf("on branch %s: %s changed", or(branch, "(detached)"), text.Count(len(list), "file"))
 	if len(list) == 0 {
 		first = fmt.Sprintf("on branch %s: nothing changed", or(branch, "(detached)"))
 	}
-	return agent.Result{Head: head(first, notice), Text: text, Brief: count(len(list), "change")}, nil
+	return agent.Result{Head: head(first, notice), Text: content, Brief: text.Count(len(list), "change")}, nil
 }
 
 // seenFrom is a path of the repository as seen from the project's root.
@@ -135,9 +136,9 @@ func (b *box) gitDiff(ctx context.Context, a gitArgs, paths []string) (agent.Res
 		return agent.Result{Head: "no difference (untracked files are in status only)", Brief: "no difference"}, nil
 	}
 	diff, _ = visible([]byte(diff))
-	text, notice := b.fit("git", diff)
-	lines := count(countLines(diff), "line")
-	return agent.Result{Head: head("diff of "+lines, notice), Text: text, Brief: lines}, nil
+	content, notice := b.fit("git", diff)
+	lines := text.Count(countLines(diff), "line")
+	return agent.Result{Head: head("diff of "+lines, notice), Text: content, Brief: lines}, nil
 }
 
 func (b *box) gitLog(ctx context.Context, a gitArgs, paths []string) (agent.Result, error) {
@@ -153,9 +154,9 @@ func (b *box) gitLog(ctx context.Context, a gitArgs, paths []string) (agent.Resu
 	for _, c := range list {
 		fmt.Fprintf(&out, "%.12s %s %s: %s\n", c.Hash, c.Time.Format(time.DateOnly), c.Author, c.Subject)
 	}
-	text, _ := visible([]byte(out.String()))
-	text, notice := b.fit("git", text)
-	return agent.Result{Head: head(count(len(list), "commit"), notice), Text: text, Brief: count(len(list), "commit")}, nil
+	content, _ := visible([]byte(out.String()))
+	content, notice := b.fit("git", content)
+	return agent.Result{Head: head(text.Count(len(list), "commit"), notice), Text: content, Brief: text.Count(len(list), "commit")}, nil
 }
 
 func (b *box) gitCommit(ctx context.Context, a gitArgs, paths []string) (agent.Result, error) {

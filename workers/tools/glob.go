@@ -11,6 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -85,11 +86,11 @@ func (b *box) runGlob(ctx context.Context, a globArgs) (agent.Result, error) {
 		out.WriteString(strings.ReplaceAll(name, "\n", `\n`) + "\n")
 		shown++
 	}
-	lines := []string{count(len(all), "file") + " match " + a.Pattern, k.notes()}
+	lines := []string{text.Count(len(all), "file") + " match " + a.Pattern, k.notes()}
 	if shown < len(all) {
 		lines = append(lines, fmt.Sprintf("cut: the %d changed last are shown; narrow the pattern or the path", shown))
 	}
-	return agent.Result{Head: head(lines...), Text: out.String(), Brief: count(len(all), "file")}, nil
+	return agent.Result{Head: head(lines...), Text: out.String(), Brief: text.Count(len(all), "file")}, nil
 }
 
 // pattern is a compiled glob over paths relative to a base.

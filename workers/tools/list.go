@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -76,7 +77,7 @@ func (b *box) runList(ctx context.Context, a listArgs) (agent.Result, error) {
 	cut := prune(top)
 	var out strings.Builder
 	shown := top.print(&out, 0)
-	text, notice := b.fit("list", out.String())
+	content, notice := b.fit("list", out.String())
 	if cut {
 		notice = head(notice, fmt.Sprintf("cut at %d entries: directories ending in /… hold more; name one of them as path", maxListed))
 	}
@@ -85,9 +86,9 @@ func (b *box) runList(ctx context.Context, a listArgs) (agent.Result, error) {
 		name = "the project's root"
 	}
 	return agent.Result{
-		Head:  head(fmt.Sprintf("%s, %d deep: %s", name, depth, count(shown, "entry")), k.notes(), notice),
-		Text:  text,
-		Brief: count(shown, "entry"),
+		Head:  head(fmt.Sprintf("%s, %d deep: %s", name, depth, text.Count(shown, "entry")), k.notes(), notice),
+		Text:  content,
+		Brief: text.Count(shown, "entry"),
 	}, nil
 }
 

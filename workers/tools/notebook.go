@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -25,5 +26,5 @@ func noted(stored string, err error) (agent.Result, error) {
 	if err != nil {
 		return agent.Result{}, err
 	}
-	return agent.Result{Text: stored, Brief: cutText(firstLine(stored), 80)}, nil
+	return agent.Result{Text: stored, Brief: cutText(text.FirstLine(stored), 80)}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -165,7 +166,7 @@ func (p *page) result(name string) agent.Result {
 		case p.scanned:
 			what = fmt.Sprintf("%s: line %d is not in %s", name, p.first, far)
 		case p.at > 0:
-			what = fmt.Sprintf("%s: line %d is past the end; the file has %s", name, p.first, count(p.at, "line"))
+			what = fmt.Sprintf("%s: line %d is past the end; the file has %s", name, p.first, text.Count(p.at, "line"))
 		}
 		return agent.Result{Head: what, Brief: "0 lines"}
 	}
@@ -175,12 +176,12 @@ func (p *page) result(name string) agent.Result {
 	}
 	if len(p.long) > 0 {
 		shown := p.long[:min(len(p.long), 10)]
-		lines = append(lines, fmt.Sprintf("cut after %d bytes: %s, number %s", p.line, count(len(p.long), "long line"), numbers(shown)))
+		lines = append(lines, fmt.Sprintf("cut after %d bytes: %s, number %s", p.line, text.Count(len(p.long), "long line"), numbers(shown)))
 	}
 	if p.invalid {
 		lines = append(lines, `bytes that are not UTF-8 are shown as \xNN`)
 	}
-	return agent.Result{Head: head(lines...), Text: p.out.String(), Brief: count(p.last-p.first+1, "line")}
+	return agent.Result{Head: head(lines...), Text: p.out.String(), Brief: text.Count(p.last-p.first+1, "line")}
 }
 
 func numbers(list []int) string {

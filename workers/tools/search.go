@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -302,17 +303,17 @@ func (s *search) stop() {
 }
 
 func (s *search) result(notes string) agent.Result {
-	brief := count(s.matches, "match")
-	lines := []string{fmt.Sprintf("%s in %s (%s searched)", brief, count(s.files, "file"), count(int(s.searched.Load()), "file"))}
+	brief := text.Count(s.matches, "match")
+	lines := []string{fmt.Sprintf("%s in %s (%s searched)", brief, text.Count(s.files, "file"), text.Count(int(s.searched.Load()), "file"))}
 	if s.full.Load() {
 		lines[0] = fmt.Sprintf("the first %s; there are more: narrow the pattern, path or glob, or raise limit", brief)
 	}
 	lines = append(lines, notes)
 	if n := int(s.large.Load()); n > 0 {
-		lines = append(lines, fmt.Sprintf("%s over %d MiB not searched: use shell", count(n, "file"), maxGreppedBytes>>20))
+		lines = append(lines, fmt.Sprintf("%s over %d MiB not searched: use shell", text.Count(n, "file"), maxGreppedBytes>>20))
 	}
 	if n := int(s.unread.Load()); n > 0 {
-		lines = append(lines, count(n, "file")+" could not be read")
+		lines = append(lines, text.Count(n, "file")+" could not be read")
 	}
 	if s.long {
 		lines = append(lines, fmt.Sprintf("long lines are cut to %d bytes around the match", maxShownBytes))

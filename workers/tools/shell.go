@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ralph/memory/text"
 	"ralph/workers/accesspolicy"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -148,10 +149,10 @@ func (b *box) commandSpec(a shellArgs) (s exec.Spec, label string, err error) {
 
 // commandResult describes a command that ended; err is why it was ended early.
 func (b *box) commandResult(command string, r exec.Result, out exec.Capture, label string, err error) agent.Result {
-	text, notice := b.captured(out, label)
+	content, notice := b.captured(out, label)
 	took := r.Duration.Round(time.Millisecond)
 	res := agent.Result{
-		Text:   text,
+		Text:   content,
 		Failed: err != nil || r.TimedOut || r.ExitCode != 0,
 		Brief:  fmt.Sprintf("exit %d", r.ExitCode),
 		Command: &agent.CommandRun{
@@ -171,13 +172,13 @@ func (b *box) commandResult(command string, r exec.Result, out exec.Capture, lab
 	}
 	left := ""
 	if len(r.Killed) > 0 {
-		left = count(len(r.Killed), "process") + " left running by it ended: " + oneLine(r.Killed[0].Command, maxReportedBytes) + " (to keep one running use background)"
+		left = text.Count(len(r.Killed), "process") + " left running by it ended: " + oneLine(r.Killed[0].Command, maxReportedBytes) + " (to keep one running use background)"
 	}
 	odd := ""
 	if r.OutputErr != nil {
 		odd = r.OutputErr.Error()
 	}
-	if text == "" {
+	if content == "" {
 		first += ", no output"
 	}
 	res.Head = head(first, left, notice, odd)
@@ -187,10 +188,10 @@ func (b *box) commandResult(command string, r exec.Result, out exec.Capture, lab
 // captured joins what was kept of an output at whole lines. Where the middle is
 // missing the notice says between which lines, because nothing of Ralph's may
 // stand in the data.
-func (b *box) captured(c exec.Capture, label string) (text, notice string) {
+func (b *box) captured(c exec.Capture, label string) (content, notice string) {
 	if !c.Truncated() {
-		text, _ = visible(append(append([]byte{}, c.Head...), c.Tail...))
-		return b.grown(text, "")
+		content, _ = visible(append(append([]byte{}, c.Head...), c.Tail...))
+		return b.grown(content, "")
 	}
 	first, _ := visible(c.Head)
 	last, _ := visible(c.Tail)
@@ -202,7 +203,7 @@ func (b *box) captured(c exec.Capture, label string) (text, notice string) {
 	if i := strings.IndexByte(last, '\n'); i >= 0 && i+1 < len(last) {
 		last = last[i+1:]
 	}
-	notice = fmt.Sprintf("cut: the first %s, then the last %d, of %d bytes", count(countLines(first), "line"), countLines(last), c.Bytes)
+	notice = fmt.Sprintf("cut: the first %s, then the last %d, of %d bytes", text.Count(countLines(first), "line"), countLines(last), c.Bytes)
 	switch {
 	case c.File == "" || label == "":
 	case c.FileCut:
@@ -340,9 +341,9 @@ func (b *box) listJobs() agent.Result {
 		}
 		fmt.Fprintf(&out, "%s\t%s\t%s\n", j.ID(), state, oneLine(j.command, 200))
 	}
-	text, notice := b.fit("shell", out.String())
+	content, notice := b.fit("shell", out.String())
 	return agent.Result{
-		Head: head(fmt.Sprintf("%s, %d running", count(len(all), "job"), running), notice),
-		Text: text, Brief: count(len(all), "job"), Alive: running > 0,
+		Head: head(fmt.Sprintf("%s, %d running", text.Count(len(all), "job"), running), notice),
+		Text: content, Brief: text.Count(len(all), "job"), Alive: running > 0,
 	}
 }

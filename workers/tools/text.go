@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"unicode/utf8"
+
+	"ralph/memory/text"
 )
 
 // head joins the lines of a Result's Head, leaving out empty ones.
@@ -22,26 +24,6 @@ func head(lines ...string) string {
 		}
 	}
 	return strings.Join(kept, "\n")
-}
-
-// count writes n things: "1 line", "2 lines", "2 matches",
-// "2 entries".
-func count(n int, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "ch"), strings.HasSuffix(thing, "ss"):
-		thing += "es"
-	case strings.HasSuffix(thing, "y"):
-		thing = strings.TrimSuffix(thing, "y") + "ies"
-	default:
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return s
 }
 
 // countLines counts the lines of text; a last line without a newline counts.
@@ -193,14 +175,14 @@ func (b *box) fit(tool, text string) (kept, notice string) {
 	return b.fitTo(b.MaxOutputBytes, tool, text)
 }
 
-func (b *box) fitTo(most int, tool, text string) (kept, notice string) {
-	if len(text) <= most {
-		return text, ""
+func (b *box) fitTo(most int, tool, content string) (kept, notice string) {
+	if len(content) <= most {
+		return content, ""
 	}
-	kept = cutText(text, most)
+	kept = cutText(content, most)
 	notice = fmt.Sprintf("cut: the first %s of %d (%d of %d bytes)",
-		count(countLines(kept), "line"), countLines(text), len(kept), len(text))
-	label, err := b.keep(tool, text)
+		text.Count(countLines(kept), "line"), countLines(content), len(kept), len(content))
+	label, err := b.keep(tool, content)
 	switch {
 	case err != nil:
 		notice += "; the rest could not be kept: " + err.Error()

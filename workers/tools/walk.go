@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/memory/text"
 	"ralph/workers/exec/acts"
 )
 
@@ -207,7 +208,7 @@ func (k *walker) notes() string {
 		all = append(all, "the tree is larger than what is looked at in one call: name a directory below")
 	}
 	if k.failed > 0 {
-		all = append(all, count(k.failed, "directory")+" could not be read")
+		all = append(all, text.Count(k.failed, "directory")+" could not be read")
 	}
 	return strings.Join(all, "\n")
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 
+	"ralph/memory/text"
 	"ralph/workers/agent"
 )
 
@@ -31,7 +32,7 @@ func (b *box) runWrite(ctx context.Context, a writeArgs) (agent.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return agent.Result{}, context.Cause(ctx)
 	}
-	size := fmt.Sprintf("%s, %d bytes", count(countLines(a.Content), "line"), len(a.Content))
+	size := fmt.Sprintf("%s, %d bytes", text.Count(countLines(a.Content), "line"), len(a.Content))
 	if old.info != nil && string(old.data) == a.Content {
 		return agent.Result{Head: fmt.Sprintf("%s already has this content: %s", old.path, size), Brief: "unchanged"}, nil
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ralph/memory/text"
 )
 
 // Issue is a story, or an epic, as an issue of bd.
@@ -216,15 +218,13 @@ func Script(issues []Issue) string {
 		for _, a := range i.Args(func(ref string) string { return "\x00" + names[ref] + "\x00" }) {
 			words = append(words, quote(a))
 		}
-		fmt.Fprintf(&b, "\n# %s\n%s=$(bd %s --silent)\n", oneLine(i.Ref), names[i.Ref], strings.Join(words, " "))
+		fmt.Fprintf(&b, "\n# %s\n%s=$(bd %s --silent)\n", text.OneLine(i.Ref), names[i.Ref], strings.Join(words, " "))
 		if i.Done {
 			fmt.Fprintf(&b, "bd close \"$%s\" --reason 'done already'\n", names[i.Ref])
 		}
 	}
 	return b.String()
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // quote is one word of a shell; a name between NULs is a variable.
 func quote(s string) string {

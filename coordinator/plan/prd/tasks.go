@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ralph/memory/markdown"
+	"ralph/memory/text"
 )
 
 // Tasks is the document as the text of a RALPH_TASKS.md.
@@ -129,7 +130,7 @@ func (d Document) item(s Story) (string, error) {
 func (s Story) extras() []string {
 	var out []string
 	if s.Effort != "" {
-		out = append(out, "  - effort: "+oneLine(s.Effort))
+		out = append(out, "  - effort: "+text.OneLine(s.Effort))
 	}
 	return out
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"ralph/memory/text"
 )
 
 // Confidence is .3 clarity + .2 resources + .2 dependencies + .15 permission +
@@ -75,17 +77,9 @@ func (f Facts) resources() (float64, string) {
 	value := float64(len(f.Named)-missing) / float64(len(f.Named))
 	why := fmt.Sprintf("%d of %d named tools and paths exist", len(f.Named)-missing, len(f.Named))
 	if missing > 0 {
-		why += "; not " + few(gone)
+		why += "; not " + text.List(gone, 5)
 	}
 	return value, why
-}
-
-// few lists at most five.
-func few(names []string) string {
-	if len(names) > 5 {
-		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", len(names)-5)
-	}
-	return strings.Join(names, ", ")
 }
 
 // dependencies is the share of its dependencies that are merged.
@@ -102,7 +96,7 @@ func (f Facts) permission() (float64, string) {
 	if len(f.Denied) == 0 {
 		return 1, "needs nothing that is denied"
 	}
-	return .3, "needs what the sandbox denies: " + few(f.Denied)
+	return .3, "needs what the sandbox denies: " + text.List(f.Denied, 5)
 }
 
 // history is the success rate of like tasks, and .5 when there were none.

@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/afero"
 
@@ -152,22 +151,10 @@ func (c *checker) differ(kind string, d folder.Difference) {
 		c.report.Omitted++
 		return
 	}
-	for _, text := range []*string{&d.Field, &d.FileA, &d.ValueA, &d.FileB, &d.ValueB} {
-		*text = clip(*text)
+	for _, content := range []*string{&d.Field, &d.FileA, &d.ValueA, &d.FileB, &d.ValueB} {
+		*content = text.Clip(*content, maxText)
 	}
 	c.report.Differences = append(c.report.Differences, d)
-}
-
-// clip bounds a text, which may be a title of a megabyte.
-func clip(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	end := maxText
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
 }
 
 func (c *checker) add(field, fileA, a, fileB, b string, ids ...string) {
@@ -175,7 +162,7 @@ func (c *checker) add(field, fileA, a, fileB, b string, ids ...string) {
 }
 
 func (c *checker) note(format string, args ...any) {
-	c.report.Notes = append(c.report.Notes, clip(fmt.Sprintf(format, args...)))
+	c.report.Notes = append(c.report.Notes, text.Clip(fmt.Sprintf(format, args...), maxText))
 }
 
 func (c *checker) has(file string) bool { return slices.Contains(c.names, file) }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"ralph/memory/text"
 )
 
 // logged is how a task stands by the log alone.
@@ -24,7 +26,7 @@ func (l *Log) stands(e Event) {
 		t.rank = int32(len(l.tasks))
 	}
 	if t.name == "" {
-		t.name = clipped(e.TaskName, maxInline)
+		t.name = text.ClipRunes(e.TaskName, maxInline)
 	}
 	if t.status, t.took = TaskInProgress, 0; e.Type == TaskComplete {
 		t.status, t.took = e.Went(), e.Duration
@@ -37,9 +39,9 @@ func (l *Log) failed(e Event) {
 	if len(l.errors) >= maxListed {
 		return
 	}
-	l.errors = append(l.errors, Failure{Time: e.Time, TaskID: e.TaskID, Severity: Severity(clipped(e.Text("severity"), maxInline)),
-		ErrorType:    clipped(cmp.Or(e.Text("kind", "error_type", "type"), "error"), maxInline),
-		ErrorMessage: clipped(cmp.Or(e.Text("message", "error_message", "error", "reason"), e.Result), maxInline)})
+	l.errors = append(l.errors, Failure{Time: e.Time, TaskID: e.TaskID, Severity: Severity(text.ClipRunes(e.Text("severity"), maxInline)),
+		ErrorType:    text.ClipRunes(cmp.Or(e.Text("kind", "error_type", "type"), "error"), maxInline),
+		ErrorMessage: text.ClipRunes(cmp.Or(e.Text("message", "error_message", "error", "reason"), e.Result), maxInline)})
 }
 
 // filled has the tasks and errors of the log where no file lists any, and its

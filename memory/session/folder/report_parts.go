@@ -312,10 +312,10 @@ func (d Data) nextSteps() []string {
 		}
 	}
 	if len(open) > 0 {
-		items = append(items, "Go on with "+few(open)+": "+d.goOn())
+		items = append(items, "Go on with "+text.List(open, maxFew)+": "+d.goOn())
 	}
 	if len(failed) > 0 {
-		items = append(items, "See why "+few(failed)+" failed: "+cmpText(d.lastTries(), "`ralph logs "+d.command()+" --where 'event_type == \"error\"'`"))
+		items = append(items, "See why "+text.List(failed, maxFew)+" failed: "+cmpText(d.lastTries(), "`ralph logs "+d.command()+" --where 'event_type == \"error\"'`"))
 	}
 	for _, g := range d.Progress.QualityGates {
 		if g.Is(false) {
@@ -326,7 +326,7 @@ func (d Data) nextSteps() []string {
 		if len(open) > 0 && strings.Contains(step, d.goOn()) {
 			continue // it is said
 		}
-		if step = spans(clipped(step, maxInline)); step != "" {
+		if step = spans(text.ClipRunes(step, maxInline)); step != "" {
 			items = append(items, step)
 		}
 	}
@@ -373,13 +373,6 @@ func (d Data) lastTries() string {
 
 // maxFew bounds a list within a sentence.
 const maxFew = 8
-
-func few(list []string) string {
-	if n := len(list) - maxFew; n > 0 {
-		return strings.Join(list[:maxFew], ", ") + fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(list, ", ")
-}
 
 func (d Data) writeRaw(p *page, differences []Difference) {
 	var items []string

@@ -69,7 +69,7 @@ func cell(s string) string { return markdown.EscapeCell(s, maxCell) }
 
 // code is foreign text as a span of code, which nothing in it ends.
 func code(s string) string {
-	s = clipped(text.VisibleLine(strings.Join(strings.Fields(clipped(s, 8*maxCell)), " ")), maxCell)
+	s = text.ClipRunes(text.VisibleLine(strings.Join(strings.Fields(text.ClipRunes(s, 8*maxCell)), " ")), maxCell)
 	if s == "" {
 		return "–"
 	}
@@ -269,7 +269,7 @@ func (d Data) gates() []string {
 	case n == 0:
 		gates = append(gates, "Checks: "+passedAll(checks))
 	default:
-		gates = append(gates, fmt.Sprintf("Checks: %d of %d passed; not passed: %s", checks-n, checks, few(failed)))
+		gates = append(gates, fmt.Sprintf("Checks: %d of %d passed; not passed: %s", checks-n, checks, text.List(failed, maxFew)))
 	}
 	return gates
 }

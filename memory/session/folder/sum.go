@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/afero"
 
 	"ralph/memory/durable"
+	"ralph/memory/text"
 )
 
 // Log sums up execution-log.json.
@@ -182,7 +182,7 @@ func (s *spending) begins(e Event) {
 	s.open = false
 	s.kind = e.Text("kind")
 	if m := e.Text("model"); m != "" && !slices.Contains(s.models, m) && len(s.models) < maxModels {
-		s.models = append(s.models, clipped(m, maxInline))
+		s.models = append(s.models, text.ClipRunes(m, maxInline))
 	}
 }
 
@@ -193,14 +193,6 @@ const maxModels = 10
 func (e Event) figure(key string) float64 {
 	f, _ := e.Number(key)
 	return min(max(f, 0), 1<<53)
-}
-
-// clipped cuts a text to its beginning, in characters.
-func clipped(s string, most int) string {
-	if r := []rune(s[:min(len(s), (most+1)*utf8.UTFMax)]); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
 }
 
 // more adds the texts of a list that are not there yet.
