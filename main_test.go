@@ -334,10 +334,10 @@ func mayImport(from, to string) error {
 		return fmt.Errorf("%s → %s: a room that is not in the house", from, to)
 	case leaf(from):
 		return fmt.Errorf("%s → %s: a leaf imports no package of Ralph", from, to)
-	case from == "ralph/workers/agent":
-		return fmt.Errorf("%s → %s: workers/agent imports no package of Ralph", from, to)
 	case leaf(to):
 		return nil
+	case from == "ralph/workers/agent":
+		return fmt.Errorf("%s → %s: workers/agent imports no package of Ralph but a leaf", from, to)
 	case a != b && ra <= rb:
 		return fmt.Errorf("%s → %s: imports only go down", from, to)
 	case to == "ralph/workers/exec" && strings.HasPrefix(from, to+"/"),

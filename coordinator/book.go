@@ -16,20 +16,13 @@ import (
 	"ralph/coordinator/ownership"
 	"ralph/coordinator/result"
 	"ralph/coordinator/sessions"
+	"ralph/coordinator/transcript"
 	"ralph/memory"
 	"ralph/memory/markdown"
 	"ralph/memory/registry"
 	"ralph/memory/session"
 	"ralph/workers/agent"
 	"ralph/workers/exec/supervise"
-)
-
-// The kinds of journal records.
-const (
-	recordMessage = "message"
-	recordEvent   = "event"
-	recordCleared = "cleared"
-	recordOutcome = "outcome"
 )
 
 // book is the coordinator's hand on the state: it opens the store when there is
@@ -145,7 +138,7 @@ func (b *book) tellInterrupted(found memory.Recovery) {
 		ids = append(ids, t.ID)
 	}
 	switch {
-	case b.c.opt.Situation != nil && b.c.opt.Situation.Verdict != "": // it tells
+	case b.c.opt.Recovery != nil && b.c.opt.Recovery.Verdict != "": // it tells
 	case len(ids) > 0:
 		b.note(fmt.Sprintf("interrupted earlier and left as it is: %s (%s)", strings.Join(ids, ", "), memory.TasksFile))
 	case found.Crashed != nil:
@@ -277,7 +270,7 @@ func (b *book) record(ctx context.Context, m agent.Message) error {
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
-	b.keep(recordMessage, payload)
+	b.keep(transcript.Message, payload)
 	b.c.past.saw(m, b.c.now())
 	if b.store == nil && m.Role != agent.RoleAssistant {
 		return nil
@@ -304,7 +297,7 @@ func (b *book) keepEvent(e agent.Event, filed bool) {
 	if b.dry {
 		return
 	}
-	b.keep(recordEvent, payload)
+	b.keep(transcript.Event, payload)
 	if b.story != nil && !filed {
 		b.story.event(e)
 	}
@@ -377,7 +370,7 @@ func (b *book) appendRun(doc json.RawMessage) error {
 func (b *book) markCleared() {
 	b.mu.Lock()
 	defer b.leave()
-	b.keep(recordCleared, []byte("{}"))
+	b.keep(transcript.Cleared, []byte("{}"))
 	b.flush()
 }
 
@@ -397,7 +390,7 @@ func (b *book) settle(out *result.Outcome, j Job, planned *result.TaskCount) err
 		errs = append(errs, b.store.Progress(progressOf(*out, j, b.c.opt.RunID)))
 	}
 	if payload, err := json.Marshal(map[string]any{"status": out.Status, "reason": out.Reason}); err == nil {
-		b.keep(recordOutcome, payload)
+		b.keep(transcript.Outcome, payload)
 	}
 	b.flush()
 	// Whoever is told that a run has ended may read the files.

@@ -18,17 +18,6 @@ import (
 // without undo, and that is said.
 const checkpointTime = 30 * time.Second
 
-// The names of a turn's checkpoints are its own with these. keptMark is only there
-// when something that changed in the turn is not surely Ralph's: it is the state before
-// the turn, while that of beforeMark has such changes already. undoneMark begins the names of a turn
-// that was undone and can be redone.
-const (
-	beforeMark = ".before"
-	afterMark  = ".after"
-	keptMark   = ".kept"
-	undoneMark = "undone/"
-)
-
 // ErrNothingToRedo reports that nothing was undone since files were changed last.
 var ErrNothingToRedo = errors.New("there is nothing to redo")
 
@@ -89,7 +78,7 @@ func (c *changes) begin(ctx context.Context) {
 	defer cancel()
 	c.n++
 	c.writes.begin()
-	before, err := c.points.Take(limited, c.id(beforeMark))
+	before, err := c.points.Take(limited, c.id(git.BeforeTurn))
 	if err == nil && c.repo != nil {
 		c.head, err = c.repo.Head(limited)
 	}
@@ -170,7 +159,7 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 	defer c.writes.end()
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
-	after, err := c.points.Take(ctx, c.id(afterMark))
+	after, err := c.points.Take(ctx, c.id(git.AfterTurn))
 	if err != nil {
 		c.warn("the changes of this work are not listed (undo tries again, until other work begins): " + err.Error())
 		return nil, nil
@@ -188,7 +177,7 @@ func (c *changes) end(ctx context.Context) (files []git.FileChange, commits []st
 		c.keepTasks(ctx, after, tasks)
 	}
 	if err == nil && len(files)+len(modes) == 0 {
-		drop = []string{c.id(beforeMark), c.id(keptMark), after.ID}
+		drop = []string{c.id(git.BeforeTurn), c.id(git.KeptOfTurn), after.ID}
 	}
 	if c.repo != nil {
 		if commits, err = c.newCommits(ctx); err != nil {
@@ -227,7 +216,7 @@ func (c *changes) attribute(ctx context.Context, before, after git.Checkpoint, m
 	if !grafted {
 		return made, nil
 	}
-	if err := c.points.Name(ctx, before, strings.TrimSuffix(before.ID, beforeMark)+keptMark); err != nil {
+	if err := c.points.Name(ctx, before, strings.TrimSuffix(before.ID, git.BeforeTurn)+git.KeptOfTurn); err != nil {
 		return nil, err
 	}
 	all, err := c.points.Blobs(ctx, before, after)

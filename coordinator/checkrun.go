@@ -326,7 +326,7 @@ func fillCommand(check, root string) string {
 // began records the commit that a session begins with, from which caches may be
 // filled; one that goes on has another, which holds its agents' work.
 func (c *Coordinator) began(commit string) {
-	again := c.opt.Situation != nil || c.cfg.Run.Continue || c.opt.Session != "" && c.opt.Session != "new"
+	again := c.opt.Recovery != nil || c.cfg.Run.Continue || c.opt.Session != "" && c.opt.Session != "new"
 	caches := c.station.cage.Caches()
 	if again || caches == nil || commit == "" {
 		return

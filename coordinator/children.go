@@ -13,6 +13,7 @@ import (
 	"ralph/coordinator/plan"
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
+	"ralph/coordinator/transcript"
 	"ralph/interrupts"
 	"ralph/memory/text"
 	"ralph/workers"
@@ -431,7 +432,7 @@ func (c *Coordinator) atWork() []string {
 }
 
 func noteOf(text string) agent.Message {
-	return agent.Message{Role: agent.RoleUser, Text: noteTitle + "\n" + text}
+	return agent.Message{Role: agent.RoleUser, Text: transcript.NoteTitle + "\n" + text}
 }
 
 // stalled warns of an agent that gave no sign of life for long.

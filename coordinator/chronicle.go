@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator/result"
+	"ralph/coordinator/transcript"
 	"ralph/memory"
 	"ralph/memory/markdown"
 	"ralph/memory/session"
@@ -76,7 +77,7 @@ func (t *chronicle) message(m agent.Message) {
 		return
 	}
 	who := string(m.Role)
-	if _, ok := said(m); !ok && m.Role == agent.RoleUser {
+	if _, ok := transcript.Said(m); !ok && m.Role == agent.RoleUser {
 		who = "ralph"
 	}
 	t.session.Say(who, m.Text)

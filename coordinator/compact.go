@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/transcript"
 	"ralph/memory/history"
 	"ralph/memory/session"
 	"ralph/memory/text"
@@ -349,25 +350,25 @@ func (w *window) entries(transcript []agent.Message, front string) []history.Ent
 // relevances says how much each message has to do with a query. An answer
 // shares in what the question before it is about, and the other way round;
 // Ralph's own excerpts are the first to go.
-func relevances(transcript []agent.Message, query string) []float64 {
+func relevances(conversation []agent.Message, query string) []float64 {
 	var index history.Index
-	for _, m := range transcript {
+	for _, m := range conversation {
 		text := m.Text
 		for _, c := range m.Calls {
 			text += "\n" + c.Name + " " + c.Args
 		}
-		if m.Role == agent.RoleSystem || isRecall(m) {
+		if m.Role == agent.RoleSystem || transcript.IsRecall(m) {
 			text = ""
 		}
 		index.Add(text)
 	}
-	own := make([]float64, len(transcript))
+	own := make([]float64, len(conversation))
 	for _, h := range index.Search(query, 0) {
 		own[h.ID] = h.Score
 	}
 	out := slices.Clone(own)
-	for i := 1; i < len(transcript); i++ {
-		if transcript[i-1].Role == agent.RoleUser && transcript[i].Role == agent.RoleAssistant {
+	for i := 1; i < len(conversation); i++ {
+		if conversation[i-1].Role == agent.RoleUser && conversation[i].Role == agent.RoleAssistant {
 			out[i] = max(out[i], own[i-1]/2)
 			out[i-1] = max(out[i-1], own[i]/2)
 		}
@@ -378,10 +379,10 @@ func relevances(transcript []agent.Message, query string) []float64 {
 // front puts the message about what is left out before what is kept, in the
 // place of the one that stood there. Where it would make the transcript no
 // shorter it is left out.
-func (w *window) front(ctx context.Context, s *shorter, transcript, kept, left []agent.Message, budget int) ([]agent.Message, error) {
+func (w *window) front(ctx context.Context, s *shorter, conversation, kept, left []agent.Message, budget int) ([]agent.Message, error) {
 	old := s.state.Front
 	for _, m := range left {
-		if !isRecall(m) {
+		if !transcript.IsRecall(m) {
 			s.state.LeftOut++
 			s.state.LeftOutBytes += messageBytes(m)
 		}
@@ -389,14 +390,14 @@ func (w *window) front(ctx context.Context, s *shorter, transcript, kept, left [
 	if err := w.summarise(ctx, s, left, budget/2); err != nil {
 		return nil, err
 	}
-	s.state.Working = s.state.Working.With(transcript)
-	facts := prompt.Past{Title: summaryTitle, Summary: s.state.Summary, Working: head(s.state.Working.String(), w.bytes(budget/6)),
+	s.state.Working = s.state.Working.With(conversation)
+	facts := prompt.Past{Title: transcript.SummaryTitle, Summary: s.state.Summary, Working: head(s.state.Working.String(), w.bytes(budget/6)),
 		Note: text.Count(s.state.LeftOut, "message") + " of it are left out here; all of it is on disk."}
 	if w.c != nil {
 		if err := w.c.indexPast(ctx); err != nil && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		facts.Earlier = documents(w.c.past.choose(w.c.query(w.task, transcript), kept, w.estimate.Tokens, budget/3))
+		facts.Earlier = documents(w.c.past.choose(w.c.query(w.task, conversation), kept, w.estimate.Tokens, budget/3))
 		w.c.roomy()
 	}
 	content, err := prompt.Earlier(facts)
@@ -410,7 +411,7 @@ func (w *window) front(ctx context.Context, s *shorter, transcript, kept, left [
 		at = 1
 	}
 	out := slices.Insert(rest, at, m)
-	if bytesIn(out) >= bytesIn(transcript) {
+	if bytesIn(out) >= bytesIn(conversation) {
 		return kept, nil // tiny: the words about it would take more room than it did
 	}
 	s.state.Front, s.state.Excerpts = content, len(facts.Earlier)
@@ -433,13 +434,13 @@ func (s *shorter) encode(left []agent.Message) error {
 		if err != nil {
 			return fmt.Errorf("encode summary: %w", err)
 		}
-		s.records = append(s.records, session.Record{Kind: recordSummary, Payload: payload})
+		s.records = append(s.records, session.Record{Kind: transcript.Summary, Payload: payload})
 	}
 	payload, err := json.Marshal(compactedRecord{pastState: s.state, Messages: list})
 	if err != nil {
 		return fmt.Errorf("encode compacted conversation: %w", err)
 	}
-	s.records = append(s.records, session.Record{Kind: recordCompacted, Payload: payload})
+	s.records = append(s.records, session.Record{Kind: transcript.Compacted, Payload: payload})
 	return nil
 }
 

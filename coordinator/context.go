@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/transcript"
 	"ralph/memory"
 	"ralph/memory/history"
 	"ralph/memory/text"
@@ -103,14 +104,14 @@ func toolsBlock(tools []agent.Tool, estimate *history.Estimate) ContextBlock {
 }
 
 // talkBlocks takes the conversation apart.
-func talkBlocks(transcript []agent.Message, state pastState, more bool, source string, estimate *history.Estimate) []ContextBlock {
+func talkBlocks(conversation []agent.Message, state pastState, more bool, source string, estimate *history.Estimate) []ContextBlock {
 	var blocks []ContextBlock
 	add := func(name, source, why string, list []agent.Message) {
 		if len(list) > 0 {
 			blocks = append(blocks, ContextBlock{Name: name, Source: source, Why: why, Messages: len(list), Tokens: estimate.Tokens(bytesIn(list))})
 		}
 	}
-	rest := transcript
+	rest := conversation
 	if len(rest) > 0 && state.Front != "" && rest[0].Text == state.Front {
 		parts := []struct{ name, text, source, why string }{
 			{"summary", state.Summary, "summary in " + source, "stands for what was left out"},
@@ -136,7 +137,7 @@ func talkBlocks(transcript []agent.Message, state pastState, more bool, source s
 	}
 	var recent, recalled []agent.Message
 	for _, m := range rest {
-		if isRecall(m) {
+		if transcript.IsRecall(m) {
 			recalled = append(recalled, m)
 		} else {
 			recent = append(recent, m)
@@ -144,7 +145,7 @@ func talkBlocks(transcript []agent.Message, state pastState, more bool, source s
 	}
 	add("recalled", source, "excerpts of older messages, chosen by relevance when a task began", recalled)
 	add("recent turns", source, "the conversation since then, whole", recent)
-	if working := (workingMemory{}).With(transcript); state.Front == "" && working.String() != "" {
+	if working := (workingMemory{}).With(conversation); state.Front == "" && working.String() != "" {
 		blocks = append(blocks, ContextBlock{Name: "working memory", Source: "the conversation's tool calls", LeftOut: true,
 			Tokens: estimate.Tokens(len(working.String())), Why: "the model sees the calls themselves; told after a compaction or when older messages are not loaded"})
 	}

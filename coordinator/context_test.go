@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ralph/coordinator/transcript"
 	"ralph/workers/agent"
 )
 
@@ -25,7 +26,7 @@ func drawTranscript(t *rapid.T) []agent.Message {
 		case 3:
 			list = append(list, agent.Message{Role: agent.RoleAssistant, Text: fmt.Sprint("p", i), Partial: true})
 		case 4:
-			list = append(list, agent.Message{Role: agent.RoleUser, Text: recallTitle})
+			list = append(list, agent.Message{Role: agent.RoleUser, Text: transcript.RecallTitle})
 		default:
 			id := fmt.Sprint("c", i)
 			list = append(list, agent.Message{Role: agent.RoleAssistant, Calls: []agent.Call{{ID: id, Name: "list", Args: "{}"}}}, agent.Message{Role: agent.RoleTool, CallID: id, Text: "r"})

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"ralph/coordinator/transcript"
 	"ralph/interrupts"
 	"ralph/workers/agent"
 )
 
 // urgentNote follows an urgent message, so that the model knows why its work was
 // cut short.
-const urgentNote = "\n\n" + noteTitle + "\nThe user said this urgently, in the middle of your work. Answer it first, in words."
+const urgentNote = "\n\n" + transcript.NoteTitle + "\nThe user said this urgently, in the middle of your work. Answer it first, in words."
 
 // resumedNote goes on with the work when an urgent message was answered.
 const resumedNote = "The urgent message is answered. Go on with the work that it interrupted, unless your answer changed the plan or the user asked you to stop."

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	"ralph/coordinator/transcript"
 	"ralph/memory"
-	"ralph/memory/exchange"
 	"ralph/memory/markdown"
 	"ralph/memory/text"
 	"ralph/workers/agent"
@@ -86,16 +86,13 @@ func (e *edits) tell(text string) {
 	e.unseen = append(e.unseen, text)
 }
 
-// noteTitle begins what Ralph itself tells the model in the midst of its work.
-const noteTitle = "(Note from Ralph, not from the user)"
-
 // inbox is the loop's: what the model must know before its next request.
 func (e *edits) inbox() []agent.Message {
 	text := e.news()
 	if text == "" {
 		return nil
 	}
-	return []agent.Message{{Role: agent.RoleUser, Text: noteTitle + "\n" + text}}
+	return []agent.Message{{Role: agent.RoleUser, Text: transcript.NoteTitle + "\n" + text}}
 }
 
 // news is what was edited, and what the user ran, and the model was not told; it
@@ -111,16 +108,6 @@ func (e *edits) news() string {
 		told = append(told, ran)
 	}
 	return strings.Join(told, "\n\n")
-}
-
-// said is what the user said in a message; false for what Ralph itself told the
-// model under the user's role.
-func said(m agent.Message) (string, bool) {
-	if m.Role != agent.RoleUser || isRecall(m) || exchange.IsHanded(m.Text) || strings.HasPrefix(m.Text, noteTitle) {
-		return "", false
-	}
-	text, _, _ := strings.Cut(m.Text, "\n\n"+noteTitle+"\n")
-	return text, true
 }
 
 // maxToldChanges bounds how many changes of a file are named.

@@ -18,6 +18,7 @@ import (
 	"ralph/coordinator/policy/tamper"
 	"ralph/coordinator/prompt/work"
 	"ralph/coordinator/result"
+	"ralph/coordinator/transcript"
 	"ralph/memory/session/iteration"
 	"ralph/workers/agent"
 	"ralph/workers/external"
@@ -268,7 +269,7 @@ var errUndeclared = errors.New("it ended without declaring that the task is comp
 var errNoErrand = errors.New("the task of a plan that it worked on is not being run any more")
 
 // urge is what an agent is told that ended its work without declaring that.
-const urge = noteTitle + "\nYou ended without calling finish, so the task does not count as complete. Call finish: with done, if all of it is done and you have seen it work; otherwise with partial, failed or needs_input, and say why."
+const urge = transcript.NoteTitle + "\nYou ended without calling finish, so the task does not count as complete. Call finish: with done, if all of it is done and you have seen it work; otherwise with partial, failed or needs_input, and say why."
 
 // proveErrand says whether the work of a task of the plan is complete by evidence:
 // its agent declared it, and every check passes in its tree.

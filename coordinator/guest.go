@@ -39,7 +39,7 @@ func (c *Coordinator) guest(h handed, from string) (*Coordinator, error) {
 		cfg.MaxCostUSD = h.MaxCostUSD
 	}
 	opt := c.opt
-	opt.Config, opt.Holder, opt.Session, opt.Situation = &cfg, "one-shot", "", nil
+	opt.Config, opt.Holder, opt.Session, opt.Recovery = &cfg, "one-shot", "", nil
 	opt.RunID = c.opt.RunID + "-" + name
 	if h.RunID != "" {
 		opt.RunID = h.RunID

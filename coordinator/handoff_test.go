@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator"
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/recovery"
 	"ralph/coordinator/result"
 	"ralph/coordinator/sessions"
 	"ralph/interrupts"
@@ -97,7 +99,7 @@ func TestASignalAfterAStop(t *testing.T) {
 	if m := p.meta("001"); m.Standing() != "paused, Ctrl-C; ended by SIGTERM" {
 		t.Errorf("%+v", m)
 	}
-	s, err := coordinator.Assess(t.Context(), coordinator.Options{Root: p.root, Getenv: getenv(p.root)})
+	s, err := recovery.Assess(t.Context(), recovery.Options{Project: ownership.Project{Root: p.root, Getenv: getenv(p.root)}})
 	if line := strings.Join(s.Lines(time.Now()), "\n"); err != nil || !strings.Contains(line, "was interrupted just now (Ctrl-C; ended by SIGTERM)") {
 		t.Errorf("%v, %s", err, line)
 	}
@@ -208,7 +210,7 @@ func TestAnEmptySessionIsNotOffered(t *testing.T) {
 	if err := errors.Join(empty.Journal().Close(), os.WriteFile(p.path(".ralph/FORMAT"), []byte("ralph 1\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := coordinator.Assess(t.Context(), coordinator.Options{Root: p.root, Getenv: getenv(p.root)})
+	s, err := recovery.Assess(t.Context(), recovery.Options{Project: ownership.Project{Root: p.root, Getenv: getenv(p.root)}})
 	if err != nil || s.Verdict != "" || s.Session != "" {
 		t.Errorf("%+v, %v", s, err)
 	}

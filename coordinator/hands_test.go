@@ -463,7 +463,7 @@ func TestMentionedFiles(t *testing.T) {
 	p.write("go", "")
 	p.want(<-out, result.Completed)
 	told = p.last(3).Content
-	if !strings.Contains(told, "big2.txt (the first 1024 lines of 64 KiB):") || !strings.Contains(told, "big3.txt (left out") || len(told) > 52<<10 {
+	if !strings.Contains(told, "big2.txt (the first 1,024 lines of 64 KiB):") || !strings.Contains(told, "big3.txt (left out") || len(told) > 52<<10 {
 		t.Errorf("the model is told %d bytes:\n%s", len(told), told[:200])
 	}
 	if !slices.ContainsFunc(c.History(), func(m agent.Message) bool { return strings.HasPrefix(m.Text, said.Text) }) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/afero"
 
 	"ralph/coordinator/ownership"
+	"ralph/coordinator/transcript"
 	"ralph/interrupts"
 	"ralph/memory/queue"
 	"ralph/memory/session"
@@ -218,8 +219,8 @@ func (m *mail) heard(since time.Time) map[string]time.Time {
 				State string `json:"status"`
 			}
 			switch {
-			case r.Kind != recordMessage && r.Kind != recordEvent, json.Unmarshal(r.Payload, &x) != nil:
-			case r.Kind == recordMessage:
+			case r.Kind != transcript.Message && r.Kind != transcript.Event, json.Unmarshal(r.Payload, &x) != nil:
+			case r.Kind == transcript.Message:
 				for _, id := range strings.Fields(x.Inbox) {
 					heard[id] = r.Time
 				}

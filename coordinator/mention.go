@@ -15,6 +15,7 @@ import (
 
 	"ralph/coordinator/desk"
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/transcript"
 	"ralph/memory/text"
 	"ralph/workers/agent"
 )
@@ -29,7 +30,7 @@ const (
 )
 
 // mentionsNote begins what goes along with a message that mentions files.
-const mentionsNote = "\n\n" + noteTitle + "\nThe user mentions these with @; this is how they are now."
+const mentionsNote = "\n\n" + transcript.NoteTitle + "\nThe user mentions these with @; this is how they are now."
 
 // along is a file or directory that goes along with a message.
 type along struct {

@@ -7,22 +7,11 @@ import (
 	"time"
 
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/transcript"
 	"ralph/memory/session"
 	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/git"
-)
-
-// The kinds of journal records about a stop.
-const (
-	// recordInterrupted holds what was stopped: from there on the user and Ralph
-	// only talk.
-	recordInterrupted = "interrupted"
-	// recordGo ends that: the user said go.
-	recordGo = "go"
-	// recordLate holds a result that came after the stop; it never reaches the
-	// model.
-	recordLate = "late"
 )
 
 // goText is what the model reads when the user said only go.
@@ -96,7 +85,7 @@ func (c *Coordinator) converse(s interruption) {
 	if err != nil {
 		return // strings always encode
 	}
-	c.book.keepRecord(recordInterrupted, payload)
+	c.book.keepRecord(transcript.Interrupted, payload)
 }
 
 // changedBefore adds to what was stopped what it had changed.
@@ -113,7 +102,7 @@ func (c *Coordinator) changedBefore(files []git.FileChange) {
 	c.stopped = &s
 	c.mu.Unlock()
 	if payload, err := json.Marshal(s); err == nil {
-		c.book.keepRecord(recordInterrupted, payload)
+		c.book.keepRecord(transcript.Interrupted, payload)
 	}
 }
 
@@ -126,7 +115,7 @@ func (c *Coordinator) released() {
 	c.stopped = nil
 	c.mu.Unlock()
 	if s != nil {
-		c.book.keepRecord(recordGo, []byte("{}"))
+		c.book.keepRecord(transcript.Go, []byte("{}"))
 		c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: "go", Text: "the work goes on"})
 	}
 }
@@ -134,9 +123,9 @@ func (c *Coordinator) released() {
 // mode takes up what a journal says of the mode.
 func (f *fold) mode(r session.Record) {
 	switch r.Kind {
-	case recordGo, recordCleared:
+	case transcript.Go, transcript.Cleared:
 		f.stopped = nil
-	case recordInterrupted:
+	case transcript.Interrupted:
 		var s interruption
 		if json.Unmarshal(r.Payload, &s) == nil {
 			f.stopped = &s
@@ -159,5 +148,5 @@ func (p *piece) aboutStop() (note string, talk bool, err error) {
 		return "", false, nil
 	}
 	text, err := prompt.Stopped(s.text(), p.job.Go, p.job.Go && p.job.Task != "")
-	return "\n\n" + noteTitle + "\n" + text, !p.job.Go, err
+	return "\n\n" + transcript.NoteTitle + "\n" + text, !p.job.Go, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/coordinator/permission"
+	"ralph/coordinator/recovery"
 	"ralph/memory/config"
 	"ralph/workers/agent"
 	"ralph/workers/exec"
@@ -37,8 +38,8 @@ type Options struct {
 	// Session asks for a session directory: "" for none, "new" for a fresh one,
 	// "last" for the newest, otherwise an id, a unique prefix of one or a name.
 	Session string
-	// Situation is what Assess found, when a session is taken up after it.
-	Situation *Situation
+	// Recovery is what recovery.Assess found, when a session is taken up after it.
+	Recovery *recovery.Report
 	// Force ends another Ralph that holds the project, when it is proven to be
 	// the one that took the lock; otherwise it is refused.
 	Force bool

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"ralph/coordinator/result"
@@ -16,10 +15,10 @@ import (
 // pair takes the checkpoint after a turn that was cut off, as late as that is,
 // and leaves what it changed in made. The caller holds mu.
 func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, error) {
-	name := strings.TrimSuffix(before.ID, beforeMark)
+	name := strings.TrimSuffix(before.ID, git.BeforeTurn)
 	tasks := c.writes.load()
 	defer c.writes.end()
-	after, err := c.points.Take(ctx, name+afterMark)
+	after, err := c.points.Take(ctx, name+git.AfterTurn)
 	if err != nil {
 		return "", err
 	}
@@ -27,7 +26,7 @@ func (c *changes) pair(ctx context.Context, before git.Checkpoint) (string, erro
 		return "", err
 	}
 	if len(c.made) == 0 {
-		return "", c.points.Drop(ctx, before.ID, name+keptMark, after.ID)
+		return "", c.points.Drop(ctx, before.ID, name+git.KeptOfTurn, after.ID)
 	}
 	c.keepTasks(ctx, after, tasks)
 	c.cutOff = name
@@ -43,7 +42,7 @@ func (c *changes) pairLast(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list, err := c.points.List(ctx)
-	before, ok := lone(list)
+	before, ok := git.CutTurn(list)
 	if err != nil || !ok || c.begun {
 		return err
 	}
@@ -52,15 +51,4 @@ func (c *changes) pairLast(ctx context.Context) error {
 			Hint: "remove or repair what the message names, and undo again: the state before the turn is kept"}
 	}
 	return nil
-}
-
-// lone finds the turn that was cut off: the newest checkpoint, when it is one
-// before a turn. What came after an older one is not its alone.
-func lone(list []git.Checkpoint) (git.Checkpoint, bool) {
-	list = slices.DeleteFunc(slices.Clone(list), func(p git.Checkpoint) bool { return strings.HasPrefix(p.ID, undoneMark) })
-	if len(list) == 0 || !strings.HasSuffix(list[0].ID, beforeMark) {
-		return git.Checkpoint{}, false
-	}
-	after := strings.TrimSuffix(list[0].ID, beforeMark) + afterMark
-	return list[0], !slices.ContainsFunc(list, func(p git.Checkpoint) bool { return p.ID == after })
 }

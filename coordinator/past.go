@@ -13,30 +13,13 @@ import (
 	"strings"
 	"sync"
 
+	"ralph/coordinator/transcript"
 	"ralph/memory/durable"
 	"ralph/memory/exchange"
 	"ralph/memory/history"
 	"ralph/memory/session"
 	"ralph/memory/text"
 	"ralph/workers/agent"
-)
-
-// The kinds of journal records about what the model sees of the conversation.
-const (
-	// recordSummary holds a summary of what was left out, or why there is none.
-	recordSummary = "summary"
-	// recordCompacted holds the conversation as the model sees it from there on.
-	recordCompacted = "compacted"
-	// recordRecalled holds a message of Ralph's with excerpts of older ones.
-	recordRecalled = "recalled"
-	// recordCalibrated holds what was learned about a model's tokens.
-	recordCalibrated = "calibrated"
-)
-
-// The first lines of the messages that Ralph writes about older ones.
-const (
-	summaryTitle = "[Ralph: the earlier part of this conversation, compacted]"
-	recallTitle  = "[Ralph: from the earlier part of this conversation]"
 )
 
 const (
@@ -76,14 +59,14 @@ type pastState struct {
 	Why          string `json:"why"`
 }
 
-// compactedRecord is the payload of recordCompacted: the whole transcript but
+// compactedRecord is the payload of transcript.Compacted: the whole transcript but
 // for the system prompt, so that nothing before it need be read.
 type compactedRecord struct {
 	pastState
 	Messages []agent.Message `json:"messages"`
 }
 
-// summaryRecord is the payload of recordSummary.
+// summaryRecord is the payload of transcript.Summary.
 type summaryRecord struct {
 	Text     string      `json:"text,omitempty"`
 	Messages int         `json:"messages"` // that it stands for
@@ -92,13 +75,13 @@ type summaryRecord struct {
 	Failed   string      `json:"failed,omitempty"`
 }
 
-// recalledRecord is the payload of recordRecalled.
+// recalledRecord is the payload of transcript.Recalled.
 type recalledRecord struct {
 	Message  agent.Message `json:"message"`
 	Excerpts int           `json:"excerpts"`
 }
 
-// calibratedRecord is the payload of recordCalibrated.
+// calibratedRecord is the payload of transcript.Calibrated.
 type calibratedRecord struct {
 	Model string `json:"model"`
 	history.Line
@@ -152,28 +135,28 @@ func (f *fold) take(r session.Record) error {
 	f.mode(r)
 	var err error
 	switch r.Kind {
-	case recordCleared:
+	case transcript.Cleared:
 		f.messages, f.state, f.based, f.untold = nil, pastState{}, true, nil
-	case recordMessage, exchange.RecordHandoff:
+	case transcript.Message, exchange.RecordHandoff:
 		var m agent.Message
 		err = json.Unmarshal(r.Payload, &m)
 		f.messages = append(f.messages, m)
-		if r.Kind == recordMessage && m.Role == agent.RoleUser {
+		if r.Kind == transcript.Message && m.Role == agent.RoleUser {
 			f.untold = nil // it told what had been run by then
 		}
-	case recordUserCommand:
+	case transcript.UserCommand:
 		var v ran
 		err = json.Unmarshal(r.Payload, &v)
 		f.untold = append(f.untold, v)
-	case recordRecalled:
+	case transcript.Recalled:
 		var v recalledRecord
 		err = json.Unmarshal(r.Payload, &v)
 		f.messages = append(f.messages, v.Message)
-	case recordCompacted:
+	case transcript.Compacted:
 		var v compactedRecord
 		err = json.Unmarshal(r.Payload, &v)
 		f.messages, f.state, f.based = v.Messages, v.pastState, true
-	case recordCalibrated:
+	case transcript.Calibrated:
 		var v calibratedRecord
 		err = json.Unmarshal(r.Payload, &v)
 		f.c.estimate.For(v.Model).Seed(v.Line)
@@ -252,7 +235,7 @@ func (c *Coordinator) fromBase(path string, least int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	at := max(lastOf(tail, `"kind":"`+recordCompacted+`"`), lastOf(tail, `"kind":"`+recordCleared+`"`))
+	at := max(lastOf(tail, `"kind":"`+transcript.Compacted+`"`), lastOf(tail, `"kind":"`+transcript.Cleared+`"`))
 	if at < 0 {
 		return least, nil
 	}
@@ -378,7 +361,7 @@ func (c *Coordinator) keepCalibration() {
 	}
 	p.mu.Unlock()
 	if changed {
-		c.book.keepPast(recordCalibrated, calibratedRecord{Model: name, Line: line})
+		c.book.keepPast(transcript.Calibrated, calibratedRecord{Model: name, Line: line})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/coordinator/transcript"
 	"ralph/memory/config"
 	"ralph/memory/history"
 	"ralph/memory/session"
@@ -38,7 +39,7 @@ func longJournal(tb testing.TB, n int) *session.Journal {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if batch = append(batch, session.Record{Kind: recordMessage, Payload: payload}); len(batch) == cap(batch) || i == n-1 {
+		if batch = append(batch, session.Record{Kind: transcript.Message, Payload: payload}); len(batch) == cap(batch) || i == n-1 {
 			if err := j.Append(1, batch...); err != nil {
 				tb.Fatal(err)
 			}
@@ -92,7 +93,7 @@ func BenchmarkIndexPast(b *testing.B) {
 // A record that cannot be read is an error that names it; unknown kinds are not.
 func TestFoldNamesBadRecords(t *testing.T) {
 	f := &fold{c: &Coordinator{}}
-	for _, kind := range []string{recordMessage, recordRecalled, recordCompacted, recordCalibrated} {
+	for _, kind := range []string{transcript.Message, transcript.Recalled, transcript.Compacted, transcript.Calibrated} {
 		if err := f.take(session.Record{Seq: 7, Kind: kind, Payload: json.RawMessage(`"text"`)}); err == nil {
 			t.Errorf("%s: no error", kind)
 		}

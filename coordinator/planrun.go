@@ -11,6 +11,7 @@ import (
 
 	"ralph/coordinator/loop"
 	"ralph/coordinator/result"
+	"ralph/coordinator/transcript"
 	"ralph/memory/feature"
 	"ralph/memory/text"
 	"ralph/workers/agent"
@@ -158,7 +159,7 @@ func (p *piece) answer(ctx context.Context, list []agent.Message) {
 				run.Guide(strings.TrimSuffix(m.Text, urgentNote))
 			}
 			if standing := c.runStanding(); standing != "" {
-				m.Text += "\n\n" + noteTitle + "\n" + standing + besideRun
+				m.Text += "\n\n" + transcript.NoteTitle + "\n" + standing + besideRun
 			}
 			p.talk = append(p.talk, m)
 			if err := p.record(ctx, m); err != nil {

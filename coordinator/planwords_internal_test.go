@@ -41,7 +41,7 @@ func TestOfACutRunItIsNotSaidThatUndoTakesItBack(t *testing.T) {
 		runner := exec.New(exec.Options{Init: exec.Self()})
 		defer runner.Close(context.WithoutCancel(t.Context()))
 		c := &changes{writes: newWriteLog(root, ""), points: git.OpenCheckpoints(runner, root, state, t.TempDir(), nil), root: root, run: "r-1", warn: func(string) {}}
-		if _, err := c.points.Take(t.Context(), "r-1.1"+beforeMark); err != nil {
+		if _, err := c.points.Take(t.Context(), "r-1.1"+git.BeforeTurn); err != nil {
 			t.Fatal(err)
 		}
 		c.writes.file = filepath.Join(t.TempDir(), writesFile)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ralph/coordinator/prompt"
+	"ralph/coordinator/transcript"
 	"ralph/memory/exchange"
 	"ralph/memory/history"
 	"ralph/memory/session"
@@ -116,11 +117,6 @@ func middleOut(s string, limit int) string {
 	return strings.ToValidUTF8(s[:head], "") + mark + strings.ToValidUTF8(s[len(s)-tail:], "")
 }
 
-// isRecall says whether a message is Ralph's own about older ones.
-func isRecall(m agent.Message) bool {
-	return m.Role == agent.RoleUser && (strings.HasPrefix(m.Text, recallTitle) || strings.HasPrefix(m.Text, summaryTitle))
-}
-
 // spoken is a message of the journal. Without one everything before it is
 // forgotten.
 type spoken struct {
@@ -197,9 +193,9 @@ func readSpoken(ctx context.Context, journal *session.Journal, batches chan<- []
 	}
 	err := journal.Records(func(r session.Record) error {
 		switch r.Kind {
-		case recordCleared:
+		case transcript.Cleared:
 			batch = append(batch, spoken{})
-		case recordMessage, exchange.RecordHandoff:
+		case transcript.Message, exchange.RecordHandoff:
 			m := new(agent.Message)
 			if err := json.Unmarshal(r.Payload, m); err != nil {
 				return fmt.Errorf("record %d: %w", r.Seq, err)
@@ -326,7 +322,7 @@ func (p *piece) recall(ctx context.Context, task string) error {
 	}
 	tokens := c.estimate.For(c.Endpoint().Model).Tokens
 	found := c.past.choose(c.query(task, p.talk), p.talk, tokens, int(float64(c.cfg.ContextWindow)*share))
-	facts := prompt.Past{Title: recallTitle, Earlier: documents(found), Note: "Messages from before what you see are left out."}
+	facts := prompt.Past{Title: transcript.RecallTitle, Earlier: documents(found), Note: "Messages from before what you see are left out."}
 	if fresh && state.Front == "" {
 		facts.Working = state.Working.With(p.talk).String()
 	}
@@ -339,7 +335,7 @@ func (p *piece) recall(ctx context.Context, task string) error {
 	}
 	m := agent.Message{Role: agent.RoleUser, Text: text}
 	p.talk = append(p.talk, m)
-	c.book.keepPast(recordRecalled, recalledRecord{Message: m, Excerpts: len(found)})
+	c.book.keepPast(transcript.Recalled, recalledRecord{Message: m, Excerpts: len(found)})
 	return nil
 }
 
@@ -348,13 +344,13 @@ const maxQueryBytes = 4 << 10
 
 // query is what older messages are chosen by: the task, and when that is too
 // short to say what it is about, what the user said before.
-func (c *Coordinator) query(task string, transcript []agent.Message) string {
+func (c *Coordinator) query(task string, conversation []agent.Message) string {
 	query := head(task, maxQueryBytes)
-	for _, m := range slices.Backward(transcript) {
+	for _, m := range slices.Backward(conversation) {
 		if len(query) >= 60 {
 			break
 		}
-		if m.Role == agent.RoleUser && m.Text != task && !isRecall(m) {
+		if m.Role == agent.RoleUser && m.Text != task && !transcript.IsRecall(m) {
 			query += "\n" + head(m.Text, maxQueryBytes)
 		}
 	}

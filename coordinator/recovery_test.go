@@ -14,6 +14,7 @@ import (
 
 	"ralph/coordinator"
 	"ralph/coordinator/ownership"
+	"ralph/coordinator/recovery"
 	"ralph/coordinator/result"
 	"ralph/memory/identity"
 	"ralph/memory/queue"
@@ -23,7 +24,7 @@ import (
 )
 
 // assess looks at a project as it is.
-func (p *project) assess(id string) coordinator.Situation {
+func (p *project) assess(id string) recovery.Report {
 	p.Helper()
 	runner := exec.New(exec.Options{Init: exec.Self()})
 	defer func() {
@@ -31,7 +32,7 @@ func (p *project) assess(id string) coordinator.Situation {
 			p.Error(err)
 		}
 	}()
-	s, err := coordinator.Assess(p.Context(), coordinator.Options{Root: p.root, Proc: runner, Session: id, Getenv: getenv(p.root)})
+	s, err := recovery.Assess(p.Context(), recovery.Options{Project: ownership.Project{Root: p.root, Getenv: getenv(p.root)}, Proc: runner, Session: id})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func TestAssessOfALiveRalph(t *testing.T) {
 func TestAssessOfAnUnknownSession(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
-	if _, err := coordinator.Assess(t.Context(), coordinator.Options{Root: p.root, Session: "042"}); !errors.Is(err, session.ErrNotFound) {
+	if _, err := recovery.Assess(t.Context(), recovery.Options{Project: ownership.Project{Root: p.root}, Session: "042"}); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -311,7 +312,7 @@ func TestTasksOfADeadHolder(t *testing.T) {
 			s := p.assess("")
 			o.Session = c.session
 			if o.Session != "" {
-				o.Situation = &s
+				o.Recovery = &s
 			}
 			co, err := coordinator.Open(t.Context(), o)
 			if err != nil {

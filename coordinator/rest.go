@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -226,7 +225,7 @@ func (c *Coordinator) background() []Background {
 	list := []Background{}
 	if loop := c.loop(); loop != nil {
 		for _, call := range loop.Background() {
-			list = append(list, Background{ID: call.Ref, Command: head(commandOf(call.Name, call.Args), maxToldBytes), Since: call.Since.UTC()})
+			list = append(list, Background{ID: call.Ref, Command: head(agent.Call{Name: call.Name, Args: call.Args}.Command(), maxToldBytes), Since: call.Since.UTC()})
 		}
 	}
 	for _, j := range c.opt.Proc.Jobs() {
@@ -235,27 +234,6 @@ func (c *Coordinator) background() []Background {
 		}
 	}
 	return list
-}
-
-// commandOf is the command of a shell call, and any other call as it was made.
-func commandOf(name, args string) string {
-	var a struct {
-		Command string `json:"command"`
-	}
-	if json.Unmarshal([]byte(args), &a) == nil && name == "shell" && a.Command != "" {
-		return a.Command
-	}
-	return name + " " + args
-}
-
-// plainly is a call as it is written in a journal, its name and its arguments, for a
-// person.
-func plainly(call string) string {
-	name, args, _ := strings.Cut(call, " ")
-	if command := commandOf(name, args); command != name+" "+args {
-		return name + " " + command
-	}
-	return call
 }
 
 // jobCommand is a command line without the shell that runs it.

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"ralph/coordinator/ownership"
-	"ralph/coordinator/result"
+	"ralph/coordinator/recovery"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/feature"
@@ -19,143 +18,21 @@ import (
 	"ralph/memory/session"
 	"ralph/memory/text"
 	"ralph/workers/accesspolicy"
-	"ralph/workers/exec/supervise"
 	"ralph/workers/git"
 )
 
 const (
-	// maxLines bounds what is said of a situation.
-	maxLines = 8
 	// maxNamed bounds how many things of a kind are named in a line.
 	maxNamed = 3
-	// holderGrace is how long a holder may take to end in order before it is
-	// killed; a chat stops its work within five seconds.
-	holderGrace = 8 * time.Second
 	// afterForce is how long the lock of a holder that is gone is waited for.
 	afterForce = 3 * time.Second
 )
 
-// Lines says the situation in at most eight short lines; none when there is
-// nothing to say. Now is what the times are told from.
-func (s Situation) Lines(now time.Time) []string {
-	if s.Verdict == "" {
-		return nil
-	}
-	lines := []string{s.headline(now)}
-	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if s.Verdict == refused {
-		return lines
-	}
-	if s.Said != "" {
-		add("you said last: %s", firstWords(s.Said))
-	}
-	switch {
-	case s.Call != "":
-		add("outcome unknown, not run again by itself: %s", firstWords(plainly(s.Call)))
-	case s.Answered != "":
-		add("Ralph said last: %s", text.ClipRunes(session.Unmarked(s.Answered), maxQuote))
-	}
-	if len(s.Tasks) > 0 {
-		add("interrupted: %s", taskNames(s.Tasks))
-	} else if s.Stopped != "" && !s.resumable() {
-		add("%s says interrupted: %s", memory.ProgressFile, firstWords(s.Stopped))
-	}
-	if s.Messages > 0 {
-		add("%s not delivered yet", text.Count(s.Messages, "message"))
-	}
-	if line := s.gitLine(); line != "" {
-		lines = append(lines, line)
-	}
-	if line := s.leftLine(); line != "" {
-		lines = append(lines, line)
-	}
-	for _, w := range s.Warnings {
-		add("note: %s", w)
-	}
-	return lines[:min(len(lines), maxLines)]
-}
-
-func (s Situation) headline(now time.Time) string {
-	when := ""
-	if !s.At.IsZero() {
-		when = " " + ago(now.Sub(s.At))
-	}
-	switch {
-	case s.Verdict == refused:
-		return "refused: " + s.Why
-	case s.resumable() && s.Ended == endedCutOff:
-		return fmt.Sprintf("same session: %s was cut off%s", s.title(), when)
-	case s.resumable() && s.Reason != "":
-		return fmt.Sprintf("same session: %s was interrupted%s (%s)", s.title(), when, session.Reason(s.Reason))
-	case s.resumable():
-		return fmt.Sprintf("same session: %s was interrupted%s", s.title(), when)
-	case s.Run != "":
-		return fmt.Sprintf("fresh from state: a one-shot was cut off%s, and those have no session to go on with", when)
-	}
-	return "fresh from state: " + s.Why
-}
-
-func (s Situation) title() string {
-	if s.Name == "" {
-		return "session " + s.Session
-	}
-	return fmt.Sprintf("session %s (%s)", s.Session, text.ClipRunes(s.Name, maxQuote))
-}
-
-func (s Situation) gitLine() string {
-	if !s.Git || s.Branch == "" && s.Dirty+s.Commits == 0 {
-		return ""
-	}
-	where := "git"
-	if s.Branch != "" {
-		where = "on branch " + s.Branch
-	}
-	line := where + ": everything is committed"
-	if s.Dirty > 0 {
-		line = where + ": " + text.Count(s.Dirty, "file") + " not committed"
-	}
-	if s.Commits > 0 {
-		line += ", " + text.Count(s.Commits, "commit") + " since it began"
-	}
-	return line
-}
-
-// leftLine tells what a crash left.
-func (s Situation) leftLine() string {
-	var parts []string
-	if n := len(s.Turns); n > 0 {
-		parts = append(parts, text.Count(n, "turn")+" that was cut off can be taken back with undo")
-	}
-	if n := len(s.Worktrees); n > 0 {
-		parts = append(parts, text.Count(n, "worktree")+" of children left in .ralph/worktrees")
-	}
-	if n := len(s.Torn); n > 0 {
-		parts = append(parts, "an incomplete last record in "+text.List(s.Torn, maxNamed)+", put into quarantine")
-	}
-	if n := len(s.Locks); n > 0 {
-		parts = append(parts, text.Count(n, "stale lock")+" of our own git commands")
-	}
-	return strings.Join(parts, "; ")
-}
-
-func taskNames(tasks []memory.Task) string {
-	names := make([]string, len(tasks))
-	for i, t := range tasks {
-		names[i] = strings.TrimSpace(t.ID + " " + text.ClipRunes(t.Title, maxQuote))
-	}
-	return text.List(names, maxNamed)
-}
-
-func firstWords(content string) string {
-	content, _, _ = strings.Cut(strings.TrimSpace(content), "\n")
-	return text.ClipRunes(content, maxQuote)
-}
-
 // crashed says that an earlier Ralph was cut off: its note in the lock was left,
 // its session or run has no end, or all that could tell is gone.
 func (b *book) crashed(found memory.Recovery) bool {
-	s := b.c.opt.Situation
-	return found.Crashed != nil || s != nil && (s.cut() || s.Verdict == freshState)
+	s := b.c.opt.Recovery
+	return found.Crashed != nil || s != nil && (s.Cut() || s.Verdict == recovery.FreshState)
 }
 
 // takeOver marks the tasks of a Ralph that died as interrupted, when work is
@@ -196,7 +73,7 @@ func (c *Coordinator) tidy(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
-	s := c.opt.Situation
+	s := c.opt.Recovery
 	for _, text := range c.changes.mend(ctx, s != nil && cutRun(c.features(), s.Session)) {
 		c.warn(text)
 	}
@@ -251,7 +128,7 @@ func (c *changes) mend(ctx context.Context, run bool) (told []string) {
 	}
 	list, err := c.points.List(ctx)
 	var content string
-	if before, ok := lone(list); err == nil && ok {
+	if before, ok := git.CutTurn(list); err == nil && ok {
 		content, err = c.pair(ctx, before)
 	}
 	switch {
@@ -264,10 +141,10 @@ func (c *changes) mend(ctx context.Context, run bool) (told []string) {
 }
 
 // taken says what is gone on with, and how to begin anew.
-func (c *Coordinator) taken(s Situation) []string {
+func (c *Coordinator) taken(s recovery.Report) []string {
 	lines := s.Lines(c.now())
 	for i, line := range lines {
-		if line == s.gitLine() || line == s.leftLine() {
+		if line == s.GitLine() || line == s.LeftLine() {
 			lines[i] = "aside: " + line
 		}
 	}
@@ -276,7 +153,7 @@ func (c *Coordinator) taken(s Situation) []string {
 	case id == "":
 	case id == s.Session:
 		lines = append(lines, fmt.Sprintf("session %s goes on after %s; ralph chat --new, or /clear, begins anew", id, text.Count(n, "message")))
-	case s.Session != "" && s.resumable():
+	case s.Session != "" && s.Resumable():
 		lines = append(lines, fmt.Sprintf("session %s is new; to go on with the other: ralph resume %s", id, s.Session))
 	default:
 		lines = append(lines, fmt.Sprintf("session %s is new", id))
@@ -296,23 +173,11 @@ func (b *book) openStore(ctx context.Context, o memory.Options) (*memory.Store, 
 		return store, found, err
 	}
 	b.note("the Ralph that held the project was asked to end (" + locked.Holder.String() + ")")
-	if err := displace(ctx, locked); err != nil {
+	if err := recovery.EndHolder(ctx, locked); err != nil {
 		return nil, found, err
 	}
 	o.LockWait = afterForce
 	return memory.Open(ctx, o)
-}
-
-// displace ends the Ralph that holds the project: it is asked to, and killed
-// when it does not obey. It must be proven to be the one that took the lock, on
-// this host, and to be the user's own; the lock itself is never removed.
-func displace(ctx context.Context, locked *memory.LockedError) error {
-	err := supervise.End(ctx, processOf(locked.Holder), locked.Path, holderGrace)
-	if err != nil {
-		return &result.Error{Op: "end the holder of", Path: filepath.Dir(locked.Path), Err: fmt.Errorf("%w; %w", err, locked), Status: result.Locked,
-			Hint: "end it yourself, where it runs; --force ends only a process that is proven to hold the project"}
-	}
-	return nil
 }
 
 // Recover puts the state of a project in order: files that are lost or corrupt
@@ -332,7 +197,7 @@ func Recover(ctx context.Context, o Options, names []string, from string) (files
 	if err != nil || o.Config.DryRun {
 		return before, nil, err
 	}
-	s, err := Assess(ctx, o)
+	s, err := recovery.Assess(ctx, recovery.Options{Project: o.owned(), Session: o.Session, Proc: o.Proc, Now: o.Now})
 	if err != nil {
 		return before, nil, err
 	}
@@ -353,7 +218,7 @@ func Recover(ctx context.Context, o Options, names []string, from string) (files
 		}
 	}
 	if !found.ReadOnly {
-		if found.Crashed != nil || s.cut() || len(s.Locks) > 0 || len(s.Turns) > 0 {
+		if found.Crashed != nil || s.Cut() || len(s.Locks) > 0 || len(s.Turns) > 0 {
 			told = append(told, r.changes.mend(ctx, cutRun(feature.Options{FS: r.o.FS, StateDir: store.StateDir(), Key: store.Key(), Now: r.o.Now}, s.Session))...)
 		}
 		text, err := r.endSessions(store, s, found.Crashed != nil)
@@ -422,9 +287,9 @@ func putFrom(store *memory.Store, f memory.FileState, from string) (string, erro
 
 // endSessions marks the sessions that were cut off, and what they were working
 // on, as interrupted.
-func (r recovering) endSessions(store *memory.Store, s Situation, crashed bool) (told []string, err error) {
-	ended, err := endAll(session.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now, Key: store.Key()}, "", &s)
-	if !crashed && !s.cut() && s.Verdict != freshState && len(ended) == 0 {
+func (r recovering) endSessions(store *memory.Store, s recovery.Report, crashed bool) (told []string, err error) {
+	ended, err := recovery.EndSessions(session.Options{FS: r.o.FS, StateDir: store.StateDir(), Now: r.o.Now, Key: store.Key()}, "", &s)
+	if !crashed && !s.Cut() && s.Verdict != recovery.FreshState && len(ended) == 0 {
 		return nil, err
 	}
 	errs := []error{err}
@@ -456,4 +321,14 @@ func reported(after, before, opened []memory.FileState) []memory.FileState {
 		}
 	}
 	return after
+}
+
+// endCutOff notes in the sessions that were cut off and do not go on that they
+// were interrupted. mu is held, and the project's lock.
+func (b *book) endCutOff(o session.Options) error {
+	if !b.untidy {
+		return nil
+	}
+	_, err := recovery.EndSessions(o, b.session.ID(), b.c.opt.Recovery)
+	return err
 }

@@ -13,6 +13,7 @@ import (
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
+	"ralph/coordinator/transcript"
 	"ralph/interrupts"
 	"ralph/memory/text"
 	"ralph/workers"
@@ -392,7 +393,7 @@ func (p *piece) tools() []agent.Tool {
 // model.
 func (c *Coordinator) late(m agent.Message) {
 	if payload, err := json.Marshal(m); err == nil {
-		c.book.keepRecord(recordLate, payload)
+		c.book.keepRecord(transcript.Late, payload)
 	}
 	c.events.emit(agent.Event{Type: agent.EventInterrupt, Status: "late", CallID: m.CallID, Text: "a result came after the stop; it is filed and not used"})
 }

@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"ralph/coordinator/policy"
+	"ralph/coordinator/recovery"
+	"ralph/coordinator/transcript"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/markdown"
@@ -22,18 +23,18 @@ import (
 // emitted again.
 func (c *Coordinator) Standing() []string {
 	lines := []string{c.rights()}
-	if s := c.opt.Situation; s != nil && s.Verdict != "" && c.cfg.Sandbox != string(policy.SandboxOff) && c.confined().Complete {
+	if s := c.opt.Recovery; s != nil && s.Verdict != "" && c.cfg.Sandbox != string(policy.SandboxOff) && c.confined().Complete {
 		lines[0] = "aside: " + lines[0] // as ever; what was cut off comes first
 	}
 	if data, err := durable.ReadFile(c.opt.FS, filepath.Join(c.opt.Root, memory.TasksFile), maxStateBytes); err == nil {
 		if line := openLine(markdown.Parse(data).Tasks()); line != "" {
-			if s := c.opt.Situation; s != nil && len(s.Tasks) > 0 {
+			if s := c.opt.Recovery; s != nil && len(s.Tasks) > 0 {
 				line = "aside: " + line // those that matter are named
 			}
 			lines = append(lines, line)
 		}
 	}
-	if s := c.opt.Situation; s != nil && s.Verdict != "" {
+	if s := c.opt.Recovery; s != nil && s.Verdict != "" {
 		lines = append(lines, c.taken(*s)...)
 	} else if line := c.conversation(); line != "" {
 		lines = append(lines, line)
@@ -113,8 +114,8 @@ func (c *Coordinator) conversation() string {
 		how := "was cut off"
 		switch end := last.Meta.EndTime; {
 		case end != nil:
-			how = fmt.Sprintf("ended %s (%s)", ago(c.now().Sub(*end)), last.Meta.Standing())
-		case last.Meta.Status == session.Paused && !strings.HasPrefix(last.Meta.ExitReason, endedCutOff):
+			how = fmt.Sprintf("ended %s (%s)", text.Ago(c.now().Sub(*end)), last.Meta.Standing())
+		case last.Meta.Status == session.Paused && !strings.HasPrefix(last.Meta.ExitReason, recovery.CutOff):
 			how = "was left unfinished (" + last.Meta.Standing() + ")"
 		}
 		name := ""
@@ -125,7 +126,7 @@ func (c *Coordinator) conversation() string {
 	}
 	line := fmt.Sprintf("session %s goes on after %s", id, text.Count(len(history), "message"))
 	for _, m := range slices.Backward(history) {
-		if content, ok := said(m); ok {
+		if content, ok := transcript.Said(m); ok {
 			content, _, _ = strings.Cut(strings.TrimSpace(content), "\n")
 			return line + "; you said last: " + text.ClipRunes(content, maxQuote)
 		}
@@ -135,16 +136,3 @@ func (c *Coordinator) conversation() string {
 
 // maxQuote bounds a message that is quoted in a line, in characters.
 const maxQuote = 60
-
-// ago says how long ago something was, roughly.
-func ago(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return "just now"
-	case d < time.Hour:
-		return text.Count(int(d.Minutes()), "minute") + " ago"
-	case d < 48*time.Hour:
-		return text.Count(int(d.Hours()), "hour") + " ago"
-	}
-	return text.Count(int(d.Hours())/24, "day") + " ago"
-}

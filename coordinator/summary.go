@@ -9,6 +9,7 @@ import (
 
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
+	"ralph/coordinator/transcript"
 	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/model"
@@ -137,7 +138,7 @@ func partText(left []agent.Message, limit int) (text, note string) {
 	for _, each := range []int{4000, 1500, 600, 250, 120} {
 		var b strings.Builder
 		for _, m := range left {
-			if !isRecall(m) {
+			if !transcript.IsRecall(m) {
 				b.WriteString(sayMessage(m, each))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"ralph/coordinator/policy"
 	"ralph/coordinator/prompt"
@@ -13,6 +14,9 @@ import (
 	"ralph/workers/agent"
 	"ralph/workers/tools"
 )
+
+// askGit bounds what git is asked while a conversation begins.
+const askGit = 2 * time.Second
 
 // toolbox is what the model of an agent gets for a job; depth is the agent's. The same job always gets the same
 // tools in the same order, so that requests extend each other.

@@ -16,15 +16,13 @@ import (
 
 	"github.com/spf13/afero"
 
+	"ralph/coordinator/transcript"
 	"ralph/memory/durable"
 	"ralph/memory/session"
 	"ralph/memory/text"
 	"ralph/workers/agent"
 	"ralph/workers/git"
 )
-
-// recordChange is the kind of the records that link a turn to a file it changed.
-const recordChange = "change"
 
 // changeRecord is the payload of such a record. The blobs are in the
 // store of checkpoints; "" stands for no file.
@@ -50,7 +48,7 @@ func traceOf(files []git.BlobChange, turn int, checkpoint string, commits map[st
 		payload, err := json.Marshal(changeRecord{Turn: turn, Path: f.Path, BeforeBlob: f.Before, AfterBlob: f.After, Commit: commits[f.Path],
 			OldPath: f.OldPath, Kind: f.Kind, Added: f.Added, Removed: f.Removed, Agent: agentName, Checkpoint: checkpoint})
 		if err == nil { // texts and numbers always encode
-			records = append(records, session.Record{Kind: recordChange, Payload: payload})
+			records = append(records, session.Record{Kind: transcript.Change, Payload: payload})
 		}
 	}
 	return records
@@ -198,14 +196,6 @@ func globEscape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// journalLine is a line of a journal as far as it is told to people; whoever
-// goes on with a session reads it with its checksum.
-type journalLine struct {
-	Time    time.Time       `json:"time"`
-	Kind    string          `json:"kind"`
-	Payload json.RawMessage `json:"payload"`
-}
-
 // stepsOf reads one journal. Lines that cannot be read, or are of no use here,
 // are passed over; a journal that is none is as if it were absent.
 func stepsOf(fsys afero.Fs, dir string) ([]TraceStep, error) {
@@ -220,19 +210,19 @@ func stepsOf(fsys afero.Fs, dir string) ([]TraceStep, error) {
 		if !change && !bytes.Contains(line, []byte(`"role":"user"`)) {
 			return nil
 		}
-		var l journalLine
+		var l transcript.Record
 		if json.Unmarshal(line, &l) != nil {
 			return nil
 		}
 		switch l.Kind {
-		case recordMessage:
+		case transcript.Message:
 			var m agent.Message
 			if json.Unmarshal(l.Payload, &m) == nil {
-				if content, ok := said(m); ok {
+				if content, ok := transcript.Said(m); ok {
 					words = content
 				}
 			}
-		case recordChange:
+		case transcript.Change:
 			var r changeRecord
 			if json.Unmarshal(l.Payload, &r) == nil && r.Path != "" {
 				steps = append(steps, TraceStep{Time: l.Time, Session: name, Turn: r.Turn, Said: text.ClipRunes(strings.TrimSpace(words), maxSaid), Agent: r.Agent,

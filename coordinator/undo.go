@@ -28,7 +28,7 @@ type Undone struct {
 
 // turn is a run that changed something, with the checkpoints around it.
 type turn struct {
-	name          string // begins with undoneMark when it was undone
+	name          string // begins with git.UndoneTurn when it was undone
 	before, after git.Checkpoint
 	kept          *git.Checkpoint // nil when all that changed is Ralph's
 }
@@ -46,13 +46,13 @@ func (c *changes) turns(ctx context.Context, undone bool) ([]turn, error) {
 	}
 	var out []turn
 	for _, p := range list {
-		name, ok := strings.CutSuffix(p.ID, afterMark)
-		before, both := by[name+beforeMark]
-		if !ok || !both || strings.HasPrefix(name, undoneMark) != undone {
+		name, ok := strings.CutSuffix(p.ID, git.AfterTurn)
+		before, both := by[name+git.BeforeTurn]
+		if !ok || !both || strings.HasPrefix(name, git.UndoneTurn) != undone {
 			continue
 		}
 		t := turn{name: name, before: before, after: p}
-		if k, ok := by[name+keptMark]; ok {
+		if k, ok := by[name+git.KeptOfTurn]; ok {
 			t.kept = &k
 		}
 		out = append(out, t)
@@ -70,7 +70,7 @@ func (c *changes) undone(ctx context.Context) (ids []string) {
 		return nil // they stay
 	}
 	for _, p := range list {
-		if strings.HasPrefix(p.ID, undoneMark) {
+		if strings.HasPrefix(p.ID, git.UndoneTurn) {
 			ids = append(ids, p.ID)
 		}
 	}
@@ -79,9 +79,9 @@ func (c *changes) undone(ctx context.Context) (ids []string) {
 
 // rename gives a turn another name.
 func (c *changes) rename(ctx context.Context, t turn, name string) error {
-	points := map[string]*git.Checkpoint{beforeMark: &t.before, keptMark: t.kept, afterMark: &t.after}
+	points := map[string]*git.Checkpoint{git.BeforeTurn: &t.before, git.KeptOfTurn: t.kept, git.AfterTurn: &t.after}
 	var old []string
-	for _, mark := range []string{keptMark, beforeMark, afterMark} {
+	for _, mark := range []string{git.KeptOfTurn, git.BeforeTurn, git.AfterTurn} {
 		if p := points[mark]; p != nil {
 			if err := c.points.Name(ctx, *p, name+mark); err != nil {
 				return err
@@ -131,9 +131,9 @@ func (c *changes) step(ctx context.Context, n int, tell func([]string), redo boo
 }
 
 func (c *changes) stepOne(ctx context.Context, t turn, redo bool, all *Undone) error {
-	to, from, name := t.before, t.after, undoneMark+t.name
+	to, from, name := t.before, t.after, git.UndoneTurn+t.name
 	if redo {
-		to, from, name = t.after, t.before, strings.TrimPrefix(t.name, undoneMark)
+		to, from, name = t.after, t.before, strings.TrimPrefix(t.name, git.UndoneTurn)
 	}
 	modes, err := c.modesOf(ctx, t, redo)
 	if err != nil {

@@ -13,12 +13,10 @@ import (
 	"ralph/coordinator/desk"
 	"ralph/coordinator/prompt"
 	"ralph/coordinator/result"
+	"ralph/coordinator/transcript"
 	"ralph/memory/text"
 	"ralph/workers/exec"
 )
-
-// recordUserCommand is the journal record of a command that the user ran.
-const recordUserCommand = "user_command"
 
 const (
 	// maxUserBytes bounds what is kept of a command's output for its caller,
@@ -240,7 +238,7 @@ func (b *book) keepRan(payload []byte, r ran) {
 	if b.dry {
 		return
 	}
-	b.keep(recordUserCommand, payload)
+	b.keep(transcript.UserCommand, payload)
 	if b.story != nil {
 		b.story.ran(r)
 	}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"ralph/coordinator/transcript"
 	"ralph/memory/exchange"
 	"ralph/workers/agent"
 )
@@ -54,7 +55,7 @@ func filler(before []agent.Message, m agent.Message) agent.Message {
 	}
 	last := before[len(before)-1]
 	switch {
-	case m.Role == agent.RoleUser && (isRecall(last) || exchange.IsHanded(last.Text) && last.Role == agent.RoleUser):
+	case m.Role == agent.RoleUser && (transcript.IsRecall(last) || exchange.IsHanded(last.Text) && last.Role == agent.RoleUser):
 		return agent.Message{Role: agent.RoleAssistant, Text: fillNoted}
 	case m.Role == agent.RoleUser && last.Role == agent.RoleUser:
 		return agent.Message{Role: agent.RoleAssistant, Text: fillNoAnswer}

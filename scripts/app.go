@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ralph/coordinator"
+	"ralph/coordinator/recovery"
 	"ralph/coordinator/result"
 	"ralph/coordinator/sessions"
 	"ralph/memory/config"
@@ -134,9 +135,9 @@ type invocation struct {
 	dir  string         // where the user works, absolute, symlinks resolved
 	root string         // the project's root
 
-	taking *coordinator.Situation // what a task goes on with, nil for none
-	alarm  *notifier              // nil: nobody is told that long work ends
-	force  bool                   // end a Ralph that holds the project
+	taking *recovery.Report // what a task goes on with, nil for none
+	alarm  *notifier        // nil: nobody is told that long work ends
+	force  bool             // end a Ralph that holds the project
 
 	code int
 	done bool // the result is out

@@ -164,7 +164,7 @@ func TestChatAsksWhichSession(t *testing.T) {
 		t.Errorf("a project without sessions has %v, %v", rows, err)
 	}
 	for picked, want := range map[string]string{"new": "new", "": "new"} {
-		if o, err := got.Begin(t.Context(), picked); err != nil || o.Session != want || o.Situation != nil {
+		if o, err := got.Begin(t.Context(), picked); err != nil || o.Session != want || o.Recovery != nil {
 			t.Errorf("%q begins with %+v, %v", picked, o, err)
 		}
 	}

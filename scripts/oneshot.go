@@ -318,7 +318,7 @@ func (inv *invocation) open(ctx context.Context, holder string, p *progress) (Co
 	p.asks = ask != nil
 	co, err := inv.Open(ctx, coordinator.Options{
 		Root: inv.root, Config: inv.cfg, Proc: runner, RunID: inv.result.RunID, Holder: holder,
-		NoModel: holder == holderUndo || holder == holderRun && inv.cfg.DryRun, ModelOptional: holder == holderRun, Session: inv.cfg.Session, Situation: inv.taking, Force: inv.force, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now, Lessons: report.Lessons,
+		NoModel: holder == holderUndo || holder == holderRun && inv.cfg.DryRun, ModelOptional: holder == holderRun, Session: inv.cfg.Session, Recovery: inv.taking, Force: inv.force, Eyes: inv.eyes(p), Ask: ask, Getenv: inv.Getenv, Now: inv.Now, Lessons: report.Lessons,
 	})
 	if err != nil {
 		return nil, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ralph/coordinator"
+	"ralph/coordinator/ownership"
+	"ralph/coordinator/recovery"
 	"ralph/coordinator/result"
 	"ralph/coordinator/sessions"
 	"ralph/memory/config"
@@ -93,7 +95,7 @@ func (inv *invocation) resume(ctx context.Context, c *cobra.Command, which strin
 			return &fault{status: result.Locked, kind: "locked", text: s.Why,
 				hint: "wait until it has ended, or take over from it: ralph resume --force"}
 		}
-		s = coordinator.Situation{} // how it ends is still to come
+		s = recovery.Report{} // how it ends is still to come
 	}
 	switch {
 	case id == "" && s.Verdict != verdictFresh:
@@ -133,7 +135,7 @@ func (inv *invocation) goesOn(open []session.Info, id, run, which string, talk b
 	case talk:
 		return nil
 	}
-	return inv.named(coordinator.Situation{}, open, id, which)
+	return inv.named(recovery.Report{}, open, id, which)
 }
 
 func nothingToResume() error {
@@ -143,7 +145,7 @@ func nothingToResume() error {
 
 // named refuses to go on without a terminal with a session that was not named, or that
 // ended in order.
-func (inv *invocation) named(s coordinator.Situation, open []session.Info, id, which string) error {
+func (inv *invocation) named(s recovery.Report, open []session.Info, id, which string) error {
 	switch {
 	case which == "":
 		return needsWord(s, inv, "name the session: ralph resume "+id, "which session goes on is not guessed without a terminal: %s", candidates(open))
@@ -154,7 +156,7 @@ func (inv *invocation) named(s coordinator.Situation, open []session.Info, id, w
 	return nil
 }
 
-// The verdicts of coordinator.Assess that matter here.
+// The verdicts of recovery.Assess that matter here.
 const (
 	verdictSame    = "same session"
 	verdictFresh   = "fresh from state"
@@ -163,7 +165,7 @@ const (
 
 // needsWord is the error of what is not guessed without a terminal. How things
 // stand is said before it.
-func needsWord(s coordinator.Situation, inv *invocation, hint, format string, args ...any) error {
+func needsWord(s recovery.Report, inv *invocation, hint, format string, args ...any) error {
 	for _, line := range s.Lines(inv.Now()) {
 		inv.note(line)
 	}
@@ -171,7 +173,7 @@ func needsWord(s coordinator.Situation, inv *invocation, hint, format string, ar
 }
 
 // goOn is what the model is told when interrupted work goes on without a person.
-func goOn(s coordinator.Situation) string {
+func goOn(s recovery.Report) string {
 	text := "Go on with the interrupted work."
 	if s.Call != "" {
 		text += " A tool call was interrupted and its outcome is unknown: look how things stand before you repeat it."
@@ -182,15 +184,15 @@ func goOn(s coordinator.Situation) string {
 func (inv *invocation) stateDir() string { return filepath.Join(inv.root, ".ralph") }
 
 // assess looks how the last Ralph ended; id names the session to look at.
-func (inv *invocation) assess(ctx context.Context, id string) (coordinator.Situation, error) {
+func (inv *invocation) assess(ctx context.Context, id string) (recovery.Report, error) {
 	runner := exec.New(exec.Options{Project: inv.root})
-	s, err := coordinator.Assess(ctx, coordinator.Options{Root: inv.root, Proc: runner, Session: id, Getenv: inv.Getenv, Now: inv.Now})
+	s, err := recovery.Assess(ctx, recovery.Options{Project: ownership.Project{Root: inv.root, Getenv: inv.Getenv}, Session: id, Proc: runner, Now: inv.Now})
 	return s, errors.Join(err, runner.Close(context.WithoutCancel(ctx)))
 }
 
 // situation is what a coordinator is told; nil when there is nothing to tell.
 // Who gets the lock after all was not refused.
-func situation(s coordinator.Situation) *coordinator.Situation {
+func situation(s recovery.Report) *recovery.Report {
 	if s.Verdict == "" || s.Verdict == verdictRefused {
 		return nil
 	}
@@ -199,7 +201,7 @@ func situation(s coordinator.Situation) *coordinator.Situation {
 
 // takeUp decides which session a chat goes on with when it was started with
 // session: "" when the user did not say.
-func (inv *invocation) takeUp(ctx context.Context, which string) (string, coordinator.Situation, error) {
+func (inv *invocation) takeUp(ctx context.Context, which string) (string, recovery.Report, error) {
 	id := ""
 	if which != "" && which != "last" && which != "new" {
 		list, err := session.List(durable.Disk(), inv.stateDir())
@@ -209,7 +211,7 @@ func (inv *invocation) takeUp(ctx context.Context, which string) (string, coordi
 			id = info.ID
 		}
 		if err != nil { // opening it says what is wrong, or makes it
-			return which, coordinator.Situation{}, nil
+			return which, recovery.Report{}, nil
 		}
 	}
 	s, err := inv.assess(ctx, id)
@@ -227,7 +229,7 @@ func (inv *invocation) takeUp(ctx context.Context, which string) (string, coordi
 
 // converse runs the chat as o says it; known is how the last Ralph ended, nil when
 // that was not looked at yet.
-func (inv *invocation) converse(ctx context.Context, o ChatOptions, known *coordinator.Situation) error {
+func (inv *invocation) converse(ctx context.Context, o ChatOptions, known *recovery.Report) error {
 	if inv.Chat == nil {
 		return broken("internal", "", nil, "this build has no chat")
 	}
@@ -248,10 +250,10 @@ func (inv *invocation) converse(ctx context.Context, o ChatOptions, known *coord
 }
 
 // begin is what a coordinator of a chat needs: see ChatOptions.Begin.
-func (inv *invocation) begin(ctx context.Context, asked, picked string, known *coordinator.Situation) (coordinator.Options, error) {
+func (inv *invocation) begin(ctx context.Context, asked, picked string, known *recovery.Report) (coordinator.Options, error) {
 	inv.boundMemory()
 	o := coordinator.Options{Root: inv.root, Config: inv.cfg, RunID: inv.result.RunID, Holder: "chat", Getenv: inv.Getenv, Now: inv.Now, Lessons: report.Lessons}
-	var s coordinator.Situation
+	var s recovery.Report
 	var err error
 	switch {
 	case picked == "new":
@@ -268,7 +270,7 @@ func (inv *invocation) begin(ctx context.Context, asked, picked string, known *c
 	if o.Session == "" {
 		o.Session = "new"
 	}
-	o.Situation = situation(s)
+	o.Recovery = situation(s)
 	return o, err
 }
 

@@ -127,7 +127,7 @@ func TestRunSettings(t *testing.T) {
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if o := b.fake.opts; o.Holder != "run" || o.Session != "new" || o.Situation != nil {
+	if o := b.fake.opts; o.Holder != "run" || o.Session != "new" || o.Recovery != nil {
 		t.Errorf("%+v", o)
 	}
 	checkResult(t, lastLine(b.out.String()))

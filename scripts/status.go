@@ -16,6 +16,7 @@ import (
 	"ralph/coordinator/loop"
 	"ralph/coordinator/ownership"
 	"ralph/coordinator/permission"
+	"ralph/coordinator/recovery"
 	"ralph/coordinator/result"
 	"ralph/memory"
 	"ralph/memory/durable"
@@ -306,7 +307,7 @@ func (inv *invocation) tasks(d *statusDocument) {
 
 // history says how the last work ended, and what of it can be gone on with.
 func (inv *invocation) history(ctx context.Context, d *statusDocument, alive bool) error {
-	s, err := coordinator.Assess(ctx, coordinator.Options{Root: inv.root, Now: inv.Now})
+	s, err := recovery.Assess(ctx, recovery.Options{Project: ownership.Project{Root: inv.root}, Now: inv.Now})
 	if err != nil {
 		return err
 	}
@@ -347,7 +348,7 @@ func (inv *invocation) history(ctx context.Context, d *statusDocument, alive boo
 
 // endedSession is how the last session ended, or a one-shot that left no
 // document; nil when there is none, or it goes on. alive says that a Ralph runs.
-func endedSession(s coordinator.Situation, alive bool) *statusLast {
+func endedSession(s recovery.Report, alive bool) *statusLast {
 	l := &statusLast{At: instant(s.At), Reason: optional(s.Reason), Session: optional(s.Session)}
 	switch {
 	case s.Run != "" && alive:

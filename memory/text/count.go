@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Grouped writes a count with a comma between the thousands.
@@ -90,4 +91,17 @@ func parts(n float64, size int, whole, rest string) string {
 		return fmt.Sprintf("%d%s %02d%s", i/size, whole, i%size, rest)
 	}
 	return fmt.Sprintf("%d%s %d%s", i/size, whole, i%size, rest)
+}
+
+// Ago is how long ago something was, in whole minutes, hours or days: "just now", "3 hours ago".
+func Ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "just now"
+	case d < time.Hour:
+		return Count(int(d.Minutes()), "minute") + " ago"
+	case d < 48*time.Hour:
+		return Count(int(d.Hours()), "hour") + " ago"
+	}
+	return Count(int(d.Hours())/24, "day") + " ago"
 }

@@ -46,6 +46,17 @@ type Call struct {
 	Extra json.RawMessage `json:"extra,omitempty"`
 }
 
+// Command returns the command of a call of the shell, and the name and arguments of any other.
+func (c Call) Command() string {
+	var a struct {
+		Command string `json:"command"`
+	}
+	if json.Unmarshal([]byte(c.Args), &a) == nil && c.Name == "shell" && a.Command != "" {
+		return a.Command
+	}
+	return c.Name + " " + c.Args
+}
+
 // Usage counts tokens. Estimated says that the endpoint reported none and the
 // figures are Ralph's own estimate.
 type Usage struct {

@@ -1,4 +1,4 @@
-package coordinator
+package recovery
 
 import (
 	"bytes"
@@ -15,7 +15,9 @@ import (
 	"syscall"
 	"time"
 
+	"ralph/coordinator/ownership"
 	"ralph/coordinator/result"
+	"ralph/coordinator/transcript"
 	"ralph/memory"
 	"ralph/memory/durable"
 	"ralph/memory/identity"
@@ -23,6 +25,7 @@ import (
 	"ralph/memory/queue"
 	"ralph/memory/session"
 	"ralph/workers/agent"
+	"ralph/workers/exec"
 	"ralph/workers/exec/supervise"
 	"ralph/workers/git"
 )
@@ -38,93 +41,34 @@ const (
 	shownCommits = 100
 )
 
-// The words for what opening a project means.
-const (
-	sameSession = "same session"
-	freshState  = "fresh from state"
-	refused     = "refused"
-)
-
-// The words for how a session ended that metadata do not have.
-const (
-	endedCutOff = "cut off"
-	endedAlive  = "running"
-)
-
-// Situation says how the last Ralph of a project ended and what can be gone on
-// with. It is a value; nothing in it is safe to print unescaped.
-type Situation struct {
-	// Verdict is "same session", "fresh from state" or "refused"; "" when
-	// nothing was cut off and there is nothing to take up. Why is the reason.
-	Verdict string
-	Why     string
-	// Session is the id of the newest session, or of the one that was asked for;
-	// Name is its name. Without one Session is "".
+// Options are what Assess looks at. Project has the root of the project and whose state it is;
+// Session may name the session to look at, by id; without Proc, or with one that is closed, git is
+// not asked. Now is time.Now when nil.
+type Options struct {
+	Project ownership.Project
 	Session string
-	Name    string
-	// Run names a one-shot without a session that was cut off after all sessions.
-	Run string
-	// Ended is completed, paused, error or "cut off": in progress, and its holder
-	// is dead. Reason is what was noted of it, At the last sign of life.
-	Ended  string
-	Reason string
-	At     time.Time
-	// Said and Answered are the last words of the user and of Ralph; Call is the
-	// tool call whose outcome is not known.
-	Said, Answered, Call string
-	// Tasks are those in progress or interrupted, Stopped is what
-	// RALPH_PROGRESS.md says was interrupted last.
-	Tasks   []memory.Task
-	Stopped string
-	// Torn are files of the state whose last record is incomplete; Messages
-	// counts those that were accepted and not delivered.
-	Torn     []string
-	Messages int
-	// Holder is who holds the project, with Verdict "refused", or held it and
-	// died.
-	Holder memory.Holder
-	// Git is false without a repository. Dirty counts files that are not
-	// committed, Commits those since the session began.
-	Git     bool
-	Branch  string
-	Dirty   int
-	Commits int
-	// Turns are the turns that were cut off between two checkpoints, Worktrees
-	// what children left, Locks what git commands of ours left.
-	Turns, Worktrees, Locks []string
-	// Warnings are whole sentences.
-	Warnings []string
-
-	began time.Time
+	Proc    *exec.Runner
+	Now     func() time.Time
 }
 
-// resumable says that there is a session that can go on at the point where it
-// was left.
-func (s Situation) resumable() bool { return s.Verdict == sameSession }
-
-// cut says that the last Ralph did not end in order.
-func (s Situation) cut() bool { return s.Ended == endedCutOff || s.Run != "" }
-
-// Assess looks how the last Ralph in a project ended. It only reads, takes no
-// lock, and asks git at most two seconds. Options needs Root; Session may name
-// the session to look at, by id; without Proc, or with one that is closed, git
-// is not asked. It works with whatever is left: without `.ralph/`, without git,
-// with files that cannot be read. The error is that of ctx, or of a Session that
-// is not there (session.ErrNotFound).
-func Assess(ctx context.Context, o Options) (Situation, error) {
-	if o.FS == nil {
-		o.FS = durable.Disk()
+// Assess looks how the last Ralph in a project ended. It only reads, takes no lock, and asks git at
+// most two seconds. It works with whatever is left: without `.ralph/`, without git, with files that
+// cannot be read. The error is that of ctx, or of a Session that is not there
+// (session.ErrNotFound).
+func Assess(ctx context.Context, o Options) (Report, error) {
+	if o.Project.FS == nil {
+		o.Project.FS = durable.Disk()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := assessment{o: o, state: filepath.Join(o.Root, ".ralph")}
-	loc, err := git.Find(o.Root)
+	a := assessment{o: o, state: filepath.Join(o.Project.Root, ".ralph")}
+	loc, err := git.Find(o.Project.Root)
 	if err == nil {
 		a.loc = &loc
 	}
 	alive := a.holder()
-	if o.Getenv == nil || a.known() {
+	if o.Project.Getenv == nil || a.known() {
 		if err := a.session(); err != nil {
 			return a.s, err
 		}
@@ -132,7 +76,7 @@ func Assess(ctx context.Context, o Options) (Situation, error) {
 	}
 	a.markdown()
 	a.judge(alive)
-	if a.s.Verdict != "" && a.s.Verdict != refused && o.Proc != nil {
+	if a.s.Verdict != "" && a.s.Verdict != Refused && o.Proc != nil {
 		a.git(ctx)
 	}
 	if ctx.Err() != nil {
@@ -141,12 +85,12 @@ func Assess(ctx context.Context, o Options) (Situation, error) {
 	return a.s, nil
 }
 
-// assessment fills a Situation.
+// assessment fills a Report.
 type assessment struct {
 	o     Options
 	state string // the state directory
 	loc   *git.Location
-	s     Situation
+	s     Report
 	last  time.Time // of the newest session's journal
 }
 
@@ -161,7 +105,7 @@ func (a *assessment) holder() (alive bool) {
 		notes = slices.Insert(notes, 0, filepath.Join(a.loc.CommonDir, "ralph.lock"))
 	}
 	for _, path := range notes {
-		data, err := durable.ReadFile(a.o.FS, path, 64<<10)
+		data, err := durable.ReadFile(a.o.Project.FS, path, 64<<10)
 		var h memory.Holder
 		if err != nil || json.Unmarshal(data, &h) != nil || h.PID <= 0 {
 			continue
@@ -180,7 +124,7 @@ func processOf(h memory.Holder) supervise.ProcessID {
 // known reports whether the user's records of the state can be read. Without them no
 // session is continued.
 func (a *assessment) known() bool {
-	found, _ := memory.Examine(a.o.FS, a.o.owned().Home(), a.o.Root) // opening the state warns about it
+	found, _ := memory.Examine(a.o.Project.FS, a.o.Project.Home(), a.o.Project.Root) // opening the state warns about it
 	return found.Standing != identity.Unknown
 }
 
@@ -190,13 +134,13 @@ func (a *assessment) session() error {
 	var info session.Info
 	var err error
 	if which == "" || which == "last" || which == "new" {
-		info, err = session.Last(a.o.FS, a.state)
+		info, err = session.Last(a.o.Project.FS, a.state)
 		if errors.Is(err, session.ErrNotFound) {
 			return nil
 		}
 	} else {
 		var list []session.Info
-		list, err = session.List(a.o.FS, a.state)
+		list, err = session.List(a.o.Project.FS, a.state)
 		i := slices.IndexFunc(list, func(i session.Info) bool { return i.ID == which })
 		if err == nil && i < 0 {
 			return fmt.Errorf("%w: %q", session.ErrNotFound, which)
@@ -210,8 +154,8 @@ func (a *assessment) session() error {
 		return nil
 	}
 	path := filepath.Join(a.state, "sessions", info.Dir, session.JournalFile)
-	unsaid := info.Err == nil && which != info.ID && session.Empty(a.o.FS, filepath.Dir(path))
-	if _, err := a.o.FS.Stat(path); unsaid || errors.Is(info.Err, fs.ErrNotExist) && errors.Is(err, fs.ErrNotExist) {
+	unsaid := info.Err == nil && which != info.ID && session.Empty(a.o.Project.FS, filepath.Dir(path))
+	if _, err := a.o.Project.FS.Stat(path); unsaid || errors.Is(info.Err, fs.ErrNotExist) && errors.Is(err, fs.ErrNotExist) {
 		return nil // another tool's directory, or one that was never begun
 	}
 	a.s.Session, a.s.Name, a.s.began = info.ID, info.Meta.SessionName, info.Meta.StartTime
@@ -221,7 +165,7 @@ func (a *assessment) session() error {
 		a.warn("session %s: its metadata cannot be read, its journal is gone by", info.ID)
 	}
 	if info.Err != nil || info.Meta.Status == session.InProgress {
-		a.s.Ended = endedCutOff
+		a.s.Ended = CutOff
 	}
 	if end := info.Meta.EndTime; end != nil {
 		a.s.At = *end
@@ -238,7 +182,7 @@ func (a *assessment) session() error {
 // session.
 func (a *assessment) run() {
 	// A pipe in its place must not block.
-	d, err := a.o.FS.OpenFile(filepath.Join(a.state, "runs"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	d, err := a.o.Project.FS.OpenFile(filepath.Join(a.state, "runs"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return // there are none, or they cannot be read: they are no session to go on with
 	}
@@ -252,7 +196,7 @@ func (a *assessment) run() {
 		return
 	}
 	a.s.Run = name
-	if a.s.Ended == endedCutOff || a.s.Ended == string(session.Paused) {
+	if a.s.Ended == CutOff || a.s.Ended == string(session.Paused) {
 		return // there is something to go on with
 	}
 	a.s.At, a.s.Said, a.s.Answered, a.s.Call = end.at, end.said, end.answered, end.call
@@ -269,7 +213,7 @@ type ending struct {
 func (a *assessment) journal(path string) ending {
 	var e ending
 	for window := int64(tailBytes); ; window *= 4 {
-		tail, whole, err := durable.ReadTail(a.o.FS, path, window)
+		tail, whole, err := durable.ReadTail(a.o.Project.FS, path, window)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
 				a.warn("a journal cannot be read: %v", err)
@@ -287,7 +231,7 @@ func (a *assessment) journal(path string) ending {
 }
 
 func (a *assessment) relative(path string) string {
-	if rel, err := filepath.Rel(a.o.Root, path); err == nil {
+	if rel, err := filepath.Rel(a.o.Project.Root, path); err == nil {
 		return filepath.ToSlash(rel)
 	}
 	return path
@@ -297,17 +241,17 @@ func readEnding(tail []byte) ending {
 	var e ending
 	var open []agent.Call
 	for line := range bytes.Lines(tail) {
-		var l journalLine
+		var l transcript.Record
 		if len(line) < len("{}") || json.Unmarshal(line, &l) != nil {
 			continue
 		}
 		e.at = l.Time
 		switch l.Kind {
-		case recordCleared:
+		case transcript.Cleared:
 			e, open = ending{at: l.Time, ended: true}, nil
-		case recordOutcome:
+		case transcript.Outcome:
 			e.ended = true
-		case recordMessage:
+		case transcript.Message:
 			var m agent.Message
 			if json.Unmarshal(l.Payload, &m) != nil {
 				continue
@@ -326,7 +270,7 @@ func readEnding(tail []byte) ending {
 func (e *ending) take(m agent.Message, open []agent.Call) []agent.Call {
 	switch m.Role {
 	case agent.RoleUser:
-		if text, ok := said(m); ok {
+		if text, ok := transcript.Said(m); ok {
 			e.said, e.answered = text, ""
 		}
 		return nil
@@ -343,17 +287,17 @@ func (e *ending) take(m agent.Message, open []agent.Call) []agent.Call {
 
 // markdown reads what the files in the root and the queue say.
 func (a *assessment) markdown() {
-	if data, ok := a.text(filepath.Join(a.o.Root, memory.TasksFile)); ok {
+	if data, ok := a.text(filepath.Join(a.o.Project.Root, memory.TasksFile)); ok {
 		for _, t := range markdown.Parse(data).Tasks() {
 			if t.Status == markdown.InProgress || t.Status == markdown.Interrupted {
 				a.s.Tasks = append(a.s.Tasks, t)
 			}
 		}
 	}
-	if data, ok := a.text(filepath.Join(a.o.Root, memory.ProgressFile)); ok {
+	if data, ok := a.text(filepath.Join(a.o.Project.Root, memory.ProgressFile)); ok {
 		a.s.Stopped = stoppedIn(string(data))
 	}
-	left, err := queue.Peek(a.o.owned().Queue())
+	left, err := queue.Peek(a.o.Project.Queue())
 	if err != nil {
 		a.warn("%v", err)
 	}
@@ -362,7 +306,7 @@ func (a *assessment) markdown() {
 
 // text reads a state file; one that cannot be read is told of.
 func (a *assessment) text(path string) ([]byte, bool) {
-	data, err := durable.ReadFile(a.o.FS, path, maxRecovered)
+	data, err := durable.ReadFile(a.o.Project.FS, path, maxRecovered)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		a.warn("%v", err)
 	}
@@ -403,26 +347,26 @@ func stoppedIn(text string) string {
 func (a *assessment) judge(alive bool) {
 	s := &a.s
 	left := len(s.Tasks) > 0 || s.Stopped != "" || s.Messages > 0
-	_, gone := a.o.FS.Stat(a.state)
+	_, gone := a.o.Project.FS.Stat(a.state)
 	switch {
 	case alive:
-		s.Verdict, s.Why = refused, (&memory.LockedError{Holder: s.Holder}).Error()
-		if s.Ended == endedCutOff {
-			s.Ended = endedAlive
+		s.Verdict, s.Why = Refused, (&memory.LockedError{Holder: s.Holder}).Error()
+		if s.Ended == CutOff {
+			s.Ended = stillRunning
 		}
-	case s.Ended == endedCutOff:
-		s.Verdict, s.Why = sameSession, "it was cut off"
+	case s.Ended == CutOff:
+		s.Verdict, s.Why = SameSession, "it was cut off"
 	case s.Ended == string(session.Paused):
-		s.Verdict, s.Why = sameSession, "it was interrupted"
+		s.Verdict, s.Why = SameSession, "it was interrupted"
 		if s.Reason != "" {
 			s.Why += ": " + s.Reason
 		}
 	case s.Run != "":
-		s.Verdict, s.Why = freshState, "a one-shot was cut off, and those have no session to go on with"
+		s.Verdict, s.Why = FreshState, "a one-shot was cut off, and those have no session to go on with"
 	case s.Session == "" && gone != nil && (left || s.Holder.PID > 0):
-		s.Verdict, s.Why = freshState, "there is no .ralph directory; this is what the Markdown files and git tell"
+		s.Verdict, s.Why = FreshState, "there is no .ralph directory; this is what the Markdown files and git tell"
 	case s.Session == "" && left:
-		s.Verdict, s.Why = freshState, "there is no session; this is what the Markdown files and git tell"
+		s.Verdict, s.Why = FreshState, "there is no session; this is what the Markdown files and git tell"
 	}
 }
 
@@ -430,7 +374,7 @@ func (a *assessment) judge(alive bool) {
 func (a *assessment) git(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askGit)
 	defer cancel()
-	points := a.o.openCheckpoints(a.o.Proc, a.loc)
+	points := git.OpenCheckpoints(a.o.Proc, a.o.Project.Root, a.state, identity.CheckpointDir(a.o.Project.Home(), a.o.Project.Root), a.loc)
 	var wg sync.WaitGroup
 	var turns []string
 	errs := make([]error, 3)
@@ -454,8 +398,8 @@ func cutTurns(ctx context.Context, points *git.Checkpoints) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p, ok := lone(list); ok {
-		return []string{strings.TrimSuffix(p.ID, beforeMark)}, nil
+	if p, ok := git.CutTurn(list); ok {
+		return []string{strings.TrimSuffix(p.ID, git.BeforeTurn)}, nil
 	}
 	return nil, nil
 }

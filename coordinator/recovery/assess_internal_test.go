@@ -1,4 +1,4 @@
-package coordinator
+package recovery
 
 import (
 	"testing"
@@ -17,7 +17,7 @@ func FuzzEnding(f *testing.F) {
 	f.Add("\x00\xff")
 	f.Fuzz(func(t *testing.T, text string) {
 		e := readEnding([]byte(text))
-		s := Situation{Verdict: sameSession, Session: "001", Ended: endedCutOff, Said: e.said, Answered: e.answered, Call: e.call, At: e.at,
+		s := Report{Verdict: SameSession, Session: "001", Ended: CutOff, Said: e.said, Answered: e.answered, Call: e.call, At: e.at,
 			Stopped: stoppedIn(text), Messages: len(text), Tasks: []memory.Task{{ID: "T-1", Title: text}}, Torn: []string{text}, Warnings: []string{text}}
 		lines := s.Lines(time.Time{})
 		if len(lines) == 0 || len(lines) > maxLines {
