@@ -6,19 +6,17 @@
 // faces (repl, scripts) see what happens through events and get one Outcome,
 // which is complete on every path, also after a stop.
 //
-// Where things are: a run is in run.go, judge.go, settle.go and outcome.go, what it may do
-// in the package permission; state in book.go (the hand on the store and the journal),
+// Where things are: a run is in run.go, judge.go and settle.go, how it ends in the package result,
+// what it may do in the package permission; the state in book.go (the store and the journal),
 // chronicle.go and verdicts.go (a session's files), edits.go (what the user edits meanwhile) and
-// notebook.go (the tools that keep something); what the model sees in compact.go,
-// summary.go, past.go, recall.go, wording.go and context.go; what a crash leaves
-// in recovery.go, resume.go and cutoff.go; changes to files in changes.go and
-// trace.go; sessions as a whole in sessions.go. What the user does beside the model
-// is in usercommand.go, beside.go, checks.go, files.go, settings.go and handoff.go,
-// its values in the package desk; mention.go has the files that they mention.
-// Children are in the package crew;
-// children.go equips them and joins them with the queue, family.go is what a piece
-// of work does with its own, station.go is the place
-// where an agent works, with its sandbox.
+// notebook.go (the tools that keep something), whose it is in the package ownership; what the model
+// sees in compact.go, summary.go, past.go, recall.go, wording.go and context.go, what of it is kept
+// in the package transcript; what a crash leaves in the package recovery and in resume.go; changes
+// to files in changes.go and trace.go; closed sessions in the package sessions. What the user does
+// beside the model is in usercommand.go, checks.go, files.go, settings.go and handoff.go,
+// its values in the package desk; mention.go has the files that they mention. Children are in the
+// package crew; children.go equips them and joins them with the queue, family.go is what a piece of
+// work does with its own, station.go is the place where an agent works, with its sandbox.
 //
 // The queue joins in so: mail.go accepts and keeps, deliver.go hands over, aside.go
 // answers beside the work, pause.go holds it; a stop is in rest.go, what follows it

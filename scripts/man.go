@@ -145,7 +145,7 @@ func manualChat(m *roff) {
 func (inv *invocation) manualSettings(m *roff) {
 	m.section("CONFIGURATION")
 	m.paragraphs("A flag counts more than its environment variable, that more than ~/.config/ralph/config.yaml, that more than .ralph/config.yaml of the project, that more than the default. ralph config shows each value and where it comes from; a key that is unknown or mistyped is an error with file and line (exit 3). A dot in a name is a level of YAML.",
-		"The project's file can only narrow what is marked so below, and what it proposes is asked about. The user's file also holds profiles (name: {base_url, model, api_key_env}), prices (model: {input, cached_input, output} in USD for a million tokens) and agents (name: {command, format, env}).")
+		"The project's file can only narrow what is marked so below, and what it proposes is asked about. The user's file also holds profiles (name: {base_url, model, api_key_env}), prices (model: {input, cached_input, output} in USD for a million tokens) and agents (name: {command, args, format, input, model, env, quota, state, credentials, hosts, timeout, idle}).")
 	for _, k := range inv.keys {
 		about := sentence(k.Help)
 		about += " " + kindText(k)

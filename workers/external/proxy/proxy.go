@@ -111,7 +111,9 @@ func New(ctx context.Context, o Options) (*Proxy, error) {
 	p.forward = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.Host = "" }, // the one of the URL
 		FlushInterval: -1, ErrorLog: quiet,
-		Transport:    &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return p.dial(ctx, addr) }},
+		// A connection that is kept is one on which a server may say something nobody asked for, which
+		// net/http logs.
+		Transport:    &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return p.dial(ctx, addr) }},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { p.fail(w, err) },
 	}
 	p.server = &http.Server{Handler: p, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: headerTime, IdleTimeout: time.Minute, MaxHeaderBytes: headerBytes, ErrorLog: quiet,
@@ -167,8 +169,8 @@ func (p *Proxy) Close() {
 	p.forward.Transport.(*http.Transport).CloseIdleConnections()
 }
 
-// Refused lists the hosts that were not called, sorted, as they are to be named to be
-// allowed.
+// Refused lists the hosts that were not called, sorted, as they are to be named to be allowed;
+// addresses of the link are left out.
 func (p *Proxy) Refused() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,7 +243,7 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from := io.MultiReader(io.LimitReader(buffered, int64(buffered.Reader.Buffered())), here)
-	if to.reach == public && to.port == defaultPort {
+	if to.name != "" && !to.local() && to.port == defaultPort {
 		_ = here.SetReadDeadline(time.Now().Add(headerTime))
 		name, begin, err := hello(here, from)
 		if err != nil || !strings.EqualFold(strings.TrimSuffix(name, "."), to.name) {
@@ -323,7 +325,12 @@ type target struct {
 	reach reach
 }
 
+// refuse remembers a place for Refused, but for those that nobody should be offered: addresses of
+// the link, where machines of clouds find their credentials.
 func (p *Proxy) refuse(at place) {
+	if at.addr.IsLinkLocalUnicast() || at.addr.IsMulticast() || at.addr.IsUnspecified() {
+		return
+	}
 	host := strings.TrimSuffix(at.String(), fmt.Sprintf(":%d", defaultPort))
 	p.mu.Lock()
 	defer p.mu.Unlock()

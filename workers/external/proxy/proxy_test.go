@@ -59,7 +59,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if got := p.Refused(); !slices.Contains(got, "evilwild.example") || !slices.Contains(got, "127.0.0.1:8081") || len(got) > maxRefused {
+	if got := p.Refused(); slices.Contains(got, "169.254.169.254:80") || !slices.Contains(got, "evilwild.example") || !slices.Contains(got, "127.0.0.1:8081") || len(got) > maxRefused {
 		t.Errorf("refused: %v", got)
 	}
 	for _, bad := range []string{"", "a b", "*", "*.*.example", "a*.example", "*.1.2.3.4", "http://a.example", "a.example:99999", "a.example/x", "*."} {
@@ -294,14 +294,14 @@ func TestUpstream(t *testing.T) {
 		asked = append(asked, r.Method+" "+r.RequestURI+" "+r.Header.Get("Proxy-Authorization"))
 	})
 	way := strings.Replace(up.URL, "http://", "http://me:pw@", 1)
-	p, addr := serve(t, Options{Named: []string{"api.example.com", host}, Environ: []string{"HTTPS_PROXY=" + way, "NO_PROXY=other.example"},
+	p, addr := serve(t, Options{Named: []string{"api.example.com:8443", host}, Environ: []string{"HTTPS_PROXY=" + way, "NO_PROXY=other.example"},
 		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("it was looked up here") }})
-	line, _, r := raw(t, addr, "CONNECT api.example.com:443 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: y\r\nConnection: close\r\n\r\n")
+	line, _, r := raw(t, addr, "CONNECT api.example.com:8443 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: y\r\nConnection: close\r\n\r\n")
 	rest, _ := io.ReadAll(r)
 	if line != "HTTP/1.1 200 Connection established" || !strings.Contains(string(rest), "GET y /|") {
 		t.Errorf("%s %q", line, rest)
 	}
-	if want := []string{"CONNECT api.example.com:443 Basic bWU6cHc="}; !slices.Equal(asked, want) {
+	if want := []string{"CONNECT api.example.com:8443 Basic bWU6cHc="}; !slices.Equal(asked, want) {
 		t.Errorf("%v", asked)
 	}
 	if conn, err := p.dial(t.Context(), host); err != nil || len(asked) != 1 {
@@ -314,12 +314,18 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// TestAnotherNameInside: of a host that the user did not name a connection is for that
-// host, as far as it says.
+// TestAnotherNameInside has programs name another host inside a connection, which is then closed,
+// whether the user or the maker named the host.
 func TestAnotherNameInside(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "reached") }))
 	t.Cleanup(s.Close)
 	up := upstream(t, s.Listener.Addr().String(), func(*http.Request) {})
+	_, addr := serve(t, Options{Named: []string{"api.example.com"}, Environ: []string{"HTTPS_PROXY=" + up.URL}})
+	_, conn, _ := raw(t, addr, "CONNECT api.example.com:443 HTTP/1.1\r\n\r\n")
+	if err := tls.Client(conn, &tls.Config{ServerName: "evil.example", InsecureSkipVerify: true}).Handshake(); err == nil {
+		t.Error("another host is reached by way of one that the user named")
+	}
+	_ = conn.Close()
 	p, addr := serve(t, Options{Vendor: []string{"api.example.com"}, Environ: []string{"HTTPS_PROXY=" + up.URL}})
 	for name, want := range map[string]bool{"api.example.com": true, "API.example.com": true, "evil.example": false, "x.api.example.com": false, "": false} {
 		line, conn, _ := raw(t, addr, "CONNECT api.example.com:443 HTTP/1.1\r\n\r\n")
