@@ -43,8 +43,11 @@ var all = sync.OnceValue(func() table {
 	add(Name{Class: Hook}, `.husky lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json .lefthook .lefthook-local
  lefthook-local.yml .lefthook-local.yml .pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml .overcommit.yml .git-hooks .huskyrc .huskyrc.json .huskyrc.js .huskyrc.yml
  .simple-git-hooks.json .simple-git-hooks.js .simple-git-hooks.cjs captainhook.json .cargo-husky`)
-	// hgrc(5), sapling-scm.com
-	add(Name{Class: Hook}, ".hg/hgrc .sl/config")
+	// hgrc(5) and "hg help share", sapling-scm.com, "jj help -k config", pijul.org (hooks), the darcs manual
+	// (prefs: test, posthook), breezy-vcs.org (gpg_signing_command), fossil-scm.org (pgp-command, hooks),
+	// monotone.ca (monotonerc), "p4 help environment" (P4PORT=rsh:)
+	add(Name{Class: Hook}, `.hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .sl/config .sl/sharedpath .jj/repo/config.toml .jj/workspace-config.toml .pijul/config
+ _darcs/prefs/defaults _darcs/prefs/prefs .bzr/branch/branch.conf .fslckout _fossil_ _mtn/monotonerc .p4config .p4rc`)
 	// git-config(1). What .gitmodules of gitmodules(5) says is copied by "git submodule init" alone,
 	// which takes no command from it (since git 2.20).
 	add(Name{Class: Git}, ".gitconfig .config/git")
