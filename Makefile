@@ -43,20 +43,23 @@ test:
 	$(GO) test -short -p 1 -timeout 30m $(ALONE)
 
 # The same with the race detector, which takes three times as long, but for the scripts
-# of the root and the tests named here, which wait for git and other programs, where the
-# detector sees nothing; make sweep has those too.
+# of the root, the package publish and the tests named here, which wait for git and other
+# programs, where the detector sees nothing; make sweep has those too.
 PROGRAMS := HistoryWithoutMounts OrdinaryHistoryIsTakenOver HomeIsHidden GitMovesTheTreeWholeOrNot \
   AgentsCannotReachTheRepository ProgramsByAnyForm ProgramsOfGitsConfiguration ForgedChecks LinkedGitData \
   CompletedRepositories GitWorkWithoutMounts HardLinksToTheOutside WhatLinksLeadTo RepositoriesAnywhere \
   NamesThatActAreNotPlanted Toolchains ToolchainsOfAnotherHome HiddenRepositories MovedRepositories \
-  NamesThatActAreNotTakenOver DotGit RefsOfAHostileAgent FilesThatGitRefuses WeirdRepositories NewRulesHideNothing
+  NamesThatActAreNotTakenOver DotGit RefsOfAHostileAgent FilesThatGitRefuses WeirdRepositories NewRulesHideNothing \
+  CachesAreFilledFromTheBase AssessAmongRuins WhatIsVerifiedIsMerged NamesThatActAreNotMerged UndoOfModes \
+  AnotherProgramChangesNothingOfTheUsers UndoOfWhatTookAPlace UndoAfterTheProjectWasDestroyed CleanCheck \
+  ACleanCheckIsOfACommit SubmoduleContentIsKept ARunKnowsItsBaseline UndoOfWhatWasIgnored FilteredWorkIsKept
 EMPTY :=
 SPACE := $(EMPTY) $(EMPTY)
 race:
 ifeq ($(RACE),)
 	@echo "make race: no C compiler ($(CC)) was found"; exit 1
 endif
-	$(GO) test -race -short -p 4 -timeout 30m -skip '^Test($(subst $(SPACE),|,$(strip $(PROGRAMS))))$$' $$($(GO) list ./... | grep -vxF -e ralph $(ALONE:%=-e %))
+	$(GO) test -race -short -p 4 -timeout 30m -skip '^Test($(subst $(SPACE),|,$(strip $(PROGRAMS))))$$' $$($(GO) list ./... | grep -vxF -e ralph -e ralph/workers/git/publish $(ALONE:%=-e %))
 	$(GO) test -race -short -p 1 -timeout 30m $(ALONE)
 
 # The tests that look at -short, whole; some do so in a helper.

@@ -214,6 +214,9 @@ func (c careless) OpenFile(name string, flag int, perm os.FileMode) (afero.File,
 // TestKilledAnywhereBites: the same check finds what a Ralph loses that shows
 // before it has written.
 func TestKilledAnywhereBites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tries whether TestKilledAnywhere can fail, which takes half a minute")
+	}
 	t.Parallel()
 	for _, l := range lives() {
 		const many = 1 << 20
